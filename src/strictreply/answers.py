@@ -1,0 +1,84 @@
+"""What a direct answer may be: text, a pydantic type's instance, or JSON that fits a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+
+from strictreply.complaints import check_issues
+from strictreply.errors import ContractError
+from strictreply.issues import Code, Issue, quote
+from strictreply.replies import Invalid
+from strictreply.schema import Schema
+from strictreply.typing import JSON, Extra, Formats
+
+FINAL_ANSWER = "final_answer"
+"""The tool that carries the answer with ``answer_style="tool"`` (requirement T14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The kind of answer a contract admits.
+
+    ``schema`` is None for text. ``adapter`` makes the typed answer from JSON, None for text and plain JSON Schemas.
+    ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``.
+    """
+
+    schema: Schema | None = None
+    adapter: TypeAdapter[Any] | None = None
+    blank: bool = False
+    name: str = "answer"
+
+    @classmethod
+    def of(cls, kind: object, *, extra: Extra = "forbid", formats: Formats = "assert", blank: bool = False) -> Answer:
+        """Compile ``str``, a pydantic type or a JSON Schema; raises ContractError for anything else."""
+        if kind is str:
+            return cls(blank=blank)
+        if isinstance(kind, Mapping):
+            title = kind.get("title")
+            schema = Schema.compile(kind, extra=extra, formats=formats, root_closed=False)
+            return cls(schema, name=_schema_name(title if isinstance(title, str) else ""))
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(kind)
+            document = adapter.json_schema()
+        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError) as error:
+            message = "answer must be str, a type that pydantic can describe, or a JSON Schema mapping"
+            raise ContractError(message) from error
+        name = _schema_name(getattr(kind, "__name__", ""))
+        return cls(Schema.compile(document, extra=extra, formats=formats, root_closed=False), adapter, name=name)
+
+    @property
+    def document(self) -> JSON:
+        """The JSON Schema of the answer, as it is shown to the model."""
+        return {"type": "string", "minLength": 1} if self.schema is None else self.schema.source  # type: ignore[return-value]
+
+    def judge(self, value: JSON, at: str) -> Any | Invalid:
+        """Give the typed answer that ``value`` spells, or what is wrong with it."""
+        if self.schema is None:
+            return self._judge_text(value, at)
+        issues = self.schema.check(value, at=at, place="answer")
+        if issues:
+            return Invalid(issues)
+        if self.adapter is None:
+            return value
+        try:
+            return self.adapter.validate_python(value)
+        except ValidationError as error:
+            return Invalid(check_issues(error, value, at=at, names=self.schema.names, place="answer"))
+
+    def _judge_text(self, value: JSON, at: str) -> str | Invalid:
+        """Admit text that says something (requirement T8)."""
+        if not isinstance(value, str):
+            return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),))
+        if not value.strip() and not (self.blank and value):
+            return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
+        return value
+
+
+def _schema_name(text: str) -> str:
+    """Spell a name as ``response_format`` demands it: letters, digits, ``_`` and ``-``, at most 64."""
+    return "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in text)[:64] or "answer"

@@ -1,0 +1,195 @@
+"""What is sent: the first ask of a call, and each ask again with one correction in it.
+
+The caller's messages are never touched. A corrective request is the caller's messages, the last bad reply as the
+assistant's own turn, and one correction: never the pile of earlier failures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from strictreply.describing import final_answer_definition, instructions, response_format
+from strictreply.issues import Issue, Remedy
+from strictreply.policy import Again, RetryPolicy
+from strictreply.scoping import Scope, scope_of
+from strictreply.steering import Situation, Steering
+from strictreply.terms import Terms
+from strictreply.typing import JSONObject, Message
+
+MAX_REPLAY_CHARS = 8_000
+ESCALATION_TIER = 3
+_NOT_RUN = "Not run: the reply was not valid."
+_KEPT = "Valid, and kept as it is."
+_API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_INSTRUCTION_ROLES = ("system", "developer")
+_LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One call to be made: the terms, the caller's request without what the terms say, and how to go on."""
+
+    terms: Terms
+    base: JSONObject
+    policy: RetryPolicy
+    steering: Steering
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked."""
+
+    request: JSONObject
+    base: JSONObject
+    correction: str | None = None
+    tier: int = 0
+    scope: Scope | None = None
+
+
+def first_turn(ask: Ask) -> Turn:
+    """Make the first request."""
+    return Turn(_dressed(ask.terms, ask.base, ask.base["messages"]), ask.base)
+
+
+def next_turn(ask: Ask, turn: Turn, message: JSONObject | None, issues: tuple[Issue, ...], step: Again) -> Turn:
+    """Make the request that follows a reply that did not fit; the same again for tier 0."""
+    if step.tier == 0 or message is None:
+        return turn
+    base = _with_more_room(turn.base) if any(issue.remedy is Remedy.SHORTEN for issue in issues) else turn.base
+    scope = _next_scope(ask.terms, turn, message, issues)
+    terms = ask.terms if scope is None else ask.terms.only(scope.tool)
+    situation = Situation(issues, ask.terms, step.tier, scope.tool if scope else None, scope.at if scope else "")
+    correction = ask.steering.correction(situation)
+    replayed = _replayed(ask.terms, scope.message if scope else message, correction, scope)
+    request = _dressed(terms, base, [*base["messages"], *replayed])
+    if step.tier >= ESCALATION_TIER:
+        request |= ask.policy.escalation
+    return Turn(request, base, correction, step.tier, scope)
+
+
+def _next_scope(terms: Terms, turn: Turn, message: JSONObject, issues: tuple[Issue, ...]) -> Scope | None:
+    """Keep asking for the one call while only it is wrong; a switched tool is asked for again."""
+    if turn.scope is not None and any(issue.code == "tool.switched" for issue in issues):
+        return turn.scope
+    return scope_of(terms, message, issues)
+
+
+def _with_more_room(base: JSONObject) -> JSONObject:
+    """Double the token limit that cut a reply; without one there is nothing to raise."""
+    return base | {key: 2 * base[key] for key in _LENGTH_KEYS if isinstance(base.get(key), int)}
+
+
+def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObject:
+    """Put the terms into a request, each channel in its own way."""
+    if terms.channel == "text":
+        return base | {"messages": _instructed(messages, instructions(terms))}
+    request = base | {"messages": messages}
+    definitions = [tool.definition for tool in terms.tools.values()]
+    if terms.answer_style == "tool" and terms.choice in {"auto", "required"}:
+        definitions.append(final_answer_definition(terms))
+    if definitions:
+        request |= {"tools": definitions, "parallel_tool_calls": terms.parallel} | _choice(terms)
+    if terms.answer.schema is not None and terms.answer_style == "union" and "response_format" not in request:
+        request |= {"response_format": response_format(terms)}
+    return request
+
+
+def _choice(terms: Terms) -> JSONObject:
+    """Spell ``tool_choice``; nothing for ``auto``, which is the API's own default."""
+    if terms.choice == "auto":
+        return {"tool_choice": "required"} if terms.answer_style == "tool" else {}
+    if terms.choice in {"required", "none"}:
+        return {"tool_choice": terms.choice}
+    return {"tool_choice": {"type": "function", "function": {"name": terms.choice}}}
+
+
+def _instructed(messages: list[Message], text: str) -> list[Message]:
+    """Set our instructions behind the caller's own leading instructions."""
+    leading = 0
+    while leading < len(messages) and _role(messages[leading]) in _INSTRUCTION_ROLES:
+        leading += 1
+    return [*messages[:leading], {"role": "system", "content": text}, *messages[leading:]]
+
+
+def _role(message: Any) -> object:
+    """Read the role of a turn given as a mapping or an SDK object."""
+    return message.get("role") if isinstance(message, dict) else getattr(message, "role", None)
+
+
+def _replayed(terms: Terms, message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
+    """Show the bad reply as the assistant's turn, and the correction where the API wants it."""
+    calls = message.get("tool_calls")
+    if terms.channel == "native" and isinstance(calls, list) and calls and _replayable(terms, message):
+        return _native_replay(message, correction, scope)
+    text = _as_text(message)
+    bad: list[Message] = [{"role": "assistant", "content": text}] if text else []
+    return [*bad, {"role": "user", "content": correction}]
+
+
+def _replayable(terms: Terms, message: JSONObject) -> bool:
+    """Tell whether servers take the calls back in a history: names they allow, arguments that are JSON objects."""
+    return len(json.dumps(message)) <= MAX_REPLAY_CHARS and all(
+        isinstance(call, dict) and _well_formed(terms, call.get("function")) for call in message["tool_calls"]
+    )
+
+
+def _well_formed(terms: Terms, function: object) -> bool:
+    """Tell whether one call's function is fit for a history; templates parse the arguments again."""
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return False
+    name = function.get("name")
+    if not isinstance(name, str) or not (name in terms.tools or _API_NAME.fullmatch(name)):
+        return False
+    try:
+        return isinstance(json.loads(function["arguments"]), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _native_replay(message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
+    """Replay native calls under ids of our own, with a tool turn for each, as the API demands."""
+    calls = message["tool_calls"]
+    failing = scope.index if scope is not None else 0 if len(calls) == 1 else None
+    content = message.get("content")
+    assistant: JSONObject = {
+        "role": "assistant",
+        "content": content if isinstance(content, str) and content else None,
+        "tool_calls": [_bare_call(call, _replay_id(index)) for index, call in enumerate(calls)],
+    }
+    other = _KEPT if scope is not None else _NOT_RUN
+    answers: list[Message] = [
+        {"role": "tool", "tool_call_id": _replay_id(index), "content": correction if index == failing else other}
+        for index in range(len(calls))
+    ]
+    closing: list[Message] = [] if failing is not None else [{"role": "user", "content": correction}]
+    return [assistant, *answers, *closing]
+
+
+def _replay_id(index: int) -> str:
+    """Name a replayed call: never by the id that came, which may hold anything."""
+    return f"call_{index + 1}"
+
+
+def _bare_call(call: JSONObject, id_: str) -> JSONObject:
+    """Copy the fields of a call that the API defines."""
+    function = call["function"]
+    return {
+        "id": id_,
+        "type": "function",
+        "function": {"name": function["name"], "arguments": function["arguments"]},
+    }
+
+
+def _as_text(message: JSONObject) -> str:
+    """Spell a reply that cannot be replayed natively as the assistant's text, capped."""
+    content = message.get("content")
+    parts = [content] if isinstance(content, str) and content else []
+    calls = message.get("tool_calls")
+    if calls:
+        parts.append(json.dumps(calls))
+    text = "\n".join(parts)
+    return text if len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
+

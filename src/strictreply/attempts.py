@@ -1,0 +1,107 @@
+"""The story of one call: what was asked, what came, what was wrong with it, what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strictreply.issues import Issue
+from strictreply.typing import JSON, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider counted them; zero where it did not say."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Sum two bills."""
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.total_tokens + other.total_tokens,
+        )
+
+    @classmethod
+    def of(cls, completion: JSON) -> Usage:
+        """Read the ``usage`` of a completion; what is not a count of tokens counts as zero."""
+        usage = completion.get("usage") if isinstance(completion, dict) else None
+        if not isinstance(usage, dict):
+            return cls()
+        prompt, answer, total = (
+            _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+        )
+        return cls(prompt, answer, max(total, prompt + answer))
+
+
+def _count(value: object) -> int:
+    """Take a whole number of tokens, zero for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One ask and what became of it.
+
+    ``number`` counts from 1. ``raw`` is the response as it came, or None when the transport failed and ``failure``
+    says how. ``correction`` is the text that asked for this attempt, None for the first ask and for a plain resend.
+    ``tier`` is the escalation it was asked at, 0 for none; ``scope`` the one tool whose arguments were re-asked.
+    ``leniency`` names the steps that an opted-in extraction took; ``seconds`` is the time the call took.
+    The request and the raw reply stay out of ``repr``: they hold the prompt and what the model wrote.
+    """
+
+    number: int
+    request: Request = field(repr=False)
+    raw: JSON = field(default=None, repr=False)
+    issues: tuple[Issue, ...] = ()
+    failure: str | None = None
+    correction: str | None = field(default=None, repr=False)
+    tier: int = 0
+    scope: str | None = None
+    leniency: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether this attempt's reply was the one let through."""
+        return not self.issues and self.failure is None
+
+    def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
+        """Give the attempt as JSON-safe values; the request and the raw reply only when ``raw`` is true."""
+        told: dict[str, Any] = {
+            "number": self.number,
+            "issues": [issue.to_dict() for issue in self.issues],
+            "failure": self.failure,
+            "correction": self.correction,
+            "tier": self.tier,
+            "scope": self.scope,
+            "leniency": list(self.leniency),
+            "usage": {
+                "prompt_tokens": self.usage.prompt_tokens,
+                "completion_tokens": self.usage.completion_tokens,
+                "total_tokens": self.usage.total_tokens,
+            },
+            "seconds": self.seconds,
+        }
+        return told | {"request": plain(self.request), "raw": self.raw} if raw else told
+
+
+def plain(value: object) -> JSON:
+    """Copy mappings and sequences into dicts and lists; name what JSON cannot hold by its type."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return f"<{type(value).__name__}>"
+
+
+def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
+    """Sum the bills of all attempts."""
+    return sum((attempt.usage for attempt in attempts), Usage())

@@ -1,0 +1,27 @@
+"""Where a reply is written: the response around it, native tool calls, or a JSON union in the content.
+
+``judge`` is the way in; it is pure, and every path from a reply to a verdict goes through it.
+"""
+
+from __future__ import annotations
+
+from strictreply.channels.envelope import Opened, open_envelope, peek
+from strictreply.channels.native import judge_message
+from strictreply.channels.text import judge_content
+from strictreply.replies import Invalid, Verdict
+from strictreply.terms import Terms
+
+__all__ = ["judge", "judge_opened", "open_envelope", "peek"]
+
+
+def judge(terms: Terms, response: object) -> Verdict:
+    """Judge a response or a message by the terms: JSON Schema and shape, no user checks, no I/O."""
+    opened = open_envelope(response)
+    return opened if isinstance(opened, Invalid) else judge_opened(terms, opened)
+
+
+def judge_opened(terms: Terms, opened: Opened) -> Verdict:
+    """Judge the message inside a response that was already opened."""
+    if terms.channel == "native":
+        return judge_message(terms, opened.message)
+    return judge_content(terms, opened.message)

@@ -1,0 +1,70 @@
+"""One call against its tool: is the tool declared and wanted here, and do the arguments fit it?"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from strictreply.answers import FINAL_ANSWER
+from strictreply.issues import Code, Issue, pointer, quote
+from strictreply.replies import DirectAnswer, Invalid, ToolCall
+from strictreply.terms import Terms
+from strictreply.typing import JSON
+
+MAX_NAME_CHARS = 200
+
+
+def judge_name(terms: Terms, name: object, at: str) -> tuple[Issue, ...]:
+    """Report a tool name that is no name, not declared, or not the one demanded."""
+    if not isinstance(name, str):
+        return (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of a tool, a string", found=quote(name)),)
+    if not name:
+        return (Issue.of(Code.SHAPE_EMPTY, at),)
+    if terms.choice == "none":
+        return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
+    if is_final_answer(terms, name):
+        return ()
+    if name not in terms.tools:
+        return (_unknown(terms, name, at),)
+    if terms.choice not in {"auto", "required", name}:
+        return (Issue.of(Code.TOOL_FORCED, at, name=terms.choice, found=quote(name)),)
+    return ()
+
+
+def is_final_answer(terms: Terms, name: object) -> bool:
+    """Tell whether a call of ``name`` is the answer itself (requirement T14)."""
+    return terms.answer_style == "tool" and name == FINAL_ANSWER
+
+
+def judge_args(terms: Terms, name: str, args: JSON, *, at: str, id: str | None) -> ToolCall | DirectAnswer | Invalid:  # noqa: A002 - the API's word
+    """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
+    if not isinstance(args, dict):
+        return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a JSON object", found=quote(args)),))
+    if is_final_answer(terms, name):
+        return _judge_final_answer(terms, args, at)
+    tool = terms.tools[name]
+    issues = tool.parameters.check(args, at=at)
+    if issues:
+        return Invalid(issues)
+    built = tool.build(args, at=at)
+    return built if isinstance(built, Invalid) else ToolCall(name, built, id)
+
+
+def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str) -> DirectAnswer | Invalid:
+    """Read the answer out of a call of ``final_answer``: exactly one member, ``answer``."""
+    issues: list[Issue] = []
+    if "answer" not in args:
+        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, at, name='"answer"'))
+    issues += [
+        Issue.of(Code.SHAPE_EXTRA_KEY, at, names='"answer"', found=quote(key)) for key in args if key != "answer"
+    ]
+    if issues:
+        return Invalid(tuple(issues))
+    answer = terms.answer.judge(args["answer"], pointer(at, "answer"))
+    return answer if isinstance(answer, Invalid) else DirectAnswer(answer)
+
+
+def _unknown(terms: Terms, name: str, at: str) -> Issue:
+    """Report an unknown tool with the nearest declared one (requirement T34)."""
+    near = get_close_matches(name[:MAX_NAME_CHARS], terms.tools, n=1)
+    hint = f"did you mean {near[0]}?" if near else ""
+    return Issue.of(Code.TOOL_UNKNOWN, at, names=terms.tool_list or "none", hint=hint, found=quote(name))

@@ -1,0 +1,119 @@
+"""The native channel: ``tool_calls`` and ``content`` of an assistant message, judged as a whole."""
+
+from __future__ import annotations
+
+from strictreply.channels.calling import is_final_answer, judge_args, judge_name
+from strictreply.channels.envelope import peek
+from strictreply.decoding import decode
+from strictreply.extraction import extract
+from strictreply.issues import Code, Issue, pointer, quote
+from strictreply.replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+from strictreply.terms import Terms
+from strictreply.typing import JSON
+
+_CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "arguments"}}'
+
+
+def judge_message(terms: Terms, message: object) -> Verdict:
+    """Judge calls when there are any, else the content as an answer."""
+    if peek(message, "function_call"):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+    calls = peek(message, "tool_calls")
+    if calls is None or calls == []:
+        return judge_answer(terms, peek(message, "content"))
+    if not isinstance(calls, list | tuple):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
+    if len(calls) > terms.limits.calls:
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=terms.limits.calls),))
+    return _judge_calls(terms, calls)
+
+
+def judge_answer(terms: Terms, content: object) -> Verdict:
+    """Judge the content of a message without calls as a direct answer."""
+    issue = _answer_barred(terms, content)
+    if issue is not None:
+        return Invalid((issue,))
+    text = str(content)
+    if terms.answer.schema is None:
+        answer = terms.answer.judge(text, "/content")
+        return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
+    cut, steps = extract(text, terms.extraction, terms.limits)
+    value = decode(cut, terms.limits, at="/content", names=terms.names)
+    answer = value if isinstance(value, Invalid) else terms.answer.judge(value, "/content")
+    return Invalid(answer.issues, steps) if isinstance(answer, Invalid) else Valid(DirectAnswer(answer), steps)
+
+
+def _answer_barred(terms: Terms, content: object) -> Issue | None:
+    """Say why no answer may stand here, or None when one may."""
+    if content is None or content == "":
+        return Issue.of(Code.REPLY_EMPTY)
+    if not isinstance(content, str):
+        return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
+    if terms.choice not in {"auto", "none"} or terms.answer_style == "tool":
+        return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=terms.tool_list or "final_answer")
+    return None
+
+
+def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...]) -> Verdict:
+    """Judge every call and the set of them; all faults are collected."""
+    issues: list[Issue] = list(_id_issues(calls))
+    if len(calls) > 1 and not terms.parallel:
+        issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+    judged: list[ToolCall | DirectAnswer] = []
+    for index, call in enumerate(calls):
+        outcome = _judge_call(terms, call, pointer("/tool_calls", index))
+        if isinstance(outcome, Invalid):
+            issues += outcome.issues
+        else:
+            judged.append(outcome)
+    return Invalid(tuple(issues)) if issues else _one_reply(judged)
+
+
+def _one_reply(judged: list[ToolCall | DirectAnswer]) -> Verdict:
+    """Make one reply of the judged calls; an answer does not stand beside calls (requirement T6)."""
+    calls = tuple(call for call in judged if isinstance(call, ToolCall))
+    if len(judged) == 1:
+        return Valid(judged[0])
+    if len(calls) < len(judged):
+        return Invalid((Issue.of(Code.SHAPE_BOTH, "/tool_calls"),))
+    return Valid(ToolCalls(calls))
+
+
+def _id_issues(calls: list[object] | tuple[object, ...]) -> list[Issue]:
+    """Report missing and repeated call ids: results are attached by them."""
+    issues: list[Issue] = []
+    seen: set[str] = set()
+    for index, call in enumerate(calls):
+        id_ = peek(call, "id")
+        at = pointer("/tool_calls", index, "id")
+        if not isinstance(id_, str) or not id_.strip():
+            issues.append(Issue.of(Code.CALL_ID_MISSING, at, found=quote(id_)))
+        elif id_ in seen:
+            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, at, found=quote(id_)))
+        else:
+            seen.add(id_)
+    return issues
+
+
+def _judge_call(terms: Terms, call: object, at: str) -> ToolCall | DirectAnswer | Invalid:
+    """Judge one call: its shape, its tool, its arguments."""
+    function = peek(call, "function")
+    if peek(call, "type") not in {None, "function"} or function is None:
+        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
+    name = peek(function, "name")
+    issues = judge_name(terms, name, pointer(at, "function", "name"))
+    if issues:
+        return Invalid(issues)
+    at = pointer(at, "function", "arguments")
+    args = _read_arguments(terms, str(name), peek(function, "arguments"), at)
+    if isinstance(args, Invalid):
+        return args
+    id_ = peek(call, "id")
+    return judge_args(terms, str(name), args, at=at, id=id_ if isinstance(id_, str) else None)
+
+
+def _read_arguments(terms: Terms, name: str, text: object, at: str) -> JSON | Invalid:
+    """Read the arguments; an empty text means no arguments for a tool that requires none, as servers send it."""
+    if text == "" and not is_final_answer(terms, name) and not terms.tools[name].parameters.check({}):
+        return {}
+    return decode(text, terms.limits, at=at, names=terms.names)

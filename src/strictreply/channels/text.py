@@ -1,0 +1,114 @@
+"""The text channel: the whole content is one JSON object, a tool call or an answer (requirements T1–T14)."""
+
+from __future__ import annotations
+
+from strictreply.channels.calling import judge_args, judge_name
+from strictreply.channels.envelope import peek
+from strictreply.decoding import decode
+from strictreply.extraction import extract
+from strictreply.issues import Code, Issue, quote
+from strictreply.replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
+from strictreply.terms import Terms
+from strictreply.typing import JSON
+
+_CALL_KEYS = ("tool", "args")
+
+
+def judge_content(terms: Terms, message: object) -> Verdict:
+    """Judge the content of a message; native calls have no place in this channel."""
+    if peek(message, "tool_calls") or peek(message, "function_call"):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),))
+    content = peek(message, "content")
+    if content is None:
+        return Invalid((Issue.of(Code.REPLY_EMPTY),))
+    if not isinstance(content, str):
+        return Invalid((Issue.of(Code.REPLY_CONTENT, found=quote(content)),))
+    return judge_text(terms, content)
+
+
+def judge_text(terms: Terms, text: str | bytes) -> Verdict:
+    """Judge a JSON text as one member of the union, after the leniencies the contract opted into."""
+    steps: tuple[str, ...] = ()
+    if isinstance(text, str):
+        text, steps = extract(text, terms.extraction, terms.limits)
+    value = decode(text, terms.limits, names=terms.names)
+    outcome = value if isinstance(value, Invalid) else judge_union(terms, value)
+    return Invalid(outcome.issues, steps) if isinstance(outcome, Invalid) else Valid(outcome, steps)
+
+
+def named_tool(terms: Terms, message: object) -> str | None:
+    """Read which tool a content names, whatever else is wrong with it; empty for an answer, None when it cannot be read."""
+    content = peek(message, "content")
+    if not isinstance(content, str):
+        return None
+    value = decode(extract(content, terms.extraction, terms.limits)[0], terms.limits, names=terms.names)
+    if not isinstance(value, dict):
+        return None
+    name = value.get("tool", "")
+    return name if isinstance(name, str) else None
+
+
+def judge_union(terms: Terms, value: JSON) -> ToolCall | DirectAnswer | Invalid:
+    """Tell a call from an answer and judge it; the two exclude each other (requirement T6)."""
+    if not isinstance(value, dict):
+        return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),))
+    if "answer" not in value or terms.answer_style == "tool":
+        return _judge_call(terms, value)
+    if not value.keys().isdisjoint(_CALL_KEYS):
+        return Invalid((Issue.of(Code.SHAPE_BOTH),))
+    return _judge_answer(terms, value)
+
+
+def _judge_answer(terms: Terms, value: dict[str, JSON]) -> DirectAnswer | Invalid:
+    """Judge ``{"answer": …}``."""
+    issues = _extra_keys(value, ("answer",))
+    if terms.choice not in {"auto", "none"}:
+        issues.append(Issue.of(Code.TOOL_REQUIRED, names=terms.tool_list))
+    answer = terms.answer.judge(value["answer"], "/answer")
+    if isinstance(answer, Invalid):
+        issues += answer.issues
+    return Invalid(tuple(issues)) if issues else DirectAnswer(answer)
+
+
+def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer | Invalid:
+    """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
+    issues = _extra_keys(value, _CALL_KEYS)
+    issues += [
+        Issue.of(Code.SHAPE_MISSING_KEY, name=f'"{key}"', hint=_missing_hint(terms))
+        for key in _CALL_KEYS
+        if key not in value
+    ]
+    named = judge_name(terms, value["tool"], "/tool") if "tool" in value else ()
+    issues += named
+    if "args" not in value:
+        return Invalid(tuple(issues))
+    if "tool" not in value or named:
+        issues += _args_shape(value["args"])
+        return Invalid(tuple(issues))
+    outcome = judge_args(terms, str(value["tool"]), value["args"], at="/args", id=None)
+    if isinstance(outcome, Invalid):
+        issues += outcome.issues
+    return Invalid(tuple(issues)) if issues or isinstance(outcome, Invalid) else outcome
+
+
+def _args_shape(args: JSON) -> list[Issue]:
+    """Report arguments that are no object, when there is no tool to hold them to (requirement T12)."""
+    if isinstance(args, dict):
+        return []
+    return [Issue.of(Code.SHAPE_WRONG_TYPE, "/args", expected="a JSON object", found=quote(args))]
+
+
+def _extra_keys(value: dict[str, JSON], allowed: tuple[str, ...]) -> list[Issue]:
+    """Report each member beside the allowed ones (requirements T4, T5)."""
+    names = " and ".join(f'"{key}"' for key in allowed)
+    extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
+    return [Issue.of(Code.SHAPE_EXTRA_KEY, names=names, found=quote(key)) for key in extras]
+
+
+MAX_EXTRA_KEYS = 16
+
+
+def _missing_hint(terms: Terms) -> str:
+    """Say what an answer looks like when a call is incomplete and answers are allowed."""
+    allowed = terms.answer_style == "union" and terms.choice in {"auto", "none"}
+    return 'an answer is {"answer": …}' if allowed else ""

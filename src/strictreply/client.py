@@ -1,0 +1,355 @@
+"""The wrapped client: the SDK's own surface, through which only valid replies come.
+
+``wrap`` gives a sync or an async twin; both run the same flow and differ only in how its effects are performed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+import anyio
+
+from strictreply.asking import Ask
+from strictreply.attempts import Attempt, Usage, total_usage
+from strictreply.checking import Check, aperform_check, perform_check
+from strictreply.contract import Contract
+from strictreply.driving import adrive, drive
+from strictreply.errors import ContractError, ReplyHalted, ReplyRejected, ToolArgumentsError, TransportFailed
+from strictreply.failures import Failure, classify
+from strictreply.flow import (
+    Accepted,
+    Call,
+    Effect,
+    Ended,
+    Event,
+    Failed,
+    Noted,
+    Notify,
+    Outcome,
+    Replied,
+    Sleep,
+    Woke,
+    reply_flow,
+)
+from strictreply.policy import RetryPolicy
+from strictreply.replies import AssistantReply
+from strictreply.shaping import shape
+from strictreply.steering import Steering, TieredSteering
+from strictreply.transport import Sent, Transport
+from strictreply.typing import JSONObject, Message
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+    from openai.types.chat import ChatCompletion
+
+logger = logging.getLogger("strictreply")
+
+OnAttempt = Callable[[Attempt], Awaitable[None] | None]
+"""Told of every attempt as soon as it is judged; may be async with an async client."""
+
+Redact = Callable[[str], str]
+"""Given the raw reply as JSON text, gives what may be logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A call with its story.
+
+    ``reply`` is what fits; ``completion`` the SDK's own completion that carries it; ``attempts`` every ask in order;
+    ``usage`` the tokens of all of them; ``transcript`` the caller's messages and the accepted assistant turn, as if
+    the first shot had hit (requirement T26).
+    """
+
+    reply: AssistantReply
+    attempts: tuple[Attempt, ...]
+    transcript: list[Message] = field(repr=False)
+    _complete: Callable[[], Any] = field(repr=False)
+
+    @property
+    def completion(self) -> ChatCompletion:
+        """The SDK's own ``ChatCompletion``, valid by the contract."""
+        return self._complete()
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all attempts together."""
+        return total_usage(self.attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a wrapped client was given beside its contract."""
+
+    policy: RetryPolicy = RetryPolicy()
+    steering: Steering = TieredSteering()
+    on_attempt: OnAttempt | None = None
+    log_replies: Redact | None = None
+
+
+class _Wrapped:
+    """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
+
+    def __init__(self, client: Any, contract: Contract, settings: Settings) -> None:
+        """Hold the client's copy, the contract and the settings."""
+        self._transport = Transport(client, contract.terms.limits)
+        self._client = client
+        self._settings = settings
+        self.contract = contract
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass everything that is not ours to the wrapped client."""
+        return getattr(self._client, name)
+
+    def _ask(self, keywords: JSONObject) -> Ask:
+        """Read one call's keywords: ours (``contract``, ``policy``) and the API's."""
+        if keywords.get("stream"):
+            message = "stream=True is not served yet; call without it, or use the wrapped client's own"
+            raise NotImplementedError(message)
+        contract = keywords.pop("contract", None) or self.contract
+        policy = keywords.pop("policy", None) or self._settings.policy
+        terms, base = shape(contract.terms, keywords)
+        return Ask(terms, base, policy, self._settings.steering)
+
+    def _note(self, attempt: Attempt) -> Awaitable[None] | None:
+        """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
+        codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
+        logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
+        redact = self._settings.log_replies
+        if redact is not None and logger.isEnabledFor(logging.DEBUG):
+            logger.debug("attempt %d: raw reply %s", attempt.number, redact(repr(attempt.raw)))
+        watcher = self._settings.on_attempt
+        return None if watcher is None else watcher(attempt)
+
+    def _exchange(self, ask: Ask, outcome: Outcome, sent: Sent | None) -> Exchange:
+        """Give the exchange, or raise what the outcome calls for."""
+        if isinstance(outcome, Ended) or sent is None:
+            raise_ended(outcome)
+        message = outcome.response["choices"][0]["message"]
+        transport = self._transport
+        return Exchange(
+            outcome.reply,
+            outcome.attempts,
+            [*ask.base["messages"], message],
+            lambda: transport.completion(sent, outcome.response, spliced=outcome.spliced),
+        )
+
+
+class StrictClient(_Wrapped):
+    """A wrapped sync client; everything not named here is the client's own."""
+
+    @property
+    def chat(self) -> Any:
+        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
+        completions = _Guarded(self._client.chat.completions, create=self.create)
+        return _Guarded(self._client.chat, completions=completions)
+
+    def reply(self, **keywords: Any) -> AssistantReply:
+        """Make one call and give its typed reply.
+
+        Takes the keywords of ``chat.completions.create``, and ``tools`` in any form a contract takes, ``contract``
+        and ``policy`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when no reply fits,
+        ContractError when the request itself is wrong; nothing has been sent then.
+        """
+        return self.exchange(**keywords).reply
+
+    def create(self, **keywords: Any) -> ChatCompletion:
+        """Make one call like ``chat.completions.create``; the completion is valid by the contract."""
+        return self.exchange(**keywords).completion
+
+    def exchange(self, **keywords: Any) -> Exchange:
+        """Make one call like :meth:`reply`, and give it with its story."""
+        ask = self._ask(keywords)
+        sent: list[Sent] = []
+        outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sent))
+        return self._exchange(ask, outcome, sent[-1] if sent else None)
+
+    def _perform(self, effect: Effect, sent: list[Sent]) -> Event:
+        """Do what the flow asks for, and time it."""
+        start = time.perf_counter()
+        match effect:
+            case Call(request=request, timeout=timeout):
+                return self._call(request, timeout, sent, start)
+            case Sleep(seconds=seconds):
+                time.sleep(seconds)
+                return Woke(time.perf_counter() - start)
+            case Check():
+                return perform_check(effect)
+            case Notify(attempt=attempt):
+                self._note(attempt)
+                return Noted(time.perf_counter() - start)
+
+    def _call(self, request: JSONObject, timeout: float | None, sent: list[Sent], start: float) -> Replied | Failed:
+        """Send one request; a failure of the transport is an event, a bug is not caught."""
+        try:
+            sent.append(self._transport.read(self._transport.send(request, timeout)))
+        except Exception as error:
+            return _failed(error, start)
+        return Replied(sent[-1].plain, time.perf_counter() - start)
+
+
+class AsyncStrictClient(_Wrapped):
+    """A wrapped async client: the twin of :class:`StrictClient`."""
+
+    @property
+    def chat(self) -> Any:
+        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
+        completions = _Guarded(self._client.chat.completions, create=self.create)
+        return _Guarded(self._client.chat, completions=completions)
+
+    async def reply(self, **keywords: Any) -> AssistantReply:
+        """Make one call and give its typed reply; see :meth:`StrictClient.reply`."""
+        return (await self.exchange(**keywords)).reply
+
+    async def create(self, **keywords: Any) -> ChatCompletion:
+        """Make one call like ``chat.completions.create``; the completion is valid by the contract."""
+        return (await self.exchange(**keywords)).completion
+
+    async def exchange(self, **keywords: Any) -> Exchange:
+        """Make one call, and give it with its story; see :meth:`StrictClient.exchange`."""
+        ask = self._ask(keywords)
+        sent: list[Sent] = []
+        outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sent))
+        return self._exchange(ask, outcome, sent[-1] if sent else None)
+
+    async def _aperform(self, effect: Effect, sent: list[Sent]) -> Event:
+        """Do what the flow asks for, awaiting."""
+        start = time.perf_counter()
+        match effect:
+            case Call(request=request, timeout=timeout):
+                return await self._acall(request, timeout, sent, start)
+            case Sleep(seconds=seconds):
+                await anyio.sleep(seconds)
+                return Woke(time.perf_counter() - start)
+            case Check():
+                return await aperform_check(effect)
+            case Notify(attempt=attempt):
+                told = self._note(attempt)
+                if inspect.isawaitable(told):
+                    await told
+                return Noted(time.perf_counter() - start)
+
+    async def _acall(
+        self, request: JSONObject, timeout: float | None, sent: list[Sent], start: float
+    ) -> Replied | Failed:
+        """Send one request within the deadline, which holds for slow bodies too."""
+        try:
+            with anyio.fail_after(timeout):
+                sent.append(self._transport.read(await self._transport.send(request, timeout)))
+        except Exception as error:  # noqa: BLE001
+            return _failed(error, start)
+        return Replied(sent[-1].plain, time.perf_counter() - start)
+
+
+class _Guarded:
+    """A namespace of the SDK with some members replaced by ours."""
+
+    def __init__(self, inner: Any, **ours: Any) -> None:
+        """Put our members in front of the SDK's."""
+        self._inner = inner
+        self.__dict__.update(ours)
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass everything else through."""
+        return getattr(self._inner, name)
+
+
+
+def _failed(error: Exception, start: float) -> Failed:
+    """Read an exception as a failure of the transport; anything else goes on up."""
+    failure = classify(error)
+    if failure is None:
+        raise error
+    return Failed(failure, time.perf_counter() - start)
+
+
+def raise_ended(outcome: Outcome) -> NoReturn:
+    """Raise the error that an outcome without a reply calls for."""
+    if isinstance(outcome, Accepted):
+        message = "an accepted reply came without a response"
+        raise TypeError(message)
+    attempts, reason, failure = outcome.attempts, outcome.end.reason, outcome.failure
+    asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+    if outcome.end.how == "halted":
+        message = f"halted after {asks}: {reason}"
+        raise ReplyHalted(message, reason=reason, attempts=attempts)
+    if outcome.end.how == "failed":
+        raise _transport_failed(f"the API call failed after {asks}: {failure or reason}", reason, attempts, failure)
+    tool = attempts[-1].scope
+    if tool is not None:
+        message = f"the arguments of tool {tool} stayed invalid after {asks} ({_spent(reason)})"
+        raise ToolArgumentsError(message, reason=reason, attempts=attempts, tool=tool)
+    message = f"no valid reply after {asks} ({_spent(reason)})"
+    raise ReplyRejected(message, reason=reason, attempts=attempts)
+
+
+def _spent(reason: str) -> str:
+    """Say which budget ended the call (requirement T35 gives the words for bad calls)."""
+    return {
+        "retries": "retries spent",
+        "arg_retries": "argument retries spent",
+        "bad_calls": "too many bad tool calls",
+    }.get(reason, "stopped by the policy")
+
+
+def _transport_failed(
+    message: str, reason: str, attempts: tuple[Attempt, ...], failure: Failure | None
+) -> TransportFailed:
+    """Make the error of a failed transport, with what the server said of waiting."""
+    if failure is None:
+        return TransportFailed(message, reason=reason, attempts=attempts)
+    error = TransportFailed(
+        message,
+        reason=reason,
+        attempts=attempts,
+        cause=failure.cause,
+        retry_after=failure.retry_after,
+        status_code=failure.status_code,
+    )
+    error.__cause__ = failure.cause
+    return error
+
+
+@overload
+def wrap(client: AsyncOpenAI, **declared: Any) -> AsyncStrictClient: ...
+@overload
+def wrap(client: OpenAI, **declared: Any) -> StrictClient: ...
+@overload
+def wrap(client: Any, **declared: Any) -> Any: ...
+def wrap(
+    client: Any,
+    *,
+    contract: Contract | None = None,
+    policy: RetryPolicy | None = None,
+    steering: Steering | None = None,
+    on_attempt: OnAttempt | None = None,
+    log_replies: Redact | None = None,
+    tools: Iterable[object] = (),
+    **declared: Any,
+) -> StrictClient | AsyncStrictClient:
+    """Wrap a client so that only valid replies come out of it.
+
+    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()`` or anything with their ``chat.completions.create``;
+    it is not changed. Give a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …) here.
+    ``on_attempt`` is told of every attempt; ``log_replies`` turns a raw reply into what DEBUG may log, None logs none.
+
+    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check.
+    """
+    if contract is not None and (declared or tools):
+        message = "give wrap() a contract or the keywords of one, not both"
+        raise ContractError(message)
+    contract = contract or Contract(tools=tools, **declared)
+    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies)
+    if _is_async(client):
+        return AsyncStrictClient(client, contract, settings)
+    return StrictClient(client, contract, settings)
+
+
+def _is_async(client: Any) -> bool:
+    """Tell an async client by its ``create``, under whatever decorators the SDK put around it."""
+    create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
+    return inspect.iscoroutinefunction(inspect.unwrap(create)) if callable(create) else False

@@ -1,0 +1,121 @@
+"""What a reply must be, declared once: tools, the answer, the channel and how strict to be."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+from strictreply.answers import FINAL_ANSWER, Answer
+from strictreply.channels import judge
+from strictreply.channels.text import judge_text
+from strictreply.checking import Check, Checked, aperform_check, check_of, perform_check
+from strictreply.decoding import decode
+from strictreply.driving import adrive, drive
+from strictreply.errors import ContractError
+from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.replies import Invalid, Verdict
+from strictreply.terms import Terms, by_name
+from strictreply.tools import Tool
+from strictreply.typing import AnswerStyle, Channel, Extra, Extraction, Formats
+
+_CHANNELS = ("native", "text")
+_EXTRACTIONS = ("strict", "fenced", "first_object", "after_think")
+
+
+class Contract:
+    """A declaration that replies are held to; immutable, safe to share between threads and tasks.
+
+    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer``
+    is ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are
+    written: ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` admits several native
+    calls at once. ``extraction`` is one leniency or several; ``strict`` forgives nothing. ``extra`` is ``forbid`` or
+    ``schema`` for all tools and the answer, None to leave each tool as it was declared. ``answer_style="tool"`` makes
+    the tool ``final_answer`` the only way to answer (requirement T14). ``blank_answers`` admits white space as an
+    answer. ``formats`` says whether ``format`` is asserted.
+
+    Raises ContractError when a declaration is wrong.
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(
+        self,
+        *,
+        tools: Iterable[object] = (),
+        answer: object = str,
+        channel: Channel = "native",
+        parallel: bool = False,
+        extraction: Extraction | Iterable[Extraction] = "strict",
+        extra: Extra | None = None,
+        formats: Formats = "assert",
+        answer_style: AnswerStyle = "union",
+        blank_answers: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """Compile the declaration once."""
+        _one_of("channel", channel, _CHANNELS)
+        _one_of("answer_style", answer_style, ("union", "tool"))
+        modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
+        for mode in modes:
+            _one_of("extraction", mode, _EXTRACTIONS)
+        declared = by_name(Tool.of(tool, extra=extra) for tool in tools)
+        if answer_style == "tool" and FINAL_ANSWER in declared:
+            message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
+            raise ContractError(message)
+        self.terms = Terms(
+            tools=declared,
+            answer=Answer.of(answer, extra=extra or "forbid", formats=formats, blank=blank_answers),
+            channel=channel,
+            parallel=parallel,
+            answer_style=answer_style,
+            extraction=modes,
+            limits=limits,
+        )
+
+    def __repr__(self) -> str:
+        """Name the channel and the tools."""
+        return f"Contract(channel={self.terms.channel!r}, tools=[{self.terms.tool_list}])"
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The declared tools, in order."""
+        return tuple(self.terms.tools.values())
+
+    def check(self, reply: object) -> Verdict:
+        """Judge a reply: no client, no I/O.
+
+        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an
+        OpenAI message or a whole completion, each as a mapping or an SDK object. Nothing is changed. The tools' own
+        checks run last; ContractError when one is async (use :meth:`acheck`).
+        """
+        return drive(self._check(reply), perform_check)
+
+    async def acheck(self, reply: object) -> Verdict:
+        """Judge a reply like :meth:`check`, awaiting the tools' async checks."""
+        return await adrive(self._check(reply), aperform_check)
+
+    def _check(self, reply: object) -> Generator[Check, Checked, Verdict]:
+        """Judge by the terms, then ask for the user's own checks."""
+        verdict = judge_reply(self.terms, reply)
+        effect = check_of(self.terms, verdict)
+        if effect is None:
+            return verdict
+        checked = yield effect
+        return Invalid(checked.issues) if checked.issues else verdict
+
+
+def judge_reply(terms: Terms, reply: object) -> Verdict:
+    """Judge whatever a user may hold in hand: a text, a message or a completion."""
+    if not isinstance(reply, str | bytes):
+        return judge(terms, reply)
+    if terms.channel == "text":
+        return judge_text(terms, reply)
+    value = decode(reply, terms.limits, names=terms.names)
+    return value if isinstance(value, Invalid) else judge(terms, value)
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Refuse a keyword's value that is none of the allowed ones."""
+    if value not in allowed:
+        message = f"{name} must be one of {', '.join(allowed)}; got {value!r}"
+        raise ContractError(message)

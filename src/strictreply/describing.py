@@ -1,0 +1,82 @@
+"""How a contract is described: the JSON Schema of its replies, and the instructions of the text channel."""
+
+from __future__ import annotations
+
+import json
+
+from strictreply.answers import FINAL_ANSWER
+from strictreply.terms import Terms
+from strictreply.tools import Tool
+from strictreply.typing import JSON
+
+_TEXT_RULES = (
+    "Reply with exactly one JSON object and nothing else: no prose, no code fence, no other keys. It must fit this "
+    "JSON Schema:"
+)
+
+
+def compact(value: JSON) -> str:
+    """Spell JSON for a prompt: no spaces, so that it costs few tokens."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def answer_schema(terms: Terms) -> dict[str, JSON]:
+    """The schema of ``{"answer": …}``."""
+    return _closed_object({"answer": terms.answer.document})
+
+
+def call_schema(tool: Tool) -> dict[str, JSON]:
+    """The schema of ``{"tool": …, "args": …}`` for one tool; its parameters keep their own ``$defs``."""
+    name: JSON = {"const": tool.name}
+    described: JSON = name | {"description": tool.description} if tool.description else name
+    return _closed_object({"tool": described, "args": _embedded(tool.name, tool.parameters.source)})
+
+
+def union_schema(terms: Terms) -> dict[str, JSON]:
+    """The schema of everything the text channel admits under these terms."""
+    branches: list[JSON] = [] if terms.choice == "none" else [call_schema(tool) for tool in _callable(terms)]
+    if terms.answer_style == "tool":
+        branches.append(_closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer_schema(terms)}))
+    elif terms.choice in {"auto", "none"}:
+        branches.append(answer_schema(terms))
+    return {"anyOf": branches}
+
+
+def instructions(terms: Terms) -> str:
+    """Tell a model how to reply in the text channel (requirement T21)."""
+    return f"{_TEXT_RULES}\n{compact(union_schema(terms))}"
+
+
+def final_answer_definition(terms: Terms) -> dict[str, JSON]:
+    """The tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
+    return {
+        "type": "function",
+        "function": {
+            "name": FINAL_ANSWER,
+            "description": "Give the final answer to the user.",
+            "parameters": answer_schema(terms),
+        },
+    }
+
+
+def response_format(terms: Terms) -> dict[str, JSON]:
+    """The ``response_format`` that asks for the structured answer of the native channel."""
+    return {"type": "json_schema", "json_schema": {"name": terms.answer.name, "schema": terms.answer.document}}
+
+
+def _callable(terms: Terms) -> list[Tool]:
+    """The tools that may be called under the demanded choice."""
+    return [tool for name, tool in terms.tools.items() if terms.choice in {"auto", "required", name}]
+
+
+def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
+    """An object of exactly these members."""
+    required: list[JSON] = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _embedded(name: str, document: object) -> JSON:
+    """Place a schema inside another; one with references of its own gets a base URI to keep them its own."""
+    if isinstance(document, dict) and ("$defs" in document or "definitions" in document):
+        return {"$id": f"urn:tool:{name}", **document}
+    return document  # type: ignore[return-value]

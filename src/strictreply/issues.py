@@ -1,0 +1,205 @@
+"""What can be wrong with a reply: one table of codes, and the value that reports one fault.
+
+``message`` and ``hint`` are made of our words and the schema's, never of the model's; what the model wrote stands
+apart in ``found``, escaped and capped. So everything but ``found`` is safe in a prompt, an exception or a log.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+FOUND_CHARS = 120
+
+
+class Category(StrEnum):
+    """The seven classes of failure that policies decide on (requirement M74)."""
+
+    FORMAT_ERROR = "FORMAT_ERROR"
+    PERMISSION_ERROR = "PERMISSION_ERROR"
+    ACTION_ERROR = "ACTION_ERROR"
+    API_TRANSIENT = "API_TRANSIENT"
+    API_TERMINAL = "API_TERMINAL"
+    TOOL_ERROR = "TOOL_ERROR"
+    UNKNOWN = "UNKNOWN"
+
+
+class Remedy(StrEnum):
+    """What helps against a fault: the loop chooses its next step by this alone."""
+
+    CORRECT = "correct"  # ask again, saying what to change
+    SHORTEN = "shorten"  # the reply was cut: give room, or ask for less
+    RESEND = "resend"  # the server's fault, not the model's: the same request again
+    STOP = "stop"  # another ask would not help
+
+
+class Code(StrEnum):
+    """Every fault that is not a broken schema rule, with its words, category and remedy, each in one place.
+
+    Faults against a schema carry ``args.<rule>`` or ``answer.<rule>``, the rules being
+    :class:`strictreply.schema.Rule`. The words in braces are filled from the contract, never from the reply.
+    """
+
+    template: str
+    category: Category
+    remedy: Remedy
+
+    def __new__(
+        cls,
+        value: str,
+        template: str,
+        category: Category = Category.FORMAT_ERROR,
+        remedy: Remedy = Remedy.CORRECT,
+    ) -> Code:
+        """Attach words, category and remedy to the dotted code."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.template = template
+        member.category = category
+        member.remedy = remedy
+        return member
+
+    JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
+    JSON_NOT_TEXT = "json.not_text", "a JSON text is expected here, not another type"
+    JSON_ENCODING = "json.encoding", "the text is not valid UTF-8"
+    JSON_SYNTAX = "json.syntax", "not valid JSON at line {line} column {column}"
+    JSON_INCOMPLETE = "json.incomplete", "the JSON ends before it is complete"
+    JSON_TRAILING_DATA = "json.trailing_data", "text follows the JSON value at line {line} column {column}"
+    JSON_SEVERAL_VALUES = "json.several_values", "several JSON values; exactly one is expected"
+    JSON_DUPLICATE_KEY = "json.duplicate_key", "an object names the same key twice"
+    JSON_NOT_FINITE = "json.not_finite", "NaN, Infinity and numbers beyond a double are not JSON"
+    JSON_SURROGATE = "json.surrogate", "a string holds half of a surrogate pair"
+    JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes"
+    JSON_TOO_DEEP = "json.too_deep", "nested deeper than {limit} levels"
+    JSON_TOO_MANY_NODES = "json.too_many_nodes", "more than {limit} values"
+    JSON_NUMBER_TOO_LONG = "json.number_too_long", "a number of more than {limit} digits"
+
+    SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
+    SHAPE_MISSING_KEY = "shape.missing_key", "must have the key {name}"
+    SHAPE_EXTRA_KEY = "shape.extra_key", "has a key beside {names}"
+    SHAPE_WRONG_TYPE = "shape.wrong_type", "must be {expected}"
+    SHAPE_EMPTY = "shape.empty", "must not be empty"
+    SHAPE_BOTH = "shape.tool_and_answer", "must be a tool call or an answer, not both"
+
+    TOOL_UNKNOWN = "tool.unknown", "no such tool; the tools are: {names}", Category.ACTION_ERROR
+    TOOL_REQUIRED = "tool.required", "a tool must be called: {names}", Category.ACTION_ERROR
+    TOOL_FORCED = "tool.forced", "the tool must be {name}", Category.PERMISSION_ERROR
+    TOOL_FORBIDDEN = "tool.forbidden", "no tool may be called here", Category.PERMISSION_ERROR
+    TOOL_SWITCHED = "tool.switched", "call {name} again with corrected arguments, nothing else", Category.ACTION_ERROR
+    TOOL_SEVERAL = "tool.several", "exactly one tool call is expected", Category.ACTION_ERROR
+    TOOL_TOO_MANY = "tool.too_many", "more than {limit} tool calls", Category.ACTION_ERROR
+
+    CALL_MALFORMED = "call.malformed", "a tool call must be {expected}"
+    CALL_ID_MISSING = "call.id_missing", "a tool call must have a non-empty id"
+    CALL_ID_DUPLICATE = "call.id_duplicate", "two tool calls have the same id"
+
+    REPLY_EMPTY = "reply.empty", "neither a tool call nor an answer"
+    REPLY_ROLE = "reply.role", "the role must be assistant"
+    REPLY_CONTENT = "reply.content", "content must be text or null"
+    REPLY_TRUNCATED = (
+        "reply.truncated",
+        "the reply was cut off at the token limit",
+        Category.FORMAT_ERROR,
+        Remedy.SHORTEN,
+    )
+    REPLY_REFUSAL = "reply.refusal", "the model refused", Category.API_TERMINAL, Remedy.STOP
+    REPLY_CONTENT_FILTER = (
+        "reply.content_filter",
+        "the provider's content filter stopped the reply",
+        Category.API_TERMINAL,
+        Remedy.STOP,
+    )
+
+    ENVELOPE_MALFORMED = (
+        "envelope.malformed",
+        "the response must be {expected}",
+        Category.API_TRANSIENT,
+        Remedy.RESEND,
+    )
+    ENVELOPE_CHOICES = (
+        "envelope.choices",
+        "the response must hold exactly one choice",
+        Category.API_TRANSIENT,
+        Remedy.RESEND,
+    )
+    ENVELOPE_ERROR = (
+        "envelope.error",
+        "the response holds an error beside or instead of a reply",
+        Category.API_TRANSIENT,
+        Remedy.RESEND,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One fault of a reply.
+
+    ``code`` is dotted and stable: programs match on it and on ``category``. ``path`` is a JSON Pointer (RFC 6901)
+    from the root of what was judged: the assistant message in the native channel (it goes on through the JSON in
+    ``arguments``), the JSON in ``content`` in the text channel; ``envelope.*`` codes count from the response.
+    ``hint`` is the nearest remedy, or empty. ``found`` is an excerpt of what the model wrote, escaped and capped.
+    """
+
+    code: str
+    category: Category
+    path: str
+    message: str
+    hint: str = ""
+    found: str = ""
+
+    @classmethod
+    def of(cls, code: Code, path: str = "", *, hint: str = "", found: str = "", **words: object) -> Issue:
+        """Report ``code`` at ``path``; ``words`` fill its template and must not come from the reply."""
+        return cls(code.value, code.category, path, code.template.format(**words), hint, found)
+
+    @property
+    def remedy(self) -> Remedy:
+        """What helps against this fault; a code of the user's own is corrected."""
+        try:
+            return Code(self.code).remedy
+        except ValueError:
+            return Remedy.CORRECT
+
+    @property
+    def dotted(self) -> str:
+        """``path: message`` with the path's parts joined by dots (requirement T37)."""
+        place = ".".join(pointer_tokens(self.path))
+        return f"{place}: {self.message}" if place else self.message
+
+    def to_dict(self) -> dict[str, str]:
+        """Give the fault as JSON-safe strings."""
+        return asdict(self)
+
+
+def quote(value: Any) -> str:
+    """Excerpt what a model wrote for ``Issue.found``: ASCII, escaped, on one line, at most 120 characters.
+
+    Objects and lists are named by kind and size, so that the cost does not grow with the reply.
+    """
+    if isinstance(value, dict):
+        return f"an object of {len(value)} keys"
+    if isinstance(value, list):
+        return f"an array of {len(value)} items"
+    text = json.dumps(value[:FOUND_CHARS] if isinstance(value, str) else _short(value))
+    return text if len(text) <= FOUND_CHARS else text[: FOUND_CHARS - 1] + "~"
+
+
+def _short(value: object) -> object:
+    """Keep scalars; name an integer too long to print, and anything that is not JSON."""
+    if isinstance(value, bool | float) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if value.bit_length() < 400 else "a long integer"  # noqa: PLR2004 - 120 digits
+    return type(value).__name__
+
+
+def pointer(path: str, *tokens: str | int) -> str:
+    """Append ``tokens`` to a JSON Pointer, escaped as RFC 6901 section 3 asks."""
+    return path + "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+
+
+def pointer_tokens(path: str) -> list[str]:
+    """Split a JSON Pointer into its unescaped reference tokens (RFC 6901 section 4)."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]

@@ -1,0 +1,40 @@
+"""How much of a reply is read before it is refused: one value, every cap in it settable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_JSON_DEPTH = 200
+"""The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it."""
+
+MAX_NUMBER_DIGITS = 4300
+"""The digits of one integer that CPython converts in bounded time (``sys.int_info``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The caps of one reply; beyond any of them it is refused, not read on.
+
+    ``reply_bytes`` counts UTF-8 bytes of one JSON text, ``depth`` its nested containers, ``nodes`` its values of
+    every kind, ``calls`` the tool calls of one message. Work stays linear and under 100 ms at the defaults.
+
+    Raises ValueError when a cap is not positive, or ``depth`` is above 200.
+    """
+
+    reply_bytes: int = 1_000_000
+    depth: int = 64
+    nodes: int = 100_000
+    calls: int = 128
+
+    def __post_init__(self) -> None:
+        """Refuse caps that could not hold."""
+        for name in ("reply_bytes", "depth", "nodes", "calls"):
+            if getattr(self, name) < 1:
+                message = f"Limits.{name} must be at least 1"
+                raise ValueError(message)
+        if self.depth > MAX_JSON_DEPTH:
+            message = f"Limits.depth must be at most {MAX_JSON_DEPTH}"
+            raise ValueError(message)
+
+
+DEFAULT_LIMITS = Limits()

@@ -1,0 +1,160 @@
+"""When to ask again, how long to wait before, and when to stop: decided from the attempts so far, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tenacity import Future, RetryCallState, wait_random_exponential
+
+from strictreply.attempts import Attempt, Usage, total_usage
+from strictreply.failures import Failure
+from strictreply.issues import Remedy
+
+Stop: TypeAlias = Callable[[RetryCallState], bool]
+"""A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
+
+Wait: TypeAlias = Callable[[RetryCallState], float]
+"""A tenacity wait, such as ``wait_random_exponential(max=10)``."""
+
+_BAD_CALL_PREFIXES = ("tool.", "args.")
+_TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Ask once more: a correction at ``tier`` (1 is the first), or with tier 0 the same request; after ``wait`` s."""
+
+    tier: int
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Stop asking. ``how`` chooses the error, ``reason`` is the stable word it carries."""
+
+    how: Literal["rejected", "halted", "failed"]
+    reason: str
+
+
+Step: TypeAlias = Again | End
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The budgets of one call; whichever ends first ends it.
+
+    ``max_retries`` counts corrective asks after the first one, ``arg_retries`` those for one tool's arguments (None:
+    they share ``max_retries``), ``transport_retries`` repeats after the API failed. ``deadline`` is the total time in
+    seconds, waits included, ``max_tokens_total`` the tokens of all attempts, ``max_cost`` what ``price`` makes of
+    their usage. ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
+    ``stop`` and ``wait`` are tenacity's; without ``wait`` a correction is sent at once and a failed transport is
+    repeated after a jittered exponential pause. ``max_retry_after`` is the longest ``Retry-After`` that is obeyed.
+    ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29).
+    ``escalation`` holds request keywords (a stronger ``model``, ``response_format``, …) sent from the third
+    correction on.
+
+    Raises ValueError for a negative budget, and when ``max_cost`` comes without ``price``.
+    """
+
+    max_retries: int = 3
+    arg_retries: int | None = None
+    transport_retries: int = 2
+    deadline: float | None = None
+    max_tokens_total: int | None = None
+    max_cost: float | None = None
+    price: Callable[[Usage], float] | None = None
+    max_bad_calls: int | None = None
+    stop: Stop | None = None
+    wait: Wait | None = None
+    max_retry_after: float = 60.0
+    allow_tool_switch: bool = False
+    escalation: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse budgets that mean nothing."""
+        for name in ("max_retries", "arg_retries", "transport_retries", "deadline", "max_tokens_total", "max_bad_calls"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                message = f"RetryPolicy.{name} must not be negative"
+                raise ValueError(message)
+        if self.max_cost is not None and self.price is None:
+            message = "RetryPolicy.max_cost needs price, a function from Usage to a cost"
+            raise ValueError(message)
+
+    def time_left(self, spent: float) -> float | None:
+        """Give the seconds left of the deadline after ``spent``; None when there is no deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - spent)
+
+    def next_step(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
+        """Decide what follows the last attempt, which was not accepted; ``spent`` is in seconds."""
+        last = attempts[-1]
+        if failure is not None or any(issue.remedy is Remedy.RESEND for issue in last.issues):
+            return self._after_transport(attempts, spent, failure)
+        stopping = [issue for issue in last.issues if issue.remedy is Remedy.STOP]
+        if stopping:
+            return End("halted", stopping[0].code.removeprefix("reply."))
+        return self._after_fault(attempts, spent)
+
+    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float) -> Step:
+        """Correct, unless a budget is spent."""
+        corrections = [attempt for attempt in attempts if attempt.tier]
+        if len(corrections) >= self.max_retries:
+            return End("rejected", "retries")
+        scoped = sum(1 for attempt in corrections if attempt.scope is not None)
+        if self.arg_retries is not None and scoped >= self.arg_retries and _is_bad_call(attempts[-1]):
+            return End("rejected", "arg_retries")
+        if self.max_bad_calls is not None and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls:
+            return End("rejected", "bad_calls")
+        wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
+        return self._within_budgets(Again(len(corrections) + 1, wait), attempts, spent, None)
+
+    def _after_transport(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
+        """Send the same request again, unless the failure is final or the budget for it is spent."""
+        reason = "malformed_response" if failure is None else failure.kind
+        failed = sum(1 for attempt in attempts if _is_transport_fault(attempt))
+        retryable = failure is None or failure.retryable
+        if not retryable or failed > self.transport_retries:
+            return End("failed", reason)
+        wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
+        asked = None if failure is None else failure.retry_after
+        if asked is not None:
+            if asked > self.max_retry_after or (self.deadline is not None and spent + asked >= self.deadline):
+                return End("failed", reason)
+            wait = asked
+        return self._within_budgets(Again(0, wait), attempts, spent, failure)
+
+    def _within_budgets(self, step: Again, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
+        """Hold a further ask against time, tokens, cost and the user's own stop."""
+        usage = total_usage(attempts)
+        if self.deadline is not None and spent + step.wait >= self.deadline:
+            return End("halted", "deadline")
+        if self.max_tokens_total is not None and usage.total_tokens >= self.max_tokens_total:
+            return End("halted", "tokens")
+        if self.max_cost is not None and self.price is not None and self.price(usage) >= self.max_cost:
+            return End("halted", "cost")
+        if self.stop is not None and self.stop(_call_state(attempts, spent, failure)):
+            return End("rejected" if failure is None else "failed", "stop")
+        return step
+
+
+def _is_bad_call(attempt: Attempt) -> bool:
+    """Tell whether an attempt called an unknown tool or a tool with wrong arguments."""
+    return any(issue.code.startswith(_BAD_CALL_PREFIXES) for issue in attempt.issues)
+
+
+def _is_transport_fault(attempt: Attempt) -> bool:
+    """Tell whether an attempt failed on the way, or brought a response that is no completion."""
+    return attempt.failure is not None or any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
+
+
+def _call_state(attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> RetryCallState:
+    """Show the call to a tenacity stop or wait: attempts made, seconds since the start, the last outcome."""
+    state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # no Retrying runs
+    state.attempt_number = len(attempts)
+    state.start_time = 0.0
+    state.outcome_timestamp = spent
+    cause = failure.cause if failure is not None else None
+    state.outcome = Future.construct(len(attempts), cause, has_exception=cause is not None)
+    return state

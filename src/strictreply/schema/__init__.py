@@ -1,0 +1,8 @@
+"""JSON Schema as this library enforces it: compiled once, offline, closed, bounded in work."""
+
+from __future__ import annotations
+
+from strictreply.schema.compiled import Schema
+from strictreply.schema.rules import Rule
+
+__all__ = ["Rule", "Schema"]

@@ -1,0 +1,102 @@
+"""The keywords of JSON Schema that hold schemas, by what they apply to; no rule is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple
+
+from strictreply.errors import ContractError
+from strictreply.schema.documents import Document
+
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+DRAFT_07 = "http://json-schema.org/draft-07/schema"
+DRAFT_06 = "http://json-schema.org/draft-06/schema"
+DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)
+
+
+class Applies(Enum):
+    """Where a sub-schema looks, seen from the value that its holder judges."""
+
+    HERE = "the same value"
+    MEMBER = "a member of the object"
+    ITEM = "an item of the array"
+    NAME = "a member's name"
+    NOWHERE = "nothing until it is referenced"
+
+
+class Child(NamedTuple):
+    """A sub-schema in its holder; ``token`` is the name or index below ``keyword``, None when it holds just one."""
+
+    keyword: str
+    token: str | int | None
+    schema: Any
+    applies: Applies
+
+
+ONE = {
+    "not": Applies.HERE,
+    "if": Applies.HERE,
+    "then": Applies.HERE,
+    "else": Applies.HERE,
+    "additionalProperties": Applies.MEMBER,
+    "unevaluatedProperties": Applies.MEMBER,
+    "propertyNames": Applies.NAME,
+    "items": Applies.ITEM,
+    "additionalItems": Applies.ITEM,
+    "unevaluatedItems": Applies.ITEM,
+    "contains": Applies.ITEM,
+    "contentSchema": Applies.NOWHERE,
+}
+LISTS = {
+    "allOf": Applies.HERE,
+    "anyOf": Applies.HERE,
+    "oneOf": Applies.HERE,
+    "prefixItems": Applies.ITEM,
+    "items": Applies.ITEM,
+}
+MAPS = {
+    "properties": Applies.MEMBER,
+    "patternProperties": Applies.MEMBER,
+    "dependentSchemas": Applies.HERE,
+    "dependencies": Applies.HERE,
+    "$defs": Applies.NOWHERE,
+    "definitions": Applies.NOWHERE,
+}
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
+IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies", *REFERENCES})
+
+
+def draft_of(document: Document) -> str:
+    """Name the draft a document is written in; 2020-12 when it does not say.
+
+    Raises ContractError for a draft that is not supported.
+    """
+    if isinstance(document, bool):
+        return DRAFT_2020
+    declared = document.get("$schema", DRAFT_2020)
+    draft = declared.removesuffix("#") if isinstance(declared, str) else ""
+    draft = draft.replace("https://json-schema.org/draft-0", "http://json-schema.org/draft-0")
+    if draft not in DRAFTS:
+        message = "only JSON Schema 2020-12, 2019-09, draft-07 and draft-06 are supported"
+        raise ContractError(message, path="/$schema")
+    return draft
+
+
+def ignores_siblings(draft: str) -> bool:
+    """Whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
+    return draft in (DRAFT_07, DRAFT_06)
+
+
+def children(schema: dict[str, Any]) -> Iterator[Child]:
+    """Give the sub-schemas that stand directly in ``schema``, booleans too; references are not followed."""
+    for keyword in schema.keys() & HOLDERS:
+        value = schema[keyword]
+        if isinstance(value, list) and keyword in LISTS:
+            yield from (Child(keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))
+        elif isinstance(value, dict) and keyword in MAPS:
+            yield from (Child(keyword, name, item, MAPS[keyword]) for name, item in value.items())
+        elif keyword in ONE:
+            yield Child(keyword, None, value, ONE[keyword])

@@ -1,0 +1,96 @@
+"""How much work one value causes against a schema whose unions recur: counted before the engine is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from strictreply.schema.bounds import TRIED_TWICE, UNEVALUATED
+from strictreply.schema.graph import Graph, Node
+from strictreply.schema.vocabulary import Applies
+
+MAX_STEPS = 300_000
+"""Judgements of one value by one schema that one check may make."""
+
+MAX_COUNTED = 50_000
+"""Pairs of a schema and a value that are counted before giving up."""
+
+
+def too_much_work(graph: Graph, value: object) -> bool:
+    """Whether checking ``value`` may take more than 300 000 judgements; an upper bound, found without checking."""
+    if graph.root is None:
+        return False
+    try:
+        return _Count().of(graph.root, value, watched=False) > MAX_STEPS
+    except (_TooMuch, RecursionError):
+        return True
+
+
+class _TooMuch(Exception):  # noqa: N818 - a way out of the recursion, not an error
+    """The count itself became too long."""
+
+
+class _Count:
+    """One count, remembering each pair of schema and value."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._known: dict[tuple[int, int, bool], int] = {}
+
+    def of(self, node: Node, value: object, *, watched: bool) -> int:
+        """Count the judgements of ``value`` by ``node`` and all it leads to."""
+        watched = watched or not UNEVALUATED.isdisjoint(node.schema)
+        key = (id(node), id(value), watched)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) > MAX_COUNTED:
+                raise _TooMuch
+            known = 1 + self._here(node, value, watched=watched)
+            known += sum(self.of(target, part, watched=False) for target, part in _parts(node, value))
+            if known > MAX_STEPS:
+                raise _TooMuch
+            self._known[key] = known
+        return known
+
+    def _here(self, node: Node, value: object, *, watched: bool) -> int:
+        """Count what judges the same value; a branch whose tag or type says otherwise is not entered."""
+        total = 0
+        tested = node.schema.get("if")
+        for edge in node.along(Applies.HERE):
+            if edge.keyword == "then" and isinstance(tested, dict) and _plainly_fails(tested, value):
+                continue
+            steps = self.of(edge.target, value, watched=watched)
+            total += steps * 2 if watched and edge.keyword in TRIED_TWICE else steps
+        return total
+
+
+def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
+    """Give the members or items of ``value`` with the schemas that may judge them."""
+    if isinstance(value, dict):
+        for edge in node.along(Applies.MEMBER):
+            if edge.keyword == "properties":
+                if edge.token in value:
+                    yield edge.target, value[edge.token]
+            else:
+                named = node.schema.get("properties", {}) if edge.keyword == "additionalProperties" else {}
+                yield from ((edge.target, part) for name, part in value.items() if name not in named)
+    elif isinstance(value, list):
+        for edge in node.along(Applies.ITEM):
+            if edge.keyword == "prefixItems":
+                yield from ((edge.target, part) for part in value[edge.token : edge.token + 1])  # type: ignore[operator]
+            else:
+                yield from ((edge.target, part) for part in value)
+
+
+def _plainly_fails(test: dict[str, Any], value: object) -> bool:
+    """Whether a condition on a type or on a tag fails; False when it cannot be told without checking."""
+    if test.get("type") == "object" and not isinstance(value, dict):
+        return True
+    required, members = test.get("required"), test.get("properties")
+    if test.get("type") != "object" or not isinstance(required, list) or not isinstance(members, dict):
+        return False
+    tag = required[0] if len(required) == 1 else None
+    allowed = members[tag].get("enum") if isinstance(members.get(tag), dict) else None
+    return isinstance(allowed, list) and isinstance(value, dict) and value.get(tag) not in allowed

@@ -1,0 +1,114 @@
+"""What a request asks for itself: its keywords shape the terms of the verdict, and what cannot be held is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from strictreply.answers import Answer
+from strictreply.errors import ContractError
+from strictreply.terms import Terms
+from strictreply.tools import Tool
+from strictreply.typing import JSONObject
+
+_NOT_GIVEN = frozenset({"NotGiven", "Omit"})
+_LEGACY = ("functions", "function_call")
+
+
+def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]:
+    """Read the keywords of one ``chat.completions.create`` call.
+
+    Gives the terms that its reply is held to, and the request without what those terms say themselves. Raises
+    ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that names
+    no declared tool, a ``response_format`` that is none.
+    """
+    request = {name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN}
+    _refuse_unheld(request)
+    tools = request.pop("tools", None)
+    if tools is not None:
+        terms = terms.with_tools(Tool.of(tool) for tool in tools)
+    terms = _shaped_by_choice(terms, request.pop("tool_choice", None))
+    parallel = request.pop("parallel_tool_calls", None)
+    if parallel is not None:
+        terms = replace(terms, parallel=bool(parallel))
+    return _shaped_by_format(terms, request)
+
+
+def _refuse_unheld(request: JSONObject) -> None:
+    """Refuse what the contract has no verdict for, before anything is sent."""
+    if not isinstance(request.get("messages"), list | tuple):
+        message = "messages is required: a list of chat messages"
+        raise ContractError(message)
+    request["messages"] = list(request["messages"])
+    if request.get("n") not in {None, 1}:
+        message = "n must be 1: exactly one reply is judged; make several calls instead"
+        raise ContractError(message)
+    for name in _LEGACY:
+        if request.get(name) is not None:
+            message = f"{name!r} is the API's legacy form; declare the functions with tools= instead"
+            raise ContractError(message)
+
+
+def _shaped_by_choice(terms: Terms, choice: object) -> Terms:
+    """Honour ``tool_choice``: a word, one named tool, or a list of allowed tools."""
+    if choice is None:
+        return terms
+    if isinstance(choice, str):
+        return terms.with_choice(choice)
+    if isinstance(choice, Mapping):
+        if choice.get("type") == "allowed_tools":
+            return _shaped_by_allowed(terms, choice.get("allowed_tools"))
+        named = choice.get("function")
+        name = named.get("name") if isinstance(named, Mapping) else None
+        if isinstance(name, str):
+            return terms.with_choice(name)
+    message = "tool_choice must be 'auto', 'required', 'none', a named function or allowed_tools"
+    raise ContractError(message)
+
+
+def _shaped_by_allowed(terms: Terms, allowed: object) -> Terms:
+    """Honour ``allowed_tools``: a mode, and the tools that may be called in it."""
+    listed = allowed.get("tools") if isinstance(allowed, Mapping) else None
+    names = [_allowed_name(entry) for entry in listed] if isinstance(listed, list) else []
+    unknown = [name for name in names if name not in terms.tools]
+    if not names or unknown:
+        message = f"tool_choice.allowed_tools must list declared tools: {terms.tool_list or 'none'}"
+        raise ContractError(message)
+    mode = allowed.get("mode", "auto") if isinstance(allowed, Mapping) else "auto"
+    return terms.with_tools(terms.tools[name] for name in names).with_choice(str(mode))
+
+
+def _allowed_name(entry: object) -> str:
+    """Read the name of one allowed tool, empty when it has none."""
+    function = entry.get("function") if isinstance(entry, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def _shaped_by_format(terms: Terms, request: JSONObject) -> tuple[Terms, JSONObject]:
+    """Honour ``response_format``: what it demands of the content is the answer's contract."""
+    wanted = request.get("response_format")
+    if wanted is None:
+        request.pop("response_format", None)
+        return terms, request
+    if isinstance(wanted, type):
+        del request["response_format"]
+        return replace(terms, answer=Answer.of(wanted)), request
+    if not isinstance(wanted, Mapping) or wanted.get("type") not in {"text", "json_object", "json_schema"}:
+        message = "response_format must be of type text, json_object or json_schema"
+        raise ContractError(message)
+    if wanted["type"] == "json_object":
+        return replace(terms, answer=Answer.of({"type": "object"}, extra="schema")), request
+    if wanted["type"] == "json_schema":
+        return replace(terms, answer=_answer_of(wanted.get("json_schema"))), request
+    return terms, request
+
+
+def _answer_of(described: object) -> Answer:
+    """Compile the schema of a ``json_schema`` response format."""
+    schema = described.get("schema") if isinstance(described, Mapping) else None
+    if not isinstance(schema, Mapping):
+        message = "response_format.json_schema.schema must be a JSON Schema"
+        raise ContractError(message)
+    return Answer.of(schema)

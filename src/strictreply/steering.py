@@ -1,0 +1,155 @@
+"""What we tell a model about its bad reply: our words and the schema's, never its own, at most 2 KB.
+
+Each further correction says more than the one before: the list of faults; then the sub-schema that was broken; then
+also a minimal valid example. A steering is any object with ``correction``; :class:`TieredSteering` is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from strictreply.describing import compact, union_schema
+from strictreply.issues import Issue, Remedy
+from strictreply.schema import Schema
+from strictreply.terms import Terms
+from strictreply.typing import JSON
+
+MAX_CORRECTION_BYTES = 2_000
+MAX_LISTED_FAULTS = 12
+SCHEMA_TIER = 2
+EXAMPLE_TIER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a correction is about.
+
+    ``issues`` are the faults of the last reply, ``terms`` what it was held to, ``tier`` counts corrections from 1.
+    ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply; ``at`` is then the
+    pointer to those arguments.
+    """
+
+    issues: tuple[Issue, ...]
+    terms: Terms
+    tier: int
+    tool: str | None = None
+    at: str = ""
+
+
+class Steering(Protocol):
+    """Anything that words corrections; it must not repeat what the model wrote (``Issue.found``)."""
+
+    def correction(self, situation: Situation) -> str:
+        """Say what to change, for the model to read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TieredSteering:
+    """The corrections we send: terse first, then with the broken sub-schema, then with an example that validates."""
+
+    max_bytes: int = MAX_CORRECTION_BYTES
+
+    def correction(self, situation: Situation) -> str:
+        """Say what to change, in at most ``max_bytes`` bytes of UTF-8."""
+        parts = [_headline(situation), *_fault_lines(situation)]
+        if situation.tier >= SCHEMA_TIER:
+            parts += _schema_line(situation)
+        if situation.tier >= EXAMPLE_TIER:
+            parts += _example_line(situation)
+        return _within(parts, self.max_bytes)
+
+
+def _headline(situation: Situation) -> str:
+    """Say in one line what kind of correction this is."""
+    if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
+        return "The reply was cut off at the token limit. Reply again, shorter."
+    ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, "Not valid again.")
+    if situation.tool is not None:
+        return f"{ordinal} Call {situation.tool} again with corrected arguments:"
+    return f"{ordinal} Reply again, corrected:"
+
+
+def _fault_lines(situation: Situation) -> list[str]:
+    """List each fault by its place, its rule and the nearest remedy."""
+    faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
+    lines = dict.fromkeys(_fault_line(issue, situation.at) for issue in faults)
+    shown = list(lines)[:MAX_LISTED_FAULTS]
+    return [*shown, f"- and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else shown
+
+
+def _fault_line(issue: Issue, at: str) -> str:
+    """Spell one fault: ``- /limit: must be an integer``."""
+    place = issue.path.removeprefix(at)
+    hint = f" ({issue.hint})" if issue.hint else ""
+    return f"- {place}: {issue.message}{hint}" if place else f"- {issue.message}{hint}"
+
+
+def _schema_line(situation: Situation) -> list[str]:
+    """Show the sub-schema of the first fault, or of the whole reply when the fault is in its shape."""
+    schema = _schema_at_fault(situation)
+    if schema is not None:
+        place = _first_place(situation)
+        return [f"Schema of {place or 'it'}: {compact(schema.part(place))}"]
+    if situation.terms.channel == "text":
+        return [f"Schema of the reply: {compact(union_schema(situation.terms))}"]
+    return []
+
+
+def _example_line(situation: Situation) -> list[str]:
+    """Show a minimal valid example, when one can be made."""
+    example = example_for(situation)
+    return [] if example is None else [f"A valid example: {compact(example)}"]
+
+
+def example_for(situation: Situation) -> JSON:
+    """Make the smallest reply that would be valid where the fault is; None when none can be made.
+
+    For one call that is its arguments, in the text channel the whole JSON object.
+    """
+    terms, tool = situation.terms, situation.tool
+    if tool is not None:
+        args = terms.tools[tool].parameters.example()
+        return {"tool": tool, "args": args} if terms.channel == "text" and args is not None else args
+    if terms.channel == "native":
+        return None if terms.answer.schema is None else terms.answer.schema.example()
+    return _union_example(terms)
+
+
+def _union_example(terms: Terms) -> JSON:
+    """Make an example of the first kind of reply that the text channel admits."""
+    for name in terms.tools:
+        if terms.choice in {"auto", "required", name}:
+            args = terms.tools[name].parameters.example()
+            return None if args is None else {"tool": name, "args": args}
+    if terms.answer_style == "tool":
+        return None
+    answer = "…" if terms.answer.schema is None else terms.answer.schema.example()
+    return None if answer is None else {"answer": answer}
+
+
+def _schema_at_fault(situation: Situation) -> Schema | None:
+    """Find the schema that the first fault broke: the tool's parameters, the answer's, or none."""
+    terms, tool = situation.terms, situation.tool
+    if tool is not None:
+        return terms.tools[tool].parameters
+    first = situation.issues[0]
+    return terms.answer.schema if first.code.startswith("answer.") else None
+
+
+def _first_place(situation: Situation) -> str:
+    """Give the pointer of the first fault inside the value that its schema governs."""
+    path = situation.issues[0].path
+    root = situation.at or ("/content" if situation.terms.channel == "native" else "/answer")
+    return path.removeprefix(root)
+
+
+def _within(parts: list[str], limit: int) -> str:
+    """Join the parts that fit; what does not fit whole is left out, the first line always stands."""
+    text = parts[0]
+    for part in parts[1:]:
+        longer = f"{text}\n{part}"
+        if len(longer.encode()) <= limit:
+            text = longer
+    return text

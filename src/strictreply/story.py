@@ -1,0 +1,69 @@
+"""The story of a failed call as text for a person: what came, what was wrong, what was asked, what to do."""
+
+from __future__ import annotations
+
+import json
+
+from strictreply.attempts import Attempt, total_usage
+from strictreply.issues import Issue, Remedy
+
+MAX_RAW_CHARS = 2_000
+
+ADVICE: dict[Remedy, str] = {
+    Remedy.CORRECT: "Look at what the model got wrong (attempt.raw): state the rule in the tool's description, allow "
+    "more retries (RetryPolicy.max_retries), or relax the schema.",
+    Remedy.SHORTEN: "Raise max_tokens, or ask for less in one reply.",
+    Remedy.RESEND: "The server answered with something that is no completion: look at the endpoint, not at the prompt.",
+    Remedy.STOP: "The provider or the model declined: change the prompt or the model; asking again will not help.",
+}
+"""What a person can do about each kind of fault."""
+
+
+def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
+    """Say once for each kind of fault what to do about it."""
+    kinds = dict.fromkeys(issue.remedy for issue in issues)
+    return [f"  What to do: {ADVICE[kind]}" for kind in kinds]
+
+
+def tell(headline: str, attempts: tuple[Attempt, ...]) -> str:
+    """Tell every attempt in order, raw replies included."""
+    usage = total_usage(attempts)
+    lines = [headline, f"{len(attempts)} attempts, {usage.total_tokens} tokens in all."]
+    for attempt in attempts:
+        lines += _attempt_lines(attempt)
+    last = next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
+    return "\n".join([*lines, *(line.strip() for line in remedy_lines(last))])
+
+
+def _attempt_lines(attempt: Attempt) -> list[str]:
+    """Tell one attempt: what was asked, what came, what was wrong."""
+    scope = f", only the arguments of {attempt.scope}" if attempt.scope else ""
+    lines = ["", f"Attempt {attempt.number} ({attempt.seconds:.2f} s{scope})"]
+    if attempt.correction:
+        lines += ["  asked:", *_indented(attempt.correction)]
+    if attempt.failure:
+        lines.append(f"  failed: {attempt.failure}")
+    if attempt.raw is not None:
+        lines += ["  came:", *_indented(_reply_text(attempt))]
+    lines += [f"  lenient step: {step}" for step in attempt.leniency]
+    for issue in attempt.issues:
+        lines.append(f"  wrong: {issue.code} at {issue.path or '/'}: {issue.message}")
+        lines += [f"         found {issue.found}"] if issue.found else []
+        lines += [f"         {issue.hint}"] if issue.hint else []
+    return [*lines, "  accepted"] if attempt.accepted else lines
+
+
+def _reply_text(attempt: Attempt) -> str:
+    """Show the message of a completion, or the whole response when it has none; capped, escaped."""
+    shown = attempt.raw
+    if isinstance(shown, dict):
+        choices = shown.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        shown = first.get("message", shown) if isinstance(first, dict) else shown
+    text = json.dumps(shown)
+    return text if len(text) <= MAX_RAW_CHARS else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in all)"
+
+
+def _indented(text: str) -> list[str]:
+    """Indent each line."""
+    return [f"    {line}" for line in text.splitlines()]

@@ -1,0 +1,120 @@
+"""The tool loop: ask, run the tools that were called, hand back their results, until there is an answer.
+
+A flow of its own over exchanges; a tool runs only when the whole reply that calls it has passed (requirement T43).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from strictreply.client import AsyncStrictClient, Exchange, StrictClient
+from strictreply.driving import adrive, drive
+from strictreply.errors import StepsExceeded
+from strictreply.replies import DirectAnswer, ToolCall, calls_of
+from strictreply.tools import Tool
+from strictreply.typing import JSONObject, Message
+
+MAX_STEPS = 8
+MAX_RESULT_CHARS = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Effect: make one exchange with these messages."""
+
+    messages: list[Message] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Effect: run one validated call."""
+
+    call: ToolCall
+
+
+ToolEffect: TypeAlias = AskModel | RunTool
+ToolEvent: TypeAlias = "Exchange | Any"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a tool loop came to: the answer, the whole transcript, and every exchange in order."""
+
+    answer: Any
+    transcript: list[Message] = field(repr=False)
+    exchanges: tuple[Exchange, ...]
+
+
+def tool_flow(messages: list[Message], *, max_steps: int, max_result_chars: int) -> Generator[ToolEffect, Any, Run]:
+    """Ask until there is an answer; StepsExceeded after ``max_steps`` asks without one."""
+    transcript = list(messages)
+    exchanges: tuple[Exchange, ...] = ()
+    while len(exchanges) < max_steps:
+        exchange: Exchange = yield AskModel(transcript)
+        exchanges = (*exchanges, exchange)
+        transcript = list(exchange.transcript)
+        if isinstance(exchange.reply, DirectAnswer):
+            return Run(exchange.reply.answer, transcript, exchanges)
+        for call in calls_of(exchange.reply):
+            result = yield RunTool(call)
+            transcript.append(_result_turn(call, result, max_result_chars))
+    raise StepsExceeded(max_steps)
+
+
+def run(
+    client: StrictClient,
+    messages: list[Message],
+    *,
+    max_steps: int = MAX_STEPS,
+    max_result_chars: int = MAX_RESULT_CHARS,
+    **keywords: Any,
+) -> Run:
+    """Run a conversation to its answer, executing the tools the model calls.
+
+    ``keywords`` go to every exchange (``model`` at least). Results over ``max_result_chars`` characters are cut, and
+    say so. Raises what :meth:`StrictClient.exchange` raises, ToolExecutionError when a tool's code does, and
+    StepsExceeded after ``max_steps`` asks.
+    """
+
+    def perform(effect: ToolEffect) -> Any:
+        if isinstance(effect, AskModel):
+            return client.exchange(messages=effect.messages, **keywords)
+        return _tool(client, effect.call).run(effect.call.args)
+
+    return drive(tool_flow(messages, max_steps=max_steps, max_result_chars=max_result_chars), perform)
+
+
+async def arun(
+    client: AsyncStrictClient,
+    messages: list[Message],
+    *,
+    max_steps: int = MAX_STEPS,
+    max_result_chars: int = MAX_RESULT_CHARS,
+    **keywords: Any,
+) -> Run:
+    """Run a conversation to its answer with an async client; see :func:`run`."""
+
+    async def perform(effect: ToolEffect) -> Any:
+        if isinstance(effect, AskModel):
+            return await client.exchange(messages=effect.messages, **keywords)
+        return await _tool(client, effect.call).arun(effect.call.args)
+
+    return await adrive(tool_flow(messages, max_steps=max_steps, max_result_chars=max_result_chars), perform)
+
+
+def _tool(client: StrictClient | AsyncStrictClient, call: ToolCall) -> Tool:
+    """Find the declared tool of a validated call."""
+    return client.contract.terms.tools[call.tool]
+
+
+def _result_turn(call: ToolCall, result: object, limit: int) -> JSONObject:
+    """Spell a tool's result as the turn that answers its call; text as it is, everything else as JSON."""
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+    if len(text) > limit:
+        text = f"{text[:limit]}… (cut: {len(text)} characters in all)"
+    if call.id is None:
+        return {"role": "user", "content": f"Result of {call.tool}: {text}"}
+    return {"role": "tool", "tool_call_id": call.id, "content": text}

@@ -1,0 +1,386 @@
+"""What a tool is: a name, a schema for its arguments, and the code behind it, from whatever a user declares it by.
+
+What a reply may call, and when, is the contract's matter; nothing here reads replies.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, cast, overload
+
+from pydantic import TypeAdapter
+
+from strictreply.complaints import Checked, check_issues
+from strictreply.errors import ContractError, ToolExecutionError
+from strictreply.issues import pointer, quote
+from strictreply.models import adapter_of, document_of, instance_of
+from strictreply.replies import Invalid
+from strictreply.schema import Schema
+from strictreply.signatures import Signature, function_name, read_signature
+from strictreply.typing import JSON, Extra, Formats, JSONObject
+
+__all__ = ["Check", "Tool", "check_issues", "tool"]
+
+Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
+"""A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_NO_PARAMETERS: Mapping[str, JSON] = {"type": "object", "properties": {}}
+_MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """One tool that a model may call; immutable, compared by identity.
+
+    ``parameters`` is what its arguments must fit; ``check`` is a further check by the user, given the typed
+    arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
+    arguments into an instance, None when they stay a dict. ``definition`` is the OpenAI tool definition, made once
+    and shared: read it, do not change it.
+
+    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``.
+    """
+
+    name: str
+    description: str
+    parameters: Schema
+    check: Check | None = None
+    function: Callable[..., Any] | None = None
+    signature: Signature | None = field(default=None, repr=False)
+    adapter: TypeAdapter[Any] | None = field(default=None, repr=False)
+    extra: Extra = field(default="forbid", repr=False)
+    formats: Formats = field(default="assert", repr=False)
+    strict: bool | None = field(default=None, repr=False)
+    definition: JSONObject = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a name that servers would, and write the definition."""
+        if not _NAME.fullmatch(self.name):
+            raise ContractError(f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /")
+        told: JSONObject = {"name": self.name}
+        if self.description:
+            told["description"] = self.description
+        told["parameters"] = self.parameters.source
+        if self.strict is not None:
+            told["strict"] = self.strict
+        object.__setattr__(self, "definition", {"type": "function", "function": told})
+
+    @classmethod
+    def of(cls, declaration: object, *, extra: Extra | None = None) -> Tool:
+        """Take whatever a user may declare a tool by.
+
+        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
+        entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` None keeps what the declaration says.
+
+        Raises ContractError on anything else, and when the declaration itself is wrong.
+        """
+        closed: Extra = extra or "forbid"
+        if isinstance(declaration, Tool):
+            return declaration.with_extra(extra or declaration.extra)
+        if isinstance(declaration, Mapping):
+            definition = cast("Mapping[str, Any]", declaration)
+            read = cls.from_mcp if "inputSchema" in definition else cls.from_openai
+            return read(definition, extra=closed)
+        if isinstance(declaration, type):
+            return cls.from_model(declaration, extra=closed)
+        if hasattr(declaration, "inputSchema"):
+            return cls.from_mcp(declaration, extra=closed)
+        if callable(declaration):
+            return cls.from_function(declaration, extra=closed)
+        raise ContractError(
+            f"a {type(declaration).__name__} is no tool; give a function, a pydantic model, a Tool, "
+            "an OpenAI tool definition or an MCP tools/list entry"
+        )
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        check: Check | None = None,
+        extra: Extra = "forbid",
+    ) -> Tool:
+        """Declare a function, sync or async: schema from the signature, words from the docstring.
+
+        ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come
+        as an instance of a model made from the signature. See :func:`strictreply.signatures.read_signature`.
+
+        Raises ContractError when a parameter cannot be told to a model.
+        """
+        signature = read_signature(function)
+        return cls._typed(
+            adapter_of(signature.model, function_name(function)),
+            name=name or function_name(function),
+            description=signature.description if description is None else description,
+            check=check,
+            function=function,
+            signature=signature,
+            extra=extra,
+        )
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Any,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        extra: Extra = "forbid",
+    ) -> Tool:
+        """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
+
+        ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called with the instance.
+        With ``extra="schema"`` the type's own configuration says what becomes of members it does not name.
+
+        Raises ContractError when the type has no JSON Schema, or none of an object.
+        """
+        title = getattr(model, "__name__", str(model))
+        return cls._typed(
+            adapter_of(model, title),
+            name=name or title,
+            description=description,
+            check=check,
+            function=function,
+            extra=extra,
+        )
+
+    @classmethod
+    def from_json_schema(
+        cls,
+        name: str,
+        schema: Mapping[str, Any],
+        description: str = "",
+        extra: Extra = "forbid",
+        *,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        formats: Formats = "assert",
+    ) -> Tool:
+        """Declare a JSON Schema (2020-12, or draft-07 when ``$schema`` says so): arguments come as a dict.
+
+        ``function`` is called with that dict. The schema is copied.
+
+        Raises ContractError when the schema is broken, or admits no object.
+        """
+        parameters = _compile(schema, extra=extra, formats=formats)
+        return cls(name, description, parameters, check=check, function=function, extra=extra, formats=formats)
+
+    @classmethod
+    def from_openai(
+        cls,
+        definition: Mapping[str, Any],
+        *,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        extra: Extra = "forbid",
+        formats: Formats = "assert",
+    ) -> Tool:
+        """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
+
+        Missing ``parameters`` mean none; ``strict`` stays in the definition.
+
+        Raises ContractError with the path of the member that is wrong.
+        """
+        body, at = _function_of(definition)
+        _refuse_members(body, at)
+        strict = body.get("strict")
+        parameters = body.get("parameters")
+        declared = cls.from_json_schema(
+            body["name"],
+            _NO_PARAMETERS if parameters is None else parameters,
+            body.get("description") or "",
+            extra,
+            check=check,
+            function=function,
+            formats=formats,
+        )
+        return declared if strict is None else replace(declared, strict=strict)
+
+    @classmethod
+    def from_mcp(
+        cls,
+        entry: object,
+        *,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        extra: Extra = "forbid",
+        formats: Formats = "assert",
+    ) -> Tool:
+        """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
+
+        Titles, annotations and output schemas are no matter of a call and are left aside.
+
+        Raises ContractError when the name or the schema is missing or of the wrong type.
+        """
+        name, description, schema = (_member(entry, key) for key in ("name", "description", "inputSchema"))
+        if not isinstance(name, str):
+            raise ContractError("an MCP tool has a name, a string", path="/name")
+        if not isinstance(schema, Mapping):
+            raise ContractError("an MCP tool has an inputSchema, an object", path="/inputSchema")
+        words = description if isinstance(description, str) else ""
+        return cls.from_json_schema(name, schema, words, extra, check=check, function=function, formats=formats)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function must be awaited."""
+        return _is_async(self.function)
+
+    @property
+    def is_async_check(self) -> bool:
+        """Whether the user's check must be awaited."""
+        return _is_async(self.check)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, unchecked, as if it had not been declared a tool."""
+        return self._code()(*args, **kwargs)
+
+    def with_extra(self, extra: Extra) -> Tool:
+        """Give the same tool with objects closed (``forbid``) or taken as written (``schema``)."""
+        if extra == self.extra:
+            return self
+        parameters = Schema.compile(self.parameters.source, extra=extra, formats=self.formats)
+        return replace(self, parameters=parameters, extra=extra)
+
+    def build(self, args: JSON, *, at: str = "") -> Any | Invalid:
+        """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
+
+        Gives an instance of the model, or the dict itself when the tool has none. What the model's own validators
+        refuse comes back as ``args.check`` issues.
+        """
+        if self.adapter is None:
+            return args
+        return instance_of(self.adapter, args, at=at, names=self.parameters.names)
+
+    def run(self, args: Any) -> Any:
+        """Call the function with typed arguments, as :meth:`build` made them.
+
+        Raises ToolExecutionError from whatever Exception the function raises; KeyboardInterrupt and cancellation pass
+        through. Raises ContractError when the tool has no function, or an async one.
+        """
+        result = self._call(args)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise ContractError(f"the tool {self.name!r} is async; await arun(), or wrap an async client")
+        return result
+
+    async def arun(self, args: Any) -> Any:
+        """Call the function like :meth:`run`, awaiting it when it is async; a sync one is called in place."""
+        result = self._call(args)
+        if not inspect.isawaitable(result):
+            return result
+        try:
+            return await result
+        except Exception as error:
+            raise ToolExecutionError(self.name, kind=type(error).__name__) from error
+
+    @classmethod
+    def _typed(
+        cls, adapter: TypeAdapter[Any], *, name: str, description: str | None, extra: Extra, **parts: Any
+    ) -> Tool:
+        """Declare a type with its JSON Schema; its docstring moves from the schema into the tool's description."""
+        document = document_of(adapter, name)
+        words = document.pop("description", "")
+        parameters = _compile(document, extra=extra, formats="assert")
+        words = words if description is None else description
+        return cls(name, words, parameters, adapter=adapter, extra=extra, **parts)
+
+    def _code(self) -> Callable[..., Any]:
+        """Give the function, or say that there is none."""
+        if self.function is None:
+            raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
+        return self.function
+
+    def _call(self, args: Any) -> Any:
+        """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
+        function = self._code()
+        positional, named = ([args], {}) if self.signature is None else self.signature.arguments(args)
+        try:
+            return function(*positional, **named)
+        except Exception as error:
+            raise ToolExecutionError(self.name, kind=type(error).__name__) from error
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    check: Check | None = None,
+    extra: Extra = "forbid",
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    check: Check | None = None,
+    extra: Extra = "forbid",
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Declare the decorated function a tool; it can still be called as before.
+
+    With or without parentheses; the keywords are those of :meth:`Tool.from_function`.
+    """
+
+    def declared(function: Callable[..., Any]) -> Tool:
+        """Declare one function."""
+        return Tool.from_function(function, name=name, description=description, check=check, extra=extra)
+
+    return declared if function is None else declared(function)
+
+
+def _compile(schema: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Schema:
+    """Compile the schema of arguments, which are always an object."""
+    parameters = Schema.compile(schema, extra=extra, formats=formats)
+    kinds: object = "boolean" if isinstance(parameters.source, bool) else parameters.source.get("type", "object")
+    if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
+        raise ContractError("the parameters of a tool must be the schema of an object", path="/type")
+    return parameters
+
+
+def _function_of(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Find the function in an OpenAI tool definition, and the pointer to it."""
+    if definition.get("type", "function") != "function":
+        raise ContractError('only tools of the type "function" can be declared', path="/type")
+    if "function" not in definition:
+        return {key: value for key, value in definition.items() if key != "type"}, ""
+    for key in definition.keys() - {"type", "function"}:
+        raise ContractError("a tool definition has the members type and function only", path=pointer("", key))
+    if not isinstance(definition["function"], Mapping):
+        raise ContractError("the function of a tool definition is a mapping", path="/function")
+    return cast("Mapping[str, Any]", definition["function"]), "/function"
+
+
+def _refuse_members(body: Mapping[str, Any], at: str) -> None:
+    """Refuse members of a function definition that are unknown, missing or of the wrong type."""
+    if "name" not in body:
+        raise ContractError("a tool definition must have a name", path=at)
+    for key, value in body.items():
+        kind = _MEMBERS.get(key)
+        if kind is None:
+            raise ContractError(f"a function definition has only {', '.join(_MEMBERS)}", path=pointer(at, key))
+        if not isinstance(value, kind) and (value is not None or key == "name"):
+            raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
+
+
+def _member(entry: object, key: str) -> object:
+    """Read a member of a mapping or an object, None when it has none."""
+    return cast("Mapping[str, object]", entry).get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
+
+
+def _is_async(function: object) -> bool:
+    """Tell whether a function, or an object that is called like one, must be awaited."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
