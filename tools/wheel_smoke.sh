@@ -9,10 +9,10 @@ smoke=$PWD/tools/smoke.py
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-"$python" -m build --wheel --no-isolation --outdir "$scratch" . >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
+"$python" -m build --wheel --no-isolation --outdir "$scratch" . >"$scratch/build.log" 2>&1 || { cat "$scratch/build.log"; exit 1; }
 wheel=$(echo "$scratch"/strictreply-*.whl)
 # The wheel's own metadata names the dependencies; the lock only holds their versions still.
-grep -oE '^[A-Za-z0-9._-]+==[^ ;\\]+' requirements/dev.txt >"$scratch/constraints.txt"
+sed -n '/^[A-Za-z0-9]/s/ *\\$//p' requirements/dev.txt >"$scratch/constraints.txt"
 
 "$python" -m venv "$scratch/venv"
 install() {

@@ -10,6 +10,8 @@ Wrap a client, declare your tools, and match on the typed reply::
 
 from __future__ import annotations
 
+from importlib import metadata
+
 from strictreply.attempts import Attempt, Usage
 from strictreply.client import AsyncStrictClient, Exchange, StrictClient, wrap
 from strictreply.contract import Contract
@@ -71,3 +73,11 @@ __all__ = [
     "tool",
     "wrap",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Read ``__version__`` from the installed metadata, on demand: it stands in one place only."""
+    if name == "__version__":
+        return metadata.version("strictreply")
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic import TypeAdapter
 
-from strictreply.complaints import check_issues
 from strictreply.errors import ContractError
 from strictreply.issues import Code, Issue, quote
+from strictreply.models import adapter_of, document_of, instance_of
 from strictreply.replies import Invalid
 from strictreply.schema import Schema
 from strictreply.typing import JSON, Extra, Formats
@@ -42,14 +42,11 @@ class Answer:
             title = kind.get("title")
             schema = Schema.compile(kind, extra=extra, formats=formats, root_closed=False)
             return cls(schema, name=_schema_name(title if isinstance(title, str) else ""))
-        try:
-            adapter: TypeAdapter[Any] = TypeAdapter(kind)
-            document = adapter.json_schema()
-        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, TypeError) as error:
-            message = "answer must be str, a type that pydantic can describe, or a JSON Schema mapping"
-            raise ContractError(message) from error
-        name = _schema_name(getattr(kind, "__name__", ""))
-        return cls(Schema.compile(document, extra=extra, formats=formats, root_closed=False), adapter, name=name)
+        if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
+            raise ContractError("an answer is str, a type or a JSON Schema, not a function")
+        adapter = adapter_of(kind, "answer")
+        schema = Schema.compile(document_of(adapter, "answer"), extra=extra, formats=formats, root_closed=False)
+        return cls(schema, adapter, name=_schema_name(getattr(kind, "__name__", "")))
 
     @property
     def document(self) -> JSON:
@@ -65,10 +62,7 @@ class Answer:
             return Invalid(issues)
         if self.adapter is None:
             return value
-        try:
-            return self.adapter.validate_python(value)
-        except ValidationError as error:
-            return Invalid(check_issues(error, value, at=at, names=self.schema.names, place="answer"))
+        return instance_of(self.adapter, value, at=at, names=self.schema.names, place="answer")
 
     def _judge_text(self, value: JSON, at: str) -> str | Invalid:
         """Admit text that says something (requirement T8)."""

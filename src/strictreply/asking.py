@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
-from strictreply.describing import final_answer_definition, instructions, response_format
+from strictreply.channels.envelope import peek
+from strictreply.describing import admits_answer, final_answer_definition, instructions, response_format
 from strictreply.issues import Issue, Remedy
 from strictreply.policy import Again, RetryPolicy
-from strictreply.scoping import Scope, scope_of
+from strictreply.scoping import Scope
 from strictreply.steering import Situation, Steering
 from strictreply.terms import Terms
 from strictreply.typing import JSONObject, Message
@@ -49,32 +49,34 @@ class Turn:
     scope: Scope | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong."""
+
+    message: JSONObject
+    issues: tuple[Issue, ...]
+    scope: Scope | None = None
+
+
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
     return Turn(_dressed(ask.terms, ask.base, ask.base["messages"]), ask.base)
 
 
-def next_turn(ask: Ask, turn: Turn, message: JSONObject | None, issues: tuple[Issue, ...], step: Again) -> Turn:
+def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     """Make the request that follows a reply that did not fit; the same again for tier 0."""
-    if step.tier == 0 or message is None:
+    if step.tier == 0 or bad is None:
         return turn
+    issues, scope = bad.issues, bad.scope
     base = _with_more_room(turn.base) if any(issue.remedy is Remedy.SHORTEN for issue in issues) else turn.base
-    scope = _next_scope(ask.terms, turn, message, issues)
     terms = ask.terms if scope is None else ask.terms.only(scope.tool)
     situation = Situation(issues, ask.terms, step.tier, scope.tool if scope else None, scope.at if scope else "")
     correction = ask.steering.correction(situation)
-    replayed = _replayed(ask.terms, scope.message if scope else message, correction, scope)
+    replayed = _replayed(ask.terms, bad.message, correction, scope)
     request = _dressed(terms, base, [*base["messages"], *replayed])
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
     return Turn(request, base, correction, step.tier, scope)
-
-
-def _next_scope(terms: Terms, turn: Turn, message: JSONObject, issues: tuple[Issue, ...]) -> Scope | None:
-    """Keep asking for the one call while only it is wrong; a switched tool is asked for again."""
-    if turn.scope is not None and any(issue.code == "tool.switched" for issue in issues):
-        return turn.scope
-    return scope_of(terms, message, issues)
 
 
 def _with_more_room(base: JSONObject) -> JSONObject:
@@ -88,11 +90,12 @@ def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObj
         return base | {"messages": _instructed(messages, instructions(terms))}
     request = base | {"messages": messages}
     definitions = [tool.definition for tool in terms.tools.values()]
-    if terms.answer_style == "tool" and terms.choice in {"auto", "required"}:
+    if terms.answer_style == "tool" and admits_answer(terms):
         definitions.append(final_answer_definition(terms))
     if definitions:
         request |= {"tools": definitions, "parallel_tool_calls": terms.parallel} | _choice(terms)
-    if terms.answer.schema is not None and terms.answer_style == "union" and "response_format" not in request:
+    structured = terms.answer.schema is not None and terms.answer_style == "union"
+    if structured and admits_answer(terms) and "response_format" not in request:
         request |= {"response_format": response_format(terms)}
     return request
 
@@ -109,14 +112,9 @@ def _choice(terms: Terms) -> JSONObject:
 def _instructed(messages: list[Message], text: str) -> list[Message]:
     """Set our instructions behind the caller's own leading instructions."""
     leading = 0
-    while leading < len(messages) and _role(messages[leading]) in _INSTRUCTION_ROLES:
+    while leading < len(messages) and peek(messages[leading], "role") in _INSTRUCTION_ROLES:
         leading += 1
     return [*messages[:leading], {"role": "system", "content": text}, *messages[leading:]]
-
-
-def _role(message: Any) -> object:
-    """Read the role of a turn given as a mapping or an SDK object."""
-    return message.get("role") if isinstance(message, dict) else getattr(message, "role", None)
 
 
 def _replayed(terms: Terms, message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
@@ -131,7 +129,7 @@ def _replayed(terms: Terms, message: JSONObject, correction: str, scope: Scope |
 
 def _replayable(terms: Terms, message: JSONObject) -> bool:
     """Tell whether servers take the calls back in a history: names they allow, arguments that are JSON objects."""
-    return len(json.dumps(message)) <= MAX_REPLAY_CHARS and all(
+    return len(_spelled(message)) <= MAX_REPLAY_CHARS and all(
         isinstance(call, dict) and _well_formed(terms, call.get("function")) for call in message["tool_calls"]
     )
 
@@ -185,11 +183,12 @@ def _bare_call(call: JSONObject, id_: str) -> JSONObject:
 
 def _as_text(message: JSONObject) -> str:
     """Spell a reply that cannot be replayed natively as the assistant's text, capped."""
-    content = message.get("content")
-    parts = [content] if isinstance(content, str) and content else []
-    calls = message.get("tool_calls")
-    if calls:
-        parts.append(json.dumps(calls))
-    text = "\n".join(parts)
+    text = _spelled(message)
     return text if len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
 
+
+def _spelled(message: JSONObject) -> str:
+    """Spell what a message says and calls; reasoning and other extras are not shown again."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    parts = [content] if isinstance(content, str) and content else []
+    return "\n".join([*parts, json.dumps(calls)] if calls else parts)

@@ -88,7 +88,7 @@ class Attempt:
             },
             "seconds": self.seconds,
         }
-        return told | {"request": plain(self.request), "raw": self.raw} if raw else told
+        return told | {"request": plain(self.request), "raw": plain(self.raw)} if raw else told
 
 
 def plain(value: object) -> JSON:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import inspect
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 import anyio
 
@@ -22,7 +24,6 @@ from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError, ReplyHalted, ReplyRejected, ToolArgumentsError, TransportFailed
 from strictreply.failures import Failure, classify
 from strictreply.flow import (
-    Accepted,
     Call,
     Effect,
     Ended,
@@ -40,7 +41,8 @@ from strictreply.policy import RetryPolicy
 from strictreply.replies import AssistantReply
 from strictreply.shaping import shape
 from strictreply.steering import Steering, TieredSteering
-from strictreply.transport import Sent, Transport
+from strictreply.terms import Terms
+from strictreply.transport import Sending, Transport
 from strictreply.typing import JSONObject, Message
 
 if TYPE_CHECKING:
@@ -62,18 +64,20 @@ class Exchange:
 
     ``reply`` is what fits; ``completion`` the SDK's own completion that carries it; ``attempts`` every ask in order;
     ``usage`` the tokens of all of them; ``transcript`` the caller's messages and the accepted assistant turn, as if
-    the first shot had hit (requirement T26).
+    the first shot had hit (requirement T26); ``terms`` what the reply was held to.
     """
 
     reply: AssistantReply
     attempts: tuple[Attempt, ...]
     transcript: list[Message] = field(repr=False)
+    terms: Terms = field(repr=False)
     _complete: Callable[[], Any] = field(repr=False)
 
     @property
     def completion(self) -> ChatCompletion:
         """The SDK's own ``ChatCompletion``, valid by the contract."""
-        return self._complete()
+        given: ChatCompletion = self._complete()
+        return given
 
     @property
     def usage(self) -> Usage:
@@ -91,19 +95,37 @@ class Settings:
     log_replies: Redact | None = None
 
 
-class _Wrapped:
+class _Wrapped(ABC):
     """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
 
     def __init__(self, client: Any, contract: Contract, settings: Settings) -> None:
         """Hold the client's copy, the contract and the settings."""
-        self._transport = Transport(client, contract.terms.limits)
+        self._transport = Transport(client)
         self._client = client
         self._settings = settings
         self.contract = contract
 
     def __getattr__(self, name: str) -> Any:
-        """Pass everything that is not ours to the wrapped client."""
+        """Pass everything that is not ours to the wrapped client; what Python looks for on objects is not there."""
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(self._client, name)
+
+    @property
+    def chat(self) -> Any:
+        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
+        completions = _Guarded(self._client.chat.completions, create=self.create)
+        return _Guarded(self._client.chat, completions=completions)
+
+    @abstractmethod
+    def create(self, **keywords: Any) -> Any:
+        """Make one call; each twin in its own way."""
+
+    def with_options(self, **options: Any) -> Self:
+        """Give a copy with other SDK options (``timeout``, ``api_key``, …), held to the same contract."""
+        return type(self)(self._client.with_options(**options), self.contract, self._settings)
+
+    copy = with_options
 
     def _ask(self, keywords: JSONObject) -> Ask:
         """Read one call's keywords: ours (``contract``, ``policy``) and the API's."""
@@ -125,28 +147,22 @@ class _Wrapped:
         watcher = self._settings.on_attempt
         return None if watcher is None else watcher(attempt)
 
-    def _exchange(self, ask: Ask, outcome: Outcome, sent: Sent | None) -> Exchange:
+    def _sending(self, ask: Ask) -> Sending:
+        """Open the line for one call."""
+        return Sending(self._transport, ask.terms.limits)
+
+    def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange:
         """Give the exchange, or raise what the outcome calls for."""
-        if isinstance(outcome, Ended) or sent is None:
+        if isinstance(outcome, Ended):
             raise_ended(outcome)
         message = outcome.response["choices"][0]["message"]
-        transport = self._transport
-        return Exchange(
-            outcome.reply,
-            outcome.attempts,
-            [*ask.base["messages"], message],
-            lambda: transport.completion(sent, outcome.response, spliced=outcome.spliced),
-        )
+        transcript = [*ask.base["messages"], message]
+        complete = partial(sending.completion, outcome.response, spliced=outcome.spliced)
+        return Exchange(outcome.reply, outcome.attempts, transcript, ask.terms, complete)
 
 
 class StrictClient(_Wrapped):
     """A wrapped sync client; everything not named here is the client's own."""
-
-    @property
-    def chat(self) -> Any:
-        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
-        completions = _Guarded(self._client.chat.completions, create=self.create)
-        return _Guarded(self._client.chat, completions=completions)
 
     def reply(self, **keywords: Any) -> AssistantReply:
         """Make one call and give its typed reply.
@@ -164,16 +180,16 @@ class StrictClient(_Wrapped):
     def exchange(self, **keywords: Any) -> Exchange:
         """Make one call like :meth:`reply`, and give it with its story."""
         ask = self._ask(keywords)
-        sent: list[Sent] = []
-        outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sent))
-        return self._exchange(ask, outcome, sent[-1] if sent else None)
+        sending = self._sending(ask)
+        outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
+        return self._exchange(ask, outcome, sending)
 
-    def _perform(self, effect: Effect, sent: list[Sent]) -> Event:
+    def _perform(self, effect: Effect, sending: Sending) -> Event:
         """Do what the flow asks for, and time it."""
         start = time.perf_counter()
         match effect:
             case Call(request=request, timeout=timeout):
-                return self._call(request, timeout, sent, start)
+                return self._call(request, timeout, sending, start)
             case Sleep(seconds=seconds):
                 time.sleep(seconds)
                 return Woke(time.perf_counter() - start)
@@ -183,23 +199,17 @@ class StrictClient(_Wrapped):
                 self._note(attempt)
                 return Noted(time.perf_counter() - start)
 
-    def _call(self, request: JSONObject, timeout: float | None, sent: list[Sent], start: float) -> Replied | Failed:
+    def _call(self, request: JSONObject, timeout: float | None, sending: Sending, start: float) -> Replied | Failed:
         """Send one request; a failure of the transport is an event, a bug is not caught."""
         try:
-            sent.append(self._transport.read(self._transport.send(request, timeout)))
-        except Exception as error:
+            source = sending.send(request, timeout)
+        except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
             return _failed(error, start)
-        return Replied(sent[-1].plain, time.perf_counter() - start)
+        return Replied(sending.receive(source), time.perf_counter() - start)
 
 
 class AsyncStrictClient(_Wrapped):
     """A wrapped async client: the twin of :class:`StrictClient`."""
-
-    @property
-    def chat(self) -> Any:
-        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
-        completions = _Guarded(self._client.chat.completions, create=self.create)
-        return _Guarded(self._client.chat, completions=completions)
 
     async def reply(self, **keywords: Any) -> AssistantReply:
         """Make one call and give its typed reply; see :meth:`StrictClient.reply`."""
@@ -212,16 +222,16 @@ class AsyncStrictClient(_Wrapped):
     async def exchange(self, **keywords: Any) -> Exchange:
         """Make one call, and give it with its story; see :meth:`StrictClient.exchange`."""
         ask = self._ask(keywords)
-        sent: list[Sent] = []
-        outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sent))
-        return self._exchange(ask, outcome, sent[-1] if sent else None)
+        sending = self._sending(ask)
+        outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sending))
+        return self._exchange(ask, outcome, sending)
 
-    async def _aperform(self, effect: Effect, sent: list[Sent]) -> Event:
+    async def _aperform(self, effect: Effect, sending: Sending) -> Event:
         """Do what the flow asks for, awaiting."""
         start = time.perf_counter()
         match effect:
             case Call(request=request, timeout=timeout):
-                return await self._acall(request, timeout, sent, start)
+                return await self._acall(request, timeout, sending, start)
             case Sleep(seconds=seconds):
                 await anyio.sleep(seconds)
                 return Woke(time.perf_counter() - start)
@@ -234,15 +244,19 @@ class AsyncStrictClient(_Wrapped):
                 return Noted(time.perf_counter() - start)
 
     async def _acall(
-        self, request: JSONObject, timeout: float | None, sent: list[Sent], start: float
+        self,
+        request: JSONObject,
+        timeout: float | None,  # noqa: ASYNC109 - sent on as well, for servers and proxies that honour it
+        sending: Sending,
+        start: float,
     ) -> Replied | Failed:
         """Send one request within the deadline, which holds for slow bodies too."""
         try:
             with anyio.fail_after(timeout):
-                sent.append(self._transport.read(await self._transport.send(request, timeout)))
-        except Exception as error:  # noqa: BLE001
+                source = await sending.send(request, timeout)
+        except Exception as error:  # noqa: BLE001 - as in the twin
             return _failed(error, start)
-        return Replied(sent[-1].plain, time.perf_counter() - start)
+        return Replied(sending.receive(source), time.perf_counter() - start)
 
 
 class _Guarded:
@@ -254,9 +268,10 @@ class _Guarded:
         self.__dict__.update(ours)
 
     def __getattr__(self, name: str) -> Any:
-        """Pass everything else through."""
+        """Pass everything else through; what Python looks for on objects is not there."""
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(self._inner, name)
-
 
 
 def _failed(error: Exception, start: float) -> Failed:
@@ -267,11 +282,8 @@ def _failed(error: Exception, start: float) -> Failed:
     return Failed(failure, time.perf_counter() - start)
 
 
-def raise_ended(outcome: Outcome) -> NoReturn:
+def raise_ended(outcome: Ended) -> NoReturn:
     """Raise the error that an outcome without a reply calls for."""
-    if isinstance(outcome, Accepted):
-        message = "an accepted reply came without a response"
-        raise TypeError(message)
     attempts, reason, failure = outcome.attempts, outcome.end.reason, outcome.failure
     asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
     if outcome.end.how == "halted":
@@ -279,10 +291,9 @@ def raise_ended(outcome: Outcome) -> NoReturn:
         raise ReplyHalted(message, reason=reason, attempts=attempts)
     if outcome.end.how == "failed":
         raise _transport_failed(f"the API call failed after {asks}: {failure or reason}", reason, attempts, failure)
-    tool = attempts[-1].scope
-    if tool is not None:
-        message = f"the arguments of tool {tool} stayed invalid after {asks} ({_spent(reason)})"
-        raise ToolArgumentsError(message, reason=reason, attempts=attempts, tool=tool)
+    if outcome.tool is not None:
+        message = f"the arguments of tool {outcome.tool} stayed invalid after {asks} ({_spent(reason)})"
+        raise ToolArgumentsError(message, reason=reason, attempts=attempts, tool=outcome.tool)
     message = f"no valid reply after {asks} ({_spent(reason)})"
     raise ReplyRejected(message, reason=reason, attempts=attempts)
 
@@ -328,7 +339,7 @@ def wrap(
     steering: Steering | None = None,
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
-    tools: Iterable[object] = (),
+    tools: Iterable[object] | None = None,
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that only valid replies come out of it.
@@ -337,16 +348,29 @@ def wrap(
     it is not changed. Give a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …) here.
     ``on_attempt`` is told of every attempt; ``log_replies`` turns a raw reply into what DEBUG may log, None logs none.
 
-    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check.
+    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
+    async ``on_attempt``.
     """
-    if contract is not None and (declared or tools):
+    if contract is not None and (declared or tools is not None):
         message = "give wrap() a contract or the keywords of one, not both"
         raise ContractError(message)
-    contract = contract or Contract(tools=tools, **declared)
+    contract = contract or Contract(tools=() if tools is None else tools, **declared)
     settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies)
     if _is_async(client):
         return AsyncStrictClient(client, contract, settings)
+    _refuse_async(contract, on_attempt)
     return StrictClient(client, contract, settings)
+
+
+def _refuse_async(contract: Contract, on_attempt: OnAttempt | None) -> None:
+    """Refuse, while declaring, what a sync client could not await."""
+    for tool in contract.tools:
+        if tool.is_async_check:
+            message = f"the check of tool {tool.name!r} is async; wrap an async client"
+            raise ContractError(message)
+    if inspect.iscoroutinefunction(on_attempt):
+        message = "on_attempt is async; wrap an async client"
+        raise ContractError(message)
 
 
 def _is_async(client: Any) -> bool:

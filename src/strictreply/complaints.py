@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from itertools import chain, islice, takewhile
+from typing import Any, TypeAlias
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails, to_jsonable_python
+from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 
 from strictreply.errors import ContractError
 from strictreply.issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
@@ -23,8 +24,10 @@ _MAX_ISSUES = 32
 _MAX_WORDS = 200
 _MAX_ERROR_TEXT = 2_000
 _MIN_ECHO = 3
+_CUT_ECHO = 16
 _REFUSED = "refused by a check"
 _BLANK = "\0"
+_ENCODER = json.JSONEncoder()
 
 
 def check_issues(
@@ -77,13 +80,12 @@ class _Complaint:
     at: str
     names: Collection[str]
     place: str
-    echoes: Collection[str]
+    echoes: Mapping[str, Collection[str]]
 
     @classmethod
-    def about(cls, value: object, *, at: str, names: Collection[str], place: str) -> _Complaint:
+    def about(cls, value: Any, *, at: str, names: Collection[str], place: str) -> _Complaint:
         """Take a value as JSON or typed; names of the schema are our words, and may be repeated."""
-        plain = to_jsonable_python(value, by_alias=True, bytes_mode="base64", fallback=str)
-        return cls(plain, at, names, place, _spellings(plain).difference(names))
+        return cls(value, at, names, place, _echoes(value, names))
 
     def issue(self, path: str, words: str, found: str = "") -> Issue:
         """Report one fault in a developer's words, made safe."""
@@ -98,7 +100,10 @@ class _Complaint:
 
     def from_user(self, issue: Issue) -> Issue:
         """Take an issue that a check made: its words made safe, its path set below ours."""
-        tokens = (token if token.isdecimal() or token in self.names else "*" for token in pointer_tokens(issue.path))
+        tokens = (
+            token if token in self.names or (token.isascii() and token.isdecimal()) else "*"
+            for token in pointer_tokens(issue.path)
+        )
         return replace(
             issue,
             path=pointer(self.at, *tokens),
@@ -123,25 +128,62 @@ def _presentable(found: str) -> bool:
     return len(found) <= FOUND_CHARS and found.isascii() and found.isprintable()
 
 
-def _spellings(value: JSON) -> set[str]:
-    """Collect how the strings, keys and numbers in a value may stand in a text, raw and escaped."""
-    spelled: set[str] = set()
-    pending: list[JSON] = [value]
+def _echoes(value: object, names: Collection[str]) -> dict[str, set[str]]:
+    """Index what a value says, but for ``names``, by its first three characters: a text is searched for few of them."""
+    echoes: dict[str, set[str]] = {}
+    for leaf in _leaves(value):
+        for text in _spellings(leaf):
+            if len(text) >= _MIN_ECHO and text not in names:
+                echoes.setdefault(text[:_MIN_ECHO], set()).add(text)
+    return echoes
+
+
+def _spellings(leaf: object) -> tuple[str, ...]:
+    """Give how a string or number may stand in a text: raw, trimmed, and escaped as Python and JSON do."""
+    if isinstance(leaf, bool | None):
+        return ()
+    text = str(leaf)
+    if text.isascii() and text.isalnum():
+        return (text,)
+    return text, text.strip(), repr(text)[1:-1], _ENCODER.encode(text)[1:-1]
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """Walk JSON or typed values down to what they are made of; members of enums are the schema's words."""
+    pending, seen = [value], set[int]()
     while pending:
         part = pending.pop()
-        if isinstance(part, dict):
-            pending += [*part, *part.values()]
-        elif isinstance(part, list):
-            pending += part
-        elif isinstance(part, str):
-            plain = part.isascii() and part.isalnum()
-            spelled |= {part} if plain else {part, part.strip(), repr(part)[1:-1], json.dumps(part)[1:-1]}
-        elif isinstance(part, int | float):
-            spelled.add(repr(part))
-    return {text for text in spelled if len(text) >= _MIN_ECHO}
+        parts = None if type(part) is str else _parts(part)
+        if parts is None:
+            yield part
+        elif id(part) not in seen:  # a validator may have linked children to their parents
+            seen.add(id(part))
+            pending += parts
 
 
-def _safe(text: str, echoes: Collection[str]) -> str:
+def _parts(value: object) -> list[object] | None:
+    """Open a container or an instance, whatever its serializers would hide; None for what has no parts."""
+    match value:
+        case Enum():
+            return []
+        case str():
+            return None
+        case bytes():
+            return [value.decode(errors="replace")]
+        case SecretStr() | SecretBytes():
+            return [value.get_secret_value()]
+        case BaseModel():
+            return [vars(value), value.model_extra]
+        case Mapping():
+            return [*value, *value.values()]
+        case Collection():
+            return [*value]
+        case _:
+            members = fields(value) if is_dataclass(value) else ()
+            return [getattr(value, member.name) for member in members] or None
+
+
+def _safe(text: str, echoes: Mapping[str, Collection[str]]) -> str:
     """Make a developer's words fit for a prompt: one line, capped, with ``[value]`` for what the model wrote.
 
     A text over 2,000 characters is dropped: it can only be an echo, and the work here must stay bounded.
@@ -149,10 +191,20 @@ def _safe(text: str, echoes: Collection[str]) -> str:
     if len(text) > _MAX_ERROR_TEXT:
         return ""
     characters = [char if char.isprintable() else " " for char in text]
-    for echo in echoes:
-        start = text.find(echo)
-        while start >= 0:
-            characters[start : start + len(echo)] = _BLANK * len(echo)
-            start = text.find(echo, start + len(echo))
+    grams = {text[index : index + _MIN_ECHO] for index in range(len(text))}
+    for echo in chain.from_iterable(echoes[gram] for gram in grams & echoes.keys()):
+        for start, end in _repeats(text, echo):
+            characters[start:end] = _BLANK * (end - start)
     line = " ".join(re.sub(f"{_BLANK}+", "[value]", "".join(characters)).split())
     return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 1]}…"
+
+
+def _repeats(text: str, echo: str) -> Iterator[tuple[int, int]]:
+    """Find where a text repeats an echo; a long one also when only its beginning is repeated, as people cut values."""
+    head = echo[:_CUT_ECHO]
+    start = text.find(head)
+    while start >= 0:
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(echo, text[start:], strict=False))
+        end = start + sum(1 for _ in same)
+        yield start, end
+        start = text.find(head, end)

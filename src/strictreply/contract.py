@@ -20,6 +20,7 @@ from strictreply.typing import AnswerStyle, Channel, Extra, Extraction, Formats
 
 _CHANNELS = ("native", "text")
 _EXTRACTIONS = ("strict", "fenced", "first_object", "after_think")
+_EXTRAS = (None, "forbid", "schema")
 
 
 class Contract:
@@ -55,6 +56,8 @@ class Contract:
         """Compile the declaration once."""
         _one_of("channel", channel, _CHANNELS)
         _one_of("answer_style", answer_style, ("union", "tool"))
+        _one_of("extra", extra, _EXTRAS)
+        _one_of("formats", formats, ("assert", "annotate"))
         modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
         for mode in modes:
             _one_of("extraction", mode, _EXTRACTIONS)
@@ -101,7 +104,7 @@ class Contract:
         if effect is None:
             return verdict
         checked = yield effect
-        return Invalid(checked.issues) if checked.issues else verdict
+        return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
 
 
 def judge_reply(terms: Terms, reply: object) -> Verdict:
@@ -114,8 +117,8 @@ def judge_reply(terms: Terms, reply: object) -> Verdict:
     return value if isinstance(value, Invalid) else judge(terms, value)
 
 
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+def _one_of(name: str, value: Any, allowed: tuple[str | None, ...]) -> None:
     """Refuse a keyword's value that is none of the allowed ones."""
     if value not in allowed:
-        message = f"{name} must be one of {', '.join(allowed)}; got {value!r}"
+        message = f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}"
         raise ContractError(message)

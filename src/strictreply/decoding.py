@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import jiter
 
-from strictreply.diagnosis import Fault, Token, diagnose, excerpt
+from strictreply.diagnosis import Fault, Step, diagnose, excerpt
 from strictreply.issues import Code, Issue, pointer, quote
 from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.replies import Invalid
 from strictreply.typing import JSON
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
 
 _Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
 
@@ -60,7 +58,7 @@ def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
     return data is not None and not isinstance(_accepted(data, limits), _Refusal)
 
 
-def masked_pointer(at: str, tokens: Iterable[Token], names: Container[str]) -> str:
+def masked_pointer(at: str, tokens: Iterable[Step], names: Container[str]) -> str:
     """Append ``tokens`` to the pointer ``at``, with ``*`` for every member name that the contract does not know.
 
     A path goes into prompts and logs, so it may hold no name that only the model wrote; indexes are harmless.

@@ -27,19 +27,25 @@ def answer_schema(terms: Terms) -> dict[str, JSON]:
 
 def call_schema(tool: Tool) -> dict[str, JSON]:
     """The schema of ``{"tool": …, "args": …}`` for one tool; its parameters keep their own ``$defs``."""
-    name: JSON = {"const": tool.name}
-    described: JSON = name | {"description": tool.description} if tool.description else name
+    described: dict[str, JSON] = {"const": tool.name}
+    if tool.description:
+        described["description"] = tool.description
     return _closed_object({"tool": described, "args": _embedded(tool.name, tool.parameters.source)})
 
 
 def union_schema(terms: Terms) -> dict[str, JSON]:
     """The schema of everything the text channel admits under these terms."""
-    branches: list[JSON] = [] if terms.choice == "none" else [call_schema(tool) for tool in _callable(terms)]
-    if terms.answer_style == "tool":
-        branches.append(_closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer_schema(terms)}))
-    elif terms.choice in {"auto", "none"}:
-        branches.append(answer_schema(terms))
+    branches: list[JSON] = [] if terms.choice == "none" else [call_schema(tool) for tool in callable_tools(terms)]
+    if admits_answer(terms):
+        answer = answer_schema(terms)
+        as_tool = terms.answer_style == "tool"
+        branches.append(_closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer}) if as_tool else answer)
     return {"anyOf": branches}
+
+
+def admits_answer(terms: Terms) -> bool:
+    """Tell whether an answer may be given under the demanded choice; as a tool it counts as a call."""
+    return terms.choice in ({"auto", "required"} if terms.answer_style == "tool" else {"auto", "none"})
 
 
 def instructions(terms: Terms) -> str:
@@ -64,7 +70,7 @@ def response_format(terms: Terms) -> dict[str, JSON]:
     return {"type": "json_schema", "json_schema": {"name": terms.answer.name, "schema": terms.answer.document}}
 
 
-def _callable(terms: Terms) -> list[Tool]:
+def callable_tools(terms: Terms) -> list[Tool]:
     """The tools that may be called under the demanded choice."""
     return [tool for name, tool in terms.tools.items() if terms.choice in {"auto", "required", name}]
 

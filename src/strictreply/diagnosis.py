@@ -9,58 +9,64 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from strictreply.issues import Code
-from strictreply.limits import MAX_NUMBER_DIGITS
-
-if TYPE_CHECKING:
-    from strictreply.limits import Limits
+from strictreply.limits import MAX_NUMBER_DIGITS, Limits
 
 MAX_FAULTS = 16
 """The faults of one text that are reported; reading stops at the last of them."""
 
 _EXCERPT_CHARS = 30  # shown on either side of a fault
 
-Token: TypeAlias = "str | int"
+Step: TypeAlias = "str | int"
 """One step of a JSON path: the name of a member or the index of an item."""
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
 _SPACE = r"[ \t\n\r]*+"
 _BODY = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+'
 _DIGITS = r"(?:0|[1-9][0-9]*+)"
-_FLOAT = rf"-?+{_DIGITS}(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+_NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
 _WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is no number
 _COMMA = rf"{_SPACE}(,)?+"
+# Scalars that the grammar alone settles, numbers among them that no exponent can take past the largest double.
+_SMALL = rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?+(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?+{_WHOLE}"
+_PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
+# Values that need a look: a string may hold half a surrogate pair, an empty container may be too deep.
+_TEXT, _RANGE, _EMPTY = rf'"{_BODY}"', rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity", rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
+_ANY = "(?:" + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY)) + r"|(\{)|(\[))"
 
-_LEXEME = re.compile(
-    rf'{_SPACE}(?:("{_BODY}"){_SPACE}(?:(:)|(,))?+'  # groups 1, 2, 3: a string, with its colon, with its comma
-    rf"|(-?+{_DIGITS}){_WHOLE}{_COMMA}"  # 4, 5
-    rf"|({_FLOAT}){_WHOLE}{_COMMA}"  # 6, 7
-    rf"|(true|false|null){_COMMA}"  # 8, 9
-    rf"|(NaN|-?+Infinity){_COMMA}"  # 10, 11
-    r"|(\{)|(\[)"  # 12, 13
-    rf"|(\}}){_COMMA}|(\]){_COMMA}"  # 14, 15, 16, 17
-    r"|)"  # none of these: finditer must not skip ahead to one
+# One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with the comma after
+# it; or the end of a container, likewise; or nothing, lest finditer skip ahead to one of these.
+_LEXEME = re.compile(rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)')
+
+# The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.
+_MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
+_IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
+_VALUES = (
+    *((kind, comma) for kind in (_IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY) for comma in (False, True)),
+    (_IS_OBJECT, False),
+    (_IS_ARRAY, False),
+)
+# Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at 0, and 1 is a name.
+_LEXEMES = (
+    (0, _IS_END, False),
+    (0, _IS_END, False),
+    *((_MEMBER, *value) for value in _VALUES),
+    *((_ITEM, *value) for value in _VALUES),
+    *((role, _IS_END, comma) for role in (_END_OBJECT, _END_ARRAY) for comma in (False, True)),
 )
 
-# What a lexeme is in the grammar, one bit each: a scan holds the set of those that may come next.
-_NAME, _SCALAR, _OPEN, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8, 16
-_VALUE = _SCALAR | _OPEN
-# Both by the last group that took part in a match: what it is, and the group that holds it without its comma.
-_ROLES = (0, _SCALAR, _NAME, *(_SCALAR,) * 9, _OPEN, _OPEN, _END_OBJECT, _END_OBJECT, _END_ARRAY, _END_ARRAY)
-_BARE = (0, 1, 2, 1, 4, 4, 6, 6, 8, 8, 10, 10, 12, 13, 14, 14, 16, 16)
-_STRING, _INTEGER, _DOUBLE, _NOT_FINITE, _OBJECT = 1, 4, 6, 10, 12
-
-# What is looked at only where a lexeme broke off.
+# What is looked at only where a lexeme is odd or broken.
 _BLANK = re.compile(_SPACE)
+_NAME_START = re.compile(rf'"({_BODY})"{_SPACE}:{_SPACE}')
 _STRING_START = re.compile(f'"{_BODY}')
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?+\Z")
 _NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.(?:[0-9]++)?+)?+(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?+)?+")
 _WORDS = ("true", "false", "null")
-
-_WHOLE_DIGITS = re.compile(r"-?+([0-9]*+)")
+_INTEGER_PART = re.compile(r"-?+([0-9]*+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -74,26 +80,32 @@ class Fault:
 
     code: Code
     offset: int
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[Step, ...] = ()
     found: str = ""
     limit: int = 0
 
 
+class _Stopped(Exception):
+    """Leaves the reading at the fault that ends it."""
+
+
 class _Frame:
-    """One open container and how far it was read."""
+    """One open container: what may come in it, the names seen in it, and the place of the value being read."""
 
-    __slots__ = ("end", "index", "name", "names")
+    __slots__ = ("end", "first", "index", "name", "names", "next")
 
-    def __init__(self, end: int) -> None:
-        """Open a container that a lexeme with the role ``end`` closes."""
+    def __init__(self, end: int, following: int) -> None:
+        """Open a container that a lexeme with the role ``end`` closes and ``following`` continues after a comma."""
         self.end = end
+        self.next = following
+        self.first = end | following
         self.index = 0
         self.name: str | None = None
         self.names: set[str] = set()
 
     @property
-    def place(self) -> tuple[Token, ...]:
-        """The step to the value being read; none in an object between two members."""
+    def place(self) -> tuple[Step, ...]:
+        """The step to the value being read; none between two members, nor around the outermost value."""
         if self.end == _END_ARRAY:
             return (self.index,)
         return () if self.name is None else (self.name,)
@@ -107,7 +119,7 @@ class Scan:
     of range do not stop it. Time and memory are linear in what is read.
     """
 
-    __slots__ = ("_depth", "_expected", "_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
+    __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
         """Read the value, at most ``depth`` containers deep and ``nodes`` values long."""
@@ -116,11 +128,11 @@ class Scan:
         self.complete = False
         self.nodes = 0
         self.faults: list[Fault] = []
-        self._depth = depth
-        self._nodes = nodes
-        self._stack: list[_Frame] = []
-        self._expected = _VALUE
-        self._read(start)
+        self._max_depth = depth
+        self._max_nodes = nodes
+        self._stack = [_Frame(0, 0)]
+        with suppress(_Stopped):
+            self._read(start)
 
     @property
     def stopped_by(self) -> Code | None:
@@ -128,121 +140,114 @@ class Scan:
         return None if self.complete else self.faults[-1].code
 
     def _read(self, start: int) -> None:
-        """Follow the lexemes until nothing more is expected."""
+        """Follow the lexemes to the end of the value; the hot loop, so what is common is settled in it."""
+        stack = self._stack
+        frame = stack[0]
+        expected = _ITEM
         for lexeme in _LEXEME.finditer(self.text, start):
             group = lexeme.lastindex or 0
-            role = _ROLES[group]
-            if not role & self._expected:
-                self._stop(*self._broken(_after_blanks(self.text, lexeme.start())))
-            elif role == _NAME:
-                self._name(lexeme)
-            elif role == _OPEN:
-                self._open(lexeme.start(group), _END_OBJECT if group == _OBJECT else _END_ARRAY)
+            role, kind, comma = _LEXEMES[group]
+            if not role & expected:
+                self._break_off(lexeme.start(), expected)
+            if role == _MEMBER:
+                self._enter(frame, lexeme)
+            if kind == _IS_END:
+                stack.pop()
+                frame = stack[-1]
             else:
-                bare = _BARE[group]
-                if role == _SCALAR:
-                    self._scalar(lexeme, bare)
-                else:
-                    self._stack.pop()
-                self._after_value(lexeme.end(bare), comma=bare != group)
-            if not self._expected:
+                self.nodes += 1
+                if self.nodes > self._max_nodes:
+                    self._stop(Code.JSON_TOO_MANY_NODES, lexeme.start(), self._max_nodes)
+                if kind >= _IS_OBJECT:
+                    frame = self._open(kind, lexeme.start(group))
+                    expected = frame.first
+                    continue
+                if kind != _IS_PLAIN:
+                    self._look_at(kind, lexeme, group - comma)
+            if comma:
+                frame.index += 1
+                expected = frame.next
+            else:
+                expected = frame.end
+            if not expected:
+                self.complete, self.end = True, lexeme.end(group - comma)
                 return
 
-    def _name(self, lexeme: re.Match[str]) -> None:
-        """Enter a member; its name must be new in its object."""
-        frame = self._stack[-1]
-        text = lexeme[_STRING]
-        name = frame.name = _decoded(text) if "\\" in text else text[1:-1]
-        self._expected = _VALUE
+    def _enter(self, frame: _Frame, member: re.Match[str]) -> None:
+        """Take the name of a member; it must be new in its object (RFC 7493 section 2.3), in any spelling."""
+        frame.name = name = member[1]
+        if "\\" in name or not name.isascii():
+            self._check_surrogates(name, member.start(1))
+            frame.name = name = _decoded(name)
         if name in frame.names:
-            self._note(Code.JSON_DUPLICATE_KEY, lexeme.start(_STRING), name)
+            self._note(Code.JSON_DUPLICATE_KEY, member.start(1), name)
         frame.names.add(name)
-        self._check_surrogates(text, lexeme.start(_STRING))
 
-    def _open(self, offset: int, end: int) -> None:
-        """Enter a container, if the caps allow it."""
-        self._count(offset)
-        if len(self._stack) >= self._depth:
-            self._stop(Code.JSON_TOO_DEEP, offset, self._depth)
-        elif self._expected:
-            self._stack.append(_Frame(end))
-            self._expected = (_NAME if end == _END_OBJECT else _VALUE) | end
+    def _open(self, kind: int, offset: int) -> _Frame:
+        """Enter a container."""
+        self._check_depth(offset)
+        frame = _Frame(_END_OBJECT, _MEMBER) if kind == _IS_OBJECT else _Frame(_END_ARRAY, _ITEM)
+        self._stack.append(frame)
+        return frame
 
-    def _scalar(self, lexeme: re.Match[str], group: int) -> None:
-        """Check a string or number for what the grammar alone lets through."""
-        offset = lexeme.start(group)
-        self._count(offset)
-        if group == _STRING:
-            self._check_surrogates(lexeme[group], offset)
-        elif group == _INTEGER:
-            self._check_length(lexeme[group], offset)
-        elif group == _DOUBLE:
-            if not self._check_length(lexeme[group], offset) and math.isinf(float(lexeme[group])):
-                self._note(Code.JSON_NOT_FINITE, offset, lexeme[group])
-        elif group == _NOT_FINITE:
-            self._note(Code.JSON_NOT_FINITE, offset, lexeme[group])
+    def _check_depth(self, offset: int) -> None:
+        """Stop at a container, be it empty, that is too deep."""
+        if len(self._stack) > self._max_depth:
+            self._stop(Code.JSON_TOO_DEEP, offset, self._max_depth)
 
-    def _after_value(self, end: int, *, comma: bool) -> None:
-        """Say what may follow a value that ended at ``end``: nothing, when it was the outermost."""
-        if not self._expected:
-            return
-        if not self._stack:
-            self.complete, self.end, self._expected = True, end, 0
-            return
-        frame = self._stack[-1]
-        if not comma:
-            self._expected = frame.end
-        elif frame.end == _END_OBJECT:
-            frame.name = None
-            self._expected = _NAME
+    def _look_at(self, kind: int, lexeme: re.Match[str], group: int) -> None:
+        """Check a value for what the grammar alone lets through."""
+        if kind == _IS_NUMBER:
+            number = lexeme[group]
+            if len(number) > MAX_NUMBER_DIGITS or not math.isfinite(float(number)):
+                self._check_number(number, lexeme.start(group))
+        elif kind == _IS_TEXT:
+            self._check_surrogates(lexeme[group][1:-1], lexeme.start(group))
         else:
-            frame.index += 1
-            self._expected = _VALUE
+            self._check_depth(lexeme.start(group))
 
-    def _count(self, offset: int) -> None:
-        """Count one value against the cap."""
-        self.nodes += 1
-        if self.nodes > self._nodes:
-            self._stop(Code.JSON_TOO_MANY_NODES, offset, self._nodes)
+    def _check_number(self, number: str, offset: int) -> None:
+        """Refuse a number past the largest double, or with more digits before its point than become an int."""
+        if _integer_digits(number) > MAX_NUMBER_DIGITS:
+            self._note(Code.JSON_NUMBER_TOO_LONG, offset, number, MAX_NUMBER_DIGITS)
+        elif not number.lstrip("-").isdigit() and not math.isfinite(float(number)):
+            self._note(Code.JSON_NOT_FINITE, offset, number)
 
-    def _check_surrogates(self, text: str, offset: int) -> None:
-        """Refuse a string with half of a surrogate pair, written raw or as an escape (RFC 7493 section 2.1)."""
-        if ("\\u" in text or not text.isascii()) and _SURROGATE.search(_decoded(text)):
-            self._note(Code.JSON_SURROGATE, offset, _decoded(text))
-
-    def _check_length(self, text: str, offset: int) -> bool:
-        """Refuse a number whose digits before the point CPython would not convert; tell whether it was."""
-        if len(text) <= MAX_NUMBER_DIGITS or _digits_before_point(text) <= MAX_NUMBER_DIGITS:
-            return False
-        self._note(Code.JSON_NUMBER_TOO_LONG, offset, text, MAX_NUMBER_DIGITS)
-        return True
+    def _check_surrogates(self, body: str, offset: int) -> None:
+        """Refuse half of a surrogate pair, written raw or as an escape (RFC 7493 section 2.1)."""
+        if ("\\u" in body or not body.isascii()) and _SURROGATE.search(decoded := _decoded(body)):
+            self._note(Code.JSON_SURROGATE, offset, decoded)
 
     def _note(self, code: Code, offset: int, found: str, limit: int = 0) -> None:
         """Keep a fault and read on, unless there are enough of them."""
         tokens = tuple(token for frame in self._stack for token in frame.place)
         self.faults.append(Fault(code, offset, tokens, found, limit))
         if len(self.faults) >= MAX_FAULTS:
-            self.end, self._expected = offset, 0
+            self.end = offset
+            raise _Stopped
 
-    def _stop(self, code: Code, offset: int, limit: int = 0) -> None:
+    def _stop(self, code: Code, offset: int, limit: int = 0) -> NoReturn:
         """Keep a fault and read no further."""
-        if self._expected:
-            self._note(code, offset, excerpt(self.text, offset), limit)
-            self.end, self._expected = offset, 0
+        self.end = offset
+        self._note(code, offset, excerpt(self.text, offset), limit)
+        raise _Stopped
 
-    def _broken(self, offset: int) -> tuple[Code, int]:
-        """Say what stands at ``offset`` in place of what was expected, and where exactly it goes wrong.
+    def _break_off(self, offset: int, expected: int) -> NoReturn:
+        """Stop where something else stands than what was ``expected``.
 
         A text that ends inside a lexeme or a container is incomplete; anything else is a fault of syntax.
         """
-        text = self.text
-        if text.startswith('"', offset) and self._expected & (_NAME | _SCALAR):
-            end = _broken_string(text, offset)
-        elif self._expected & _SCALAR:
-            end = _broken_scalar(text, offset)
-        else:
-            end = offset
-        return (Code.JSON_INCOMPLETE if end == len(text) else Code.JSON_SYNTAX), end
+        text, frame = self.text, self._stack[-1]
+        frame.name = None
+        end = _after_blanks(text, offset)
+        if expected & _MEMBER and (name := _NAME_START.match(text, end)):
+            self._enter(frame, name)
+            end, expected = name.end(), _ITEM
+        if expected & (_MEMBER | _ITEM) and text.startswith('"', end):
+            end = _broken_string(text, end)
+        elif expected & _ITEM:
+            end = _broken_scalar(text, end)
+        self._stop(Code.JSON_INCOMPLETE if end == len(text) else Code.JSON_SYNTAX, end)
 
 
 def diagnose(text: str, limits: Limits) -> list[Fault]:
@@ -290,13 +295,13 @@ def _broken_scalar(text: str, offset: int) -> int:
     return number.end() if number else offset
 
 
-def _digits_before_point(text: str) -> int:
-    """Count the digits of a number's whole part."""
-    digits = _WHOLE_DIGITS.match(text)
+def _integer_digits(number: str) -> int:
+    """Count the digits of a number before its point."""
+    digits = _INTEGER_PART.match(number)
     return len(digits[1]) if digits else 0
 
 
-def _decoded(text: str) -> str:
-    """Undo the escapes of a string lexeme, quotes included."""
-    value: str = json.loads(text)
+def _decoded(body: str) -> str:
+    """Undo the escapes of a string, given without its quotes."""
+    value: str = json.loads(f'"{body}"')
     return value

@@ -24,7 +24,7 @@ from strictreply.attempts import Attempt, Usage, total_usage
 from strictreply.issues import Issue
 from strictreply.story import remedy_lines, tell
 
-MAX_MESSAGE_CHARS = 3_500
+MAX_MESSAGE_BYTES = 3_500
 MAX_LISTED_ISSUES = 8
 
 
@@ -67,7 +67,7 @@ class CallFailed(StrictReplyError):
         """Carry the whole story; ``message`` is one line of our own words."""
         self.reason = reason
         self.attempts = attempts
-        super().__init__("\n".join([message, *self._fault_lines()])[:MAX_MESSAGE_CHARS])
+        super().__init__(_capped("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by fields."""
@@ -121,7 +121,7 @@ class ToolArgumentsError(ReplyRejected):
 class ReplyHalted(CallFailed):
     """Another ask would not help, or may not be made.
 
-    ``reason`` is ``refusal``, ``content_filter``, ``deadline``, ``tokens`` or ``truncated``.
+    ``reason`` is ``refusal``, ``content_filter``, ``deadline``, ``tokens`` or ``cost``.
     """
 
 
@@ -183,6 +183,11 @@ class StepsExceeded(StrictReplyError):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by fields."""
         return type(self), (self.steps,)
+
+
+def _capped(text: str) -> str:
+    """Cut a message to its bytes in UTF-8; what UTF-8 cannot spell becomes ``?``."""
+    return text.encode(errors="replace")[:MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def _rebuilt(kind: type[StrictReplyError], args: tuple[Any, ...], fields: dict[str, Any]) -> StrictReplyError:

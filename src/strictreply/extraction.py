@@ -6,24 +6,20 @@ Whether the JSON found is right is not asked here: the strict reader judges it l
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from strictreply.decoding import is_json
 from strictreply.diagnosis import Scan
 from strictreply.issues import Code
 from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.typing import Extraction
 
-if TYPE_CHECKING:
-    from strictreply.typing import Extraction
-
-MAX_CANDIDATES = 10_000
+MAX_CANDIDATES = 4_000
 """The openings of an object that a search tries before it gives up."""
 
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(?:(.*)\n)?```", re.DOTALL | re.IGNORECASE)
 _INNER_FENCE = re.compile(r"^ {0,3}```", re.MULTILINE)
 _CANDIDATE = re.compile(r'\{(?=[ \t\n\r]*+["}])')
-_ENDING = frozenset((Code.JSON_INCOMPLETE, Code.JSON_TOO_DEEP, Code.JSON_TOO_MANY_NODES))
 
 
 def extract(
@@ -38,7 +34,7 @@ def extract(
     (requirements T18, T19). After a faulty object it goes on from the fault; objects inside a faulty one whose end is
     missing are parts of a cut reply, not a reply, and never taken.
 
-    A text beyond ``limits.reply_bytes`` is left as it is. The search is linear: it gives up after 10,000 openings
+    A text beyond ``limits.reply_bytes`` is left as it is. The search is linear: it gives up after 4,000 openings
     of an object, ``limits.nodes`` values, or ``limits.depth`` levels.
     """
     steps: list[Extraction] = []
@@ -87,7 +83,7 @@ def _first_object(text: str, limits: Limits) -> str | None:
         if scan.complete and not scan.faults:
             return text[start : scan.end]
         nodes -= scan.nodes
-        if nodes < 1 or scan.stopped_by in _ENDING:
+        if nodes < 1 or scan.stopped_by not in {None, Code.JSON_SYNTAX}:
             return None
         candidate = _CANDIDATE.search(text, scan.end)
     return None

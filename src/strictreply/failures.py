@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from typing import cast
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 FIRST_SERVER_ERROR = 500
@@ -65,7 +66,7 @@ def classify(error: Exception) -> Failure | None:
 def _by_status(error: Exception, status: int) -> Failure:
     """Classify an HTTP error by its status; a spent quota is no rate limit."""
     headers = getattr(getattr(error, "response", None), "headers", None)
-    wait = retry_after(headers) if isinstance(headers, Mapping) else None
+    wait = retry_after(cast("Mapping[str, str]", headers)) if isinstance(headers, Mapping) else None
     retryable = status in RETRYABLE_STATUS or status >= FIRST_SERVER_ERROR
     if getattr(error, "code", None) in _SPENT:
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
@@ -104,6 +105,6 @@ def _date(value: str) -> datetime | None:
     """Read an HTTP date that states its zone."""
     try:
         date = parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return date if date.tzinfo is not None else None

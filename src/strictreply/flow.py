@@ -10,15 +10,16 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from strictreply.asking import Ask, Turn, first_turn, next_turn
+from strictreply.asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.attempts import Attempt, Usage
 from strictreply.channels import judge_opened, open_envelope, peek
+from strictreply.channels.envelope import Opened
 from strictreply.checking import Check, Checked, check_of
 from strictreply.failures import Failure
-from strictreply.issues import Issue
+from strictreply.issues import Code, Issue
 from strictreply.policy import Again, End
 from strictreply.replies import AssistantReply, Invalid, Valid, Verdict
-from strictreply.scoping import splice
+from strictreply.scoping import scope_of, splice
 from strictreply.typing import JSON, JSONObject
 
 
@@ -80,7 +81,7 @@ Event: TypeAlias = Replied | Failed | Woke | Checked | Noted
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Outcome: a reply that fits. ``response`` is the completion that carries it, spliced when one call was re-asked."""
+    """Outcome: a reply that fits; ``response`` is the completion it stands in, ``spliced`` says we put it there."""
 
     reply: AssistantReply
     response: JSONObject = field(repr=False)
@@ -90,11 +91,15 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Outcome: no reply fits, and ``end`` says why asking stopped; ``failure`` when the transport was the reason."""
+    """Outcome: no reply fits, and ``end`` says why asking stopped.
+
+    ``failure`` is there when the transport was the reason; ``tool`` when nothing but its arguments was wrong.
+    """
 
     end: End
     attempts: tuple[Attempt, ...]
     failure: Failure | None = None
+    tool: str | None = None
 
 
 Outcome: TypeAlias = Accepted | Ended
@@ -133,14 +138,17 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
         if isinstance(judged.verdict, Valid):
-            return _accepted(judged.verdict, judged, attempts, turn)
-        step = ask.policy.next_step(attempts, spent, judged.failure)
-        if isinstance(step, End):
-            return Ended(step, attempts, judged.failure)
-        if step.wait > 0:
+            return _accepted(judged.verdict, judged, attempts)
+        bad = _bad(ask, turn, judged)
+        scope = None if bad is None else bad.scope
+        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=scope is not None)
+        if isinstance(step, Again) and step.wait > 0:
             woke = yield Sleep(step.wait)
             spent += woke.seconds
-        turn = next_turn(ask, turn, judged.message, judged.issues, step)
+            step = End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step
+        if isinstance(step, End):
+            return Ended(step, attempts, judged.failure, None if scope is None else scope.tool)
+        turn = next_turn(ask, turn, bad, step)
 
 
 def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
@@ -150,17 +158,37 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
     response = event.response if isinstance(event, Replied) else None
     opened = open_envelope(response)
     message = _message_in(response)
-    if isinstance(opened, Invalid) or message is None:
-        verdict = opened if isinstance(opened, Invalid) else judge_opened(ask.terms, opened)
-        return Judged(verdict, message, response=response)
+    if message is None:
+        return Judged(opened if isinstance(opened, Invalid) else _NO_COMPLETION, response=response)
+    if isinstance(opened, Invalid):
+        return Judged(opened, message, response=response)
     if turn.scope is not None:
         spliced = splice(ask.terms, turn.scope, message)
         if not isinstance(spliced, Invalid):
             message = spliced
         elif not ask.policy.allow_tool_switch:
-            issues = (*spliced.issues, *turn.scope.issues)
-            return Judged(Invalid(issues), turn.scope.message, response=response)
-    return Judged(judge_opened(ask.terms, type(opened)(message)), message, response=response)
+            return Judged(Invalid((*spliced.issues, *turn.scope.issues)), message, response=response)
+    return Judged(judge_opened(ask.terms, Opened(message)), message, response=response)
+
+
+_NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="an object with choices"),))
+"""A bare message may be judged, but it is no response of the API."""
+
+
+def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
+    """Say what was wrong, and whether one call alone is to be asked for; None when no message came.
+
+    While a re-asked call is switched, refused or cut, the frozen message stays what it was.
+    """
+    if judged.message is None:
+        return None
+    kept = turn.scope
+    if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
+        return Bad(kept.message, judged.issues, kept)
+    return Bad(judged.message, judged.issues, scope_of(ask.terms, judged.message, judged.issues))
+
+
+_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED})
 
 
 def _message_in(response: JSON) -> JSONObject | None:
@@ -170,9 +198,9 @@ def _message_in(response: JSON) -> JSONObject | None:
     return message if isinstance(message, dict) else None
 
 
-def _after_checks(judged: Judged, checked: Checked) -> Judged:
+def _after_checks(judged: Judged, checked: Event) -> Judged:
     """Turn the verdict when a user's check found something."""
-    if not checked.issues:
+    if not isinstance(checked, Checked) or not checked.issues:
         return judged
     return Judged(Invalid(checked.issues), judged.message, response=judged.response)
 
@@ -194,10 +222,10 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float) -> Attempt
     )
 
 
-def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...], turn: Turn) -> Accepted:
+def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Accepted:
     """Give the reply with the completion that carries it, as if the first shot had hit."""
-    response = judged.response if isinstance(judged.response, dict) else {}
-    if turn.scope is None:
+    response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
+    if judged.message is _message_in(response):
         return Accepted(verdict.reply, response, attempts)
     choice = {**response["choices"][0], "message": judged.message, "finish_reason": "tool_calls"}
     return Accepted(verdict.reply, {**response, "choices": [choice]}, attempts, spliced=True)

@@ -7,7 +7,7 @@ apart in ``found``, escaped and capped. So everything but ``found`` is safe in a
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -139,7 +139,8 @@ class Issue:
     ``code`` is dotted and stable: programs match on it and on ``category``. ``path`` is a JSON Pointer (RFC 6901)
     from the root of what was judged: the assistant message in the native channel (it goes on through the JSON in
     ``arguments``), the JSON in ``content`` in the text channel; ``envelope.*`` codes count from the response.
-    ``hint`` is the nearest remedy, or empty. ``found`` is an excerpt of what the model wrote, escaped and capped.
+    ``hint`` is the nearest remedy, or empty. ``found`` is an excerpt of what the model wrote, escaped and capped; it
+    stays out of ``repr``, which may be logged.
     """
 
     code: str
@@ -147,7 +148,7 @@ class Issue:
     path: str
     message: str
     hint: str = ""
-    found: str = ""
+    found: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, code: Code, path: str = "", *, hint: str = "", found: str = "", **words: object) -> Issue:

@@ -10,7 +10,7 @@ from tenacity import Future, RetryCallState, wait_random_exponential
 
 from strictreply.attempts import Attempt, Usage, total_usage
 from strictreply.failures import Failure
-from strictreply.issues import Remedy
+from strictreply.issues import Code, Remedy
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
 """A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
@@ -18,7 +18,12 @@ Stop: TypeAlias = Callable[[RetryCallState], bool]
 Wait: TypeAlias = Callable[[RetryCallState], float]
 """A tenacity wait, such as ``wait_random_exponential(max=10)``."""
 
-_BAD_CALL_PREFIXES = ("tool.", "args.")
+_BUDGETS = (
+    *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
+    *("deadline", "max_tokens_total", "max_cost", "max_retry_after"),
+)
+_BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
+_CALL_PLACES = ("/tool_calls/", "/args")
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
 
 
@@ -47,8 +52,10 @@ class RetryPolicy:
 
     ``max_retries`` counts corrective asks after the first one, ``arg_retries`` those for one tool's arguments (None:
     they share ``max_retries``), ``transport_retries`` repeats after the API failed. ``deadline`` is the total time in
-    seconds, waits included, ``max_tokens_total`` the tokens of all attempts, ``max_cost`` what ``price`` makes of
-    their usage. ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
+    seconds, waits included; an async call is cut when it ends, a sync one when the server is silent for what is left
+    of it: a body that drips on cannot be cut from outside. ``max_tokens_total`` are the tokens of all attempts,
+    ``max_cost`` what ``price`` makes of their usage; both are held before each further ask.
+    ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
     ``stop`` and ``wait`` are tenacity's; without ``wait`` a correction is sent at once and a failed transport is
     repeated after a jittered exponential pause. ``max_retry_after`` is the longest ``Retry-After`` that is obeyed.
     ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29).
@@ -74,7 +81,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         """Refuse budgets that mean nothing."""
-        for name in ("max_retries", "arg_retries", "transport_retries", "deadline", "max_tokens_total", "max_bad_calls"):
+        for name in _BUDGETS:
             value = getattr(self, name)
             if value is not None and value < 0:
                 message = f"RetryPolicy.{name} must not be negative"
@@ -87,34 +94,41 @@ class RetryPolicy:
         """Give the seconds left of the deadline after ``spent``; None when there is no deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - spent)
 
-    def next_step(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
-        """Decide what follows the last attempt, which was not accepted; ``spent`` is in seconds."""
-        last = attempts[-1]
-        if failure is not None or any(issue.remedy is Remedy.RESEND for issue in last.issues):
+    def next_step(
+        self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None, *, scoped: bool = False
+    ) -> Step:
+        """Decide what follows the last attempt, which was not accepted.
+
+        ``spent`` is in seconds; ``failure`` says how the transport failed; ``scoped`` whether nothing but the
+        arguments of one call is wrong.
+        """
+        if _is_transport_fault(attempts[-1]):
             return self._after_transport(attempts, spent, failure)
-        stopping = [issue for issue in last.issues if issue.remedy is Remedy.STOP]
+        stopping = [issue for issue in attempts[-1].issues if issue.remedy is Remedy.STOP]
         if stopping:
             return End("halted", stopping[0].code.removeprefix("reply."))
-        return self._after_fault(attempts, spent)
+        return self._after_fault(attempts, spent, scoped=scoped)
 
-    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float) -> Step:
-        """Correct, unless a budget is spent."""
-        corrections = [attempt for attempt in attempts if attempt.tier]
+    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, *, scoped: bool) -> Step:
+        """Correct, unless a budget is spent; a correction that the transport lost was never answered."""
+        corrections = [attempt for attempt in attempts if attempt.tier and not _is_transport_fault(attempt)]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
-        scoped = sum(1 for attempt in corrections if attempt.scope is not None)
-        if self.arg_retries is not None and scoped >= self.arg_retries and _is_bad_call(attempts[-1]):
+        arg_corrections = sum(1 for attempt in corrections if attempt.scope is not None)
+        if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
             return End("rejected", "arg_retries")
         if self.max_bad_calls is not None and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls:
             return End("rejected", "bad_calls")
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
-        return self._within_budgets(Again(len(corrections) + 1, wait), attempts, spent, None)
+        return self._within_budgets(Again(len(corrections) + 1, wait), attempts, spent, None, spent_up="rejected")
 
     def _after_transport(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
         """Send the same request again, unless the failure is final or the budget for it is spent."""
         reason = "malformed_response" if failure is None else failure.kind
         failed = sum(1 for attempt in attempts if _is_transport_fault(attempt))
         retryable = failure is None or failure.retryable
+        if reason == "timeout" and self.deadline is not None and spent >= self.deadline:
+            return End("halted", "deadline")
         if not retryable or failed > self.transport_retries:
             return End("failed", reason)
         wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
@@ -123,9 +137,17 @@ class RetryPolicy:
             if asked > self.max_retry_after or (self.deadline is not None and spent + asked >= self.deadline):
                 return End("failed", reason)
             wait = asked
-        return self._within_budgets(Again(0, wait), attempts, spent, failure)
+        return self._within_budgets(Again(0, wait), attempts, spent, failure, spent_up="failed")
 
-    def _within_budgets(self, step: Again, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
+    def _within_budgets(
+        self,
+        step: Again,
+        attempts: tuple[Attempt, ...],
+        spent: float,
+        failure: Failure | None,
+        *,
+        spent_up: Literal["rejected", "failed"],
+    ) -> Step:
         """Hold a further ask against time, tokens, cost and the user's own stop."""
         usage = total_usage(attempts)
         if self.deadline is not None and spent + step.wait >= self.deadline:
@@ -134,14 +156,18 @@ class RetryPolicy:
             return End("halted", "tokens")
         if self.max_cost is not None and self.price is not None and self.price(usage) >= self.max_cost:
             return End("halted", "cost")
-        if self.stop is not None and self.stop(_call_state(attempts, spent, failure)):
-            return End("rejected" if failure is None else "failed", "stop")
+        if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):
+            return End(spent_up, "stop")
         return step
 
 
 def _is_bad_call(attempt: Attempt) -> bool:
-    """Tell whether an attempt called an unknown tool or a tool with wrong arguments."""
-    return any(issue.code.startswith(_BAD_CALL_PREFIXES) for issue in attempt.issues)
+    """Tell whether an attempt called a tool wrongly: an unknown one, or with arguments that do not fit or read."""
+    return any(
+        issue.code.startswith(_BAD_CALL_PREFIXES) or issue.path.startswith(_CALL_PLACES)
+        for issue in attempt.issues
+        if issue.code != str(Code.TOOL_REQUIRED)  # no call at all
+    )
 
 
 def _is_transport_fault(attempt: Attempt) -> bool:
@@ -149,12 +175,15 @@ def _is_transport_fault(attempt: Attempt) -> bool:
     return attempt.failure is not None or any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
 
 
-def _call_state(attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> RetryCallState:
-    """Show the call to a tenacity stop or wait: attempts made, seconds since the start, the last outcome."""
+def _call_state(
+    attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, wait: float = 0.0
+) -> RetryCallState:
+    """Show the call to a tenacity stop or wait: attempts made, seconds since the start, the pause, the last outcome."""
     state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # no Retrying runs
     state.attempt_number = len(attempts)
     state.start_time = 0.0
     state.outcome_timestamp = spent
+    state.upcoming_sleep = wait
     cause = failure.cause if failure is not None else None
     state.outcome = Future.construct(len(attempts), cause, has_exception=cause is not None)
     return state

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pydantic_core import to_jsonable_python
+
 from strictreply.issues import Issue
+from strictreply.typing import JSONObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,11 @@ class ToolCall:
     args: Any
     id: str | None = None
 
+    def to_dict(self) -> JSONObject:
+        """Spell the call as JSON, typed arguments included; the id only when there is one."""
+        told = {"tool": self.tool, "args": to_jsonable_python(self.args, by_alias=True)}
+        return told if self.id is None else told | {"id": self.id}
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
@@ -27,12 +35,20 @@ class ToolCalls:
 
     calls: tuple[ToolCall, ...]
 
+    def to_dict(self) -> JSONObject:
+        """Spell the calls as JSON."""
+        return {"calls": [call.to_dict() for call in self.calls]}
+
 
 @dataclass(frozen=True, slots=True)
 class DirectAnswer:
     """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
 
     answer: Any
+
+    def to_dict(self) -> JSONObject:
+        """Spell the answer as JSON, a typed one included."""
+        return {"answer": to_jsonable_python(self.answer, by_alias=True)}
 
 
 AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer

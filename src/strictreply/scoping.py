@@ -82,7 +82,7 @@ def _arguments_place(terms: Terms, issue: Issue) -> str | None:
 def _is_args_shape(terms: Terms, issue: Issue) -> bool:
     """Tell whether a shape fault says that the arguments are no object."""
     ending = "/args" if terms.channel == "text" else "/function/arguments"
-    return issue.code == Code.SHAPE_WRONG_TYPE and issue.path.endswith(ending)
+    return issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
 
 
 def _call_index(at: str | None) -> int:
@@ -94,8 +94,8 @@ def _call_index(at: str | None) -> int:
 def _tool_name(terms: Terms, message: JSONObject, index: int) -> str | None:
     """Name the declared tool of a call, None when it is not declared."""
     if terms.channel == "text":
-        name = named_tool(terms, message)
-        return name if name in terms.tools else None
+        named = named_tool(terms, message)
+        return named if named in terms.tools else None
     calls: JSON = message.get("tool_calls")
     name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
     return name if isinstance(name, str) and name in terms.tools else None

@@ -13,6 +13,7 @@ from strictreply.tools import Tool
 from strictreply.typing import JSONObject
 
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
+_FORMATS = ("text", "json_object", "json_schema")
 _LEGACY = ("functions", "function_call")
 
 
@@ -41,7 +42,7 @@ def _refuse_unheld(request: JSONObject) -> None:
         message = "messages is required: a list of chat messages"
         raise ContractError(message)
     request["messages"] = list(request["messages"])
-    if request.get("n") not in {None, 1}:
+    if request.get("n") not in (None, 1):
         message = "n must be 1: exactly one reply is judged; make several calls instead"
         raise ContractError(message)
     for name in _LEGACY:
@@ -95,7 +96,7 @@ def _shaped_by_format(terms: Terms, request: JSONObject) -> tuple[Terms, JSONObj
     if isinstance(wanted, type):
         del request["response_format"]
         return replace(terms, answer=Answer.of(wanted)), request
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in {"text", "json_object", "json_schema"}:
+    if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
         message = "response_format must be of type text, json_object or json_schema"
         raise ContractError(message)
     if wanted["type"] == "json_object":

@@ -74,10 +74,10 @@ def read_docstring(text: str) -> Docstring:
 
     try:
         parsed = docstring_parser.parse(text)
-    except docstring_parser.ParseError:
+    except (docstring_parser.ParseError, LookupError):  # it stumbles over some empty sections
         return Docstring(text)
     described = {part.arg_name: part.description for part in parsed.params if part.description}
-    return Docstring(parsed.description or "", described)
+    return Docstring((parsed.description or "").strip(), described)
 
 
 def function_name(function: Callable[..., object]) -> str:
@@ -124,13 +124,14 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
 
     What a partial already gives by name is settled and not the model's to choose.
     """
-    settled = function.keywords if isinstance(function, functools.partial) else {}
     try:
-        parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in settled]
+        listed = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise ContractError(
             f"{name} has no signature that Python can read; declare it with Tool.from_json_schema"
         ) from error
+    settled: Mapping[str, object] = function.keywords if isinstance(function, functools.partial) else {}
+    parameters = [parameter for parameter in listed if parameter.name not in settled]
     for parameter in parameters:
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
             raise ContractError(f"{name}() takes {parameter}, which a model cannot be told; name each parameter")
@@ -172,16 +173,9 @@ def _described(annotation: Any, description: str | None) -> Any:
 
 
 def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
-    """Make the model; instances are frozen and named after the function.
-
-    It keeps members that the schema leaves open, so that nothing is dropped, but does not speak of them.
-    """
-    config = ConfigDict(
-        extra="allow",
-        frozen=True,
-        protected_namespaces=(),
-        json_schema_extra=_only_parameters,
-    )
+    """Make the model; instances are frozen and named after the function."""
+    # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
+    config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
     title = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part.isidentifier()) or "Function"
     try:
         with warnings.catch_warnings():
@@ -194,7 +188,6 @@ def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -
         raise ContractError(f"the parameters of {name}() cannot be read from JSON: {first_line(error)}") from error
 
 
-def _only_parameters(schema: JSONObject) -> None:
-    """Leave the parameters alone in the schema: the title is ours, and closing it is the schema room's matter."""
+def _without_title(schema: JSONObject) -> None:
+    """Leave out the name that we gave the model: the tool has its own."""
     schema.pop("title", None)
-    schema.pop("additionalProperties", None)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from strictreply.describing import compact, union_schema
+from strictreply.answers import FINAL_ANSWER
+from strictreply.describing import admits_answer, callable_tools, compact, union_schema
 from strictreply.issues import Issue, Remedy
+from strictreply.replies import Invalid
 from strictreply.schema import Schema
 from strictreply.terms import Terms
+from strictreply.tools import Tool
 from strictreply.typing import JSON
 
 MAX_CORRECTION_BYTES = 2_000
@@ -53,6 +56,8 @@ class TieredSteering:
 
     def correction(self, situation: Situation) -> str:
         """Say what to change, in at most ``max_bytes`` bytes of UTF-8."""
+        if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
+            return _within([_shortening(situation.tier)], self.max_bytes)
         parts = [_headline(situation), *_fault_lines(situation)]
         if situation.tier >= SCHEMA_TIER:
             parts += _schema_line(situation)
@@ -63,18 +68,22 @@ class TieredSteering:
 
 def _headline(situation: Situation) -> str:
     """Say in one line what kind of correction this is."""
-    if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
-        return "The reply was cut off at the token limit. Reply again, shorter."
-    ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, "Not valid again.")
+    ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, f"Not valid {situation.tier} times.")
     if situation.tool is not None:
         return f"{ordinal} Call {situation.tool} again with corrected arguments:"
     return f"{ordinal} Reply again, corrected:"
 
 
+def _shortening(tier: int) -> str:
+    """Ask for less; the text that was cut is no mistake to mend."""
+    if tier == 1:
+        return "The reply was cut off at the token limit. Reply again, shorter."
+    return f"The reply was cut off {tier} times. Reply again with the least that is needed."
+
+
 def _fault_lines(situation: Situation) -> list[str]:
     """List each fault by its place, its rule and the nearest remedy."""
-    faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
-    lines = dict.fromkeys(_fault_line(issue, situation.at) for issue in faults)
+    lines = dict.fromkeys(_fault_line(issue, situation.at) for issue in situation.issues)
     shown = list(lines)[:MAX_LISTED_FAULTS]
     return [*shown, f"- and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else shown
 
@@ -106,27 +115,40 @@ def _example_line(situation: Situation) -> list[str]:
 def example_for(situation: Situation) -> JSON:
     """Make the smallest reply that would be valid where the fault is; None when none can be made.
 
-    For one call that is its arguments, in the text channel the whole JSON object.
+    For one native call that is its arguments, for a fault in a structured answer the answer; in the text channel it
+    is the whole JSON object.
     """
     terms, tool = situation.terms, situation.tool
     if tool is not None:
-        args = terms.tools[tool].parameters.example()
+        args = _args_example(terms.tools[tool])
         return {"tool": tool, "args": args} if terms.channel == "text" and args is not None else args
-    if terms.channel == "native":
-        return None if terms.answer.schema is None else terms.answer.schema.example()
-    return _union_example(terms)
+    if terms.channel == "text":
+        return _union_example(terms)
+    return _answer_example(terms) if _is_about_answer(situation) else None
+
+
+def _args_example(tool: Tool) -> JSON:
+    """Make arguments that the tool's schema and its model take."""
+    args = tool.parameters.example()
+    return None if args is None or isinstance(tool.build(args), Invalid) else args
+
+
+def _answer_example(terms: Terms) -> JSON:
+    """Make an answer that the contract takes."""
+    answer: JSON = "…" if terms.answer.schema is None else terms.answer.schema.example()
+    return None if answer is None or isinstance(terms.answer.judge(answer, ""), Invalid) else answer
 
 
 def _union_example(terms: Terms) -> JSON:
     """Make an example of the first kind of reply that the text channel admits."""
-    for name in terms.tools:
-        if terms.choice in {"auto", "required", name}:
-            args = terms.tools[name].parameters.example()
-            return None if args is None else {"tool": name, "args": args}
-    if terms.answer_style == "tool":
+    for tool in callable_tools(terms):
+        args = _args_example(tool)
+        if args is not None:
+            return {"tool": tool.name, "args": args}
+    answer = _answer_example(terms) if admits_answer(terms) else None
+    if answer is None:
         return None
-    answer = "…" if terms.answer.schema is None else terms.answer.schema.example()
-    return None if answer is None else {"answer": answer}
+    return {"tool": FINAL_ANSWER, "args": {"answer": answer}} if terms.answer_style == "tool" else {"answer": answer}
 
 
 def _schema_at_fault(situation: Situation) -> Schema | None:
@@ -134,8 +156,14 @@ def _schema_at_fault(situation: Situation) -> Schema | None:
     terms, tool = situation.terms, situation.tool
     if tool is not None:
         return terms.tools[tool].parameters
+    return terms.answer.schema if _is_about_answer(situation) else None
+
+
+def _is_about_answer(situation: Situation) -> bool:
+    """Tell whether the first fault lies in a structured answer."""
     first = situation.issues[0]
-    return terms.answer.schema if first.code.startswith("answer.") else None
+    in_content = situation.terms.channel == "native" and first.path.startswith("/content")
+    return situation.terms.answer.schema is not None and (in_content or first.code.startswith("answer."))
 
 
 def _first_place(situation: Situation) -> str:
@@ -146,10 +174,16 @@ def _first_place(situation: Situation) -> str:
 
 
 def _within(parts: list[str], limit: int) -> str:
-    """Join the parts that fit; what does not fit whole is left out, the first line always stands."""
-    text = parts[0]
-    for part in parts[1:]:
+    """Join the parts that fit; what does not fit whole is left out, only the headline and the first fault are cut."""
+    text = _cut("\n".join(parts[:2]), limit)
+    for part in parts[2:]:
         longer = f"{text}\n{part}"
-        if len(longer.encode()) <= limit:
+        if len(longer.encode(errors="replace")) <= limit:
             text = longer
     return text
+
+
+def _cut(text: str, limit: int) -> str:
+    """Cut a text to so many bytes of UTF-8."""
+    encoded = text.encode(errors="replace")
+    return text if len(encoded) <= limit else encoded[: max(0, limit - 3)].decode(errors="ignore") + "…"

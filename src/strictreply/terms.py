@@ -56,7 +56,7 @@ class Terms:
         if choice not in {"auto", "required", "none"} and choice not in self.tools:
             message = f"tool_choice names {choice!r}, which is not among the tools: {self.tool_list or 'none'}"
             raise ContractError(message)
-        if choice == "required" and not self.tools:
+        if choice == "required" and not self.tools and self.answer_style == "union":
             message = "tool_choice is 'required' but no tools are declared"
             raise ContractError(message)
         return replace(self, choice=choice)

@@ -5,10 +5,11 @@ A flow of its own over exchanges; a tool runs only when the whole reply that cal
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from pydantic_core import to_json
 
 from strictreply.client import AsyncStrictClient, Exchange, StrictClient
 from strictreply.driving import adrive, drive
@@ -30,8 +31,9 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class RunTool:
-    """Effect: run one validated call."""
+    """Effect: run one validated call with the tool it names."""
 
+    tool: Tool
     call: ToolCall
 
 
@@ -59,7 +61,7 @@ def tool_flow(messages: list[Message], *, max_steps: int, max_result_chars: int)
         if isinstance(exchange.reply, DirectAnswer):
             return Run(exchange.reply.answer, transcript, exchanges)
         for call in calls_of(exchange.reply):
-            result = yield RunTool(call)
+            result = yield RunTool(exchange.terms.tools[call.tool], call)
             transcript.append(_result_turn(call, result, max_result_chars))
     raise StepsExceeded(max_steps)
 
@@ -82,7 +84,7 @@ def run(
     def perform(effect: ToolEffect) -> Any:
         if isinstance(effect, AskModel):
             return client.exchange(messages=effect.messages, **keywords)
-        return _tool(client, effect.call).run(effect.call.args)
+        return effect.tool.run(effect.call.args)
 
     return drive(tool_flow(messages, max_steps=max_steps, max_result_chars=max_result_chars), perform)
 
@@ -100,19 +102,14 @@ async def arun(
     async def perform(effect: ToolEffect) -> Any:
         if isinstance(effect, AskModel):
             return await client.exchange(messages=effect.messages, **keywords)
-        return await _tool(client, effect.call).arun(effect.call.args)
+        return await effect.tool.arun(effect.call.args)
 
     return await adrive(tool_flow(messages, max_steps=max_steps, max_result_chars=max_result_chars), perform)
 
 
-def _tool(client: StrictClient | AsyncStrictClient, call: ToolCall) -> Tool:
-    """Find the declared tool of a validated call."""
-    return client.contract.terms.tools[call.tool]
-
-
 def _result_turn(call: ToolCall, result: object, limit: int) -> JSONObject:
     """Spell a tool's result as the turn that answers its call; text as it is, everything else as JSON."""
-    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+    text = result if isinstance(result, str) else to_json(result, fallback=str).decode()
     if len(text) > limit:
         text = f"{text[:limit]}… (cut: {len(text)} characters in all)"
     if call.id is None:

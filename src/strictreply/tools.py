@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast, overload
 
 from pydantic import TypeAdapter
 
-from strictreply.complaints import Checked, check_issues
+from strictreply.complaints import Checked
 from strictreply.errors import ContractError, ToolExecutionError
 from strictreply.issues import pointer, quote
 from strictreply.models import adapter_of, document_of, instance_of
@@ -22,13 +22,11 @@ from strictreply.schema import Schema
 from strictreply.signatures import Signature, function_name, read_signature
 from strictreply.typing import JSON, Extra, Formats, JSONObject
 
-__all__ = ["Check", "Tool", "check_issues", "tool"]
-
 Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_NO_PARAMETERS: Mapping[str, JSON] = {"type": "object", "properties": {}}
+_NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
 
 
@@ -91,7 +89,7 @@ class Tool:
         if callable(declaration):
             return cls.from_function(declaration, extra=closed)
         raise ContractError(
-            f"a {type(declaration).__name__} is no tool; give a function, a pydantic model, a Tool, "
+            f"{type(declaration).__name__} declares no tool; give a function, a pydantic model, a Tool, "
             "an OpenAI tool definition or an MCP tools/list entry"
         )
 
@@ -108,7 +106,8 @@ class Tool:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
         ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come
-        as an instance of a model made from the signature. See :func:`strictreply.signatures.read_signature`.
+        as an instance of a model made from the signature. With ``extra="schema"`` other members are let in and left
+        out of it: the function could not take them. See :func:`strictreply.signatures.read_signature`.
 
         Raises ContractError when a parameter cannot be told to a model.
         """
@@ -191,7 +190,7 @@ class Tool:
         body, at = _function_of(definition)
         _refuse_members(body, at)
         strict = body.get("strict")
-        parameters = body.get("parameters")
+        parameters: JSONObject | None = body.get("parameters")
         declared = cls.from_json_schema(
             body["name"],
             _NO_PARAMETERS if parameters is None else parameters,
@@ -224,8 +223,9 @@ class Tool:
             raise ContractError("an MCP tool has a name, a string", path="/name")
         if not isinstance(schema, Mapping):
             raise ContractError("an MCP tool has an inputSchema, an object", path="/inputSchema")
+        document = cast("Mapping[str, Any]", schema)
         words = description if isinstance(description, str) else ""
-        return cls.from_json_schema(name, schema, words, extra, check=check, function=function, formats=formats)
+        return cls.from_json_schema(name, document, words, extra, check=check, function=function, formats=formats)
 
     @property
     def is_async(self) -> bool:

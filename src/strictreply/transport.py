@@ -7,9 +7,9 @@ reader, so the SDK's model of it is only built when somebody wants it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from strictreply.decoding import decode
 from strictreply.limits import MAX_JSON_DEPTH, Limits
@@ -19,7 +19,10 @@ from strictreply.typing import JSON, JSONObject
 ENVELOPE_FACTOR = 16
 """How much larger than a reply a whole response may be: it also carries log probabilities and usage."""
 
-_PAST_TRANSFORM = ("messages", "tools", "response_format")
+_PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
+"""What may go past the transform, and what holds its place in the body meanwhile: the order of members stays."""
+
+_TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,9 @@ class Transport:
     Raises TypeError when the object has no such method.
     """
 
-    __slots__ = ("client", "limits", "raw")
+    __slots__ = ("client", "raw")
 
-    def __init__(self, client: Any, limits: Limits) -> None:
+    def __init__(self, client: Any) -> None:
         """Copy the client without retries of its own: they have one owner."""
         self.client = _without_retries(client)
         completions = getattr(getattr(client, "chat", None), "completions", None)
@@ -46,29 +49,22 @@ class Transport:
             message = "wrap() needs a client with chat.completions.create, such as openai.OpenAI()"
             raise TypeError(message)
         self.raw = hasattr(completions, "with_raw_response")
-        self.limits = Limits(
-            reply_bytes=limits.reply_bytes * ENVELOPE_FACTOR,
-            depth=MAX_JSON_DEPTH,
-            nodes=limits.nodes * ENVELOPE_FACTOR,
-            calls=limits.calls,
-        )
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
         """Make the call; gives what the SDK gives, an awaitable from an async client."""
         keywords = dict(request)
         if timeout is not None:
-            given = keywords.get("timeout")
-            keywords["timeout"] = min(given, timeout) if isinstance(given, int | float) else timeout
+            keywords["timeout"] = _shortened(keywords.get("timeout", getattr(self.client, "timeout", None)), timeout)
         completions = self.client.chat.completions
         if not self.raw:
             return completions.create(**keywords)
         return completions.with_raw_response.create(**_past_transform(keywords))
 
-    def read(self, source: Any) -> Sent:
-        """Read a response as plain JSON."""
+    def read(self, source: Any, limits: Limits) -> Sent:
+        """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if not self.raw:
             return Sent(as_json(source), source)
-        value = decode(source.content, self.limits)
+        value = decode(source.content, _around(limits))
         return Sent(None if isinstance(value, Invalid) else value, source)
 
     def completion(self, sent: Sent, response: JSONObject, *, spliced: bool) -> Any:
@@ -80,18 +76,54 @@ class Transport:
         return construct(**response) if callable(construct) else response
 
 
+@dataclass(slots=True)
+class Sending:
+    """The requests of one call: the transport they take, the caps of the reply, and the response that came last."""
+
+    transport: Transport
+    limits: Limits
+    last: Sent | None = None
+
+    def send(self, request: JSONObject, timeout: float | None) -> Any:
+        """Make one call; see :meth:`Transport.send`."""
+        return self.transport.send(request, timeout)
+
+    def receive(self, source: Any) -> JSON:
+        """Keep a response, and give it as plain JSON."""
+        self.last = self.transport.read(source, self.limits)
+        return self.last.plain
+
+    def completion(self, response: JSONObject, *, spliced: bool) -> Any:
+        """Give the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
+        return None if self.last is None else self.transport.completion(self.last, response, spliced=spliced)
+
+
+def _around(limits: Limits) -> Limits:
+    """Give the caps of a whole response from those of the reply in it."""
+    nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
+    return Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
+
+
+def _shortened(given: Any, left: float) -> Any:
+    """Shorten a timeout to what is left of the deadline: a number, or the four parts of an HTTP library's own."""
+    if isinstance(given, int | float):
+        return min(given, left)
+    parts = {name: getattr(given, name, None) for name in _TIMEOUT_PARTS}
+    if not all(hasattr(given, name) for name in _TIMEOUT_PARTS):
+        return left
+    return type(given)(**{name: left if part is None else min(part, left) for name, part in parts.items()})
+
+
 def as_json(value: Any) -> JSON:
     """Read an SDK object or a mapping as plain JSON; what is neither is given as it is, for the contract to refuse."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
-        dumped: JSON = dump(mode="json", exclude_unset=True, warnings=False)
-        return dumped
+        return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
     if isinstance(value, Mapping):
         return {str(name): as_json(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(member) for member in value]
-    plain: JSON = value
-    return plain
+        return [as_json(member) for member in cast("Sequence[object]", value)]
+    return cast("JSON", value)
 
 
 def _without_retries(client: Any) -> Any:
@@ -103,12 +135,9 @@ def _without_retries(client: Any) -> Any:
 def _past_transform(keywords: JSONObject) -> JSONObject:
     """Move what is plain JSON into ``extra_body``; the caller's own ``extra_body`` keeps the last word."""
     moved = {name: keywords[name] for name in _PAST_TRANSFORM if name in keywords and _is_plain(keywords[name])}
-    kept = {name: value for name, value in keywords.items() if name not in moved}
-    if "messages" in moved:
-        kept["messages"] = []
     given = keywords.get("extra_body")
-    kept["extra_body"] = moved | dict(given) if isinstance(given, Mapping) else moved
-    return kept
+    body = moved | dict(given) if isinstance(given, Mapping) else moved
+    return keywords | {name: _PAST_TRANSFORM[name] for name in moved} | {"extra_body": body}
 
 
 def _is_plain(value: Any) -> bool:
@@ -118,7 +147,7 @@ def _is_plain(value: Any) -> bool:
         one = pending.pop()
         kind = type(one)
         if kind is dict:
-            if not all(type(name) is str for name in one):
+            if not _STR.issuperset(map(type, one)):
                 return False
             pending.extend(one.values())
         elif kind is list:
@@ -128,4 +157,5 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
+_STR = frozenset({str})
 _SCALARS = frozenset({str, int, float, bool, type(None)})

@@ -11,6 +11,7 @@ from strictreply.terms import Terms
 from strictreply.typing import JSON
 
 MAX_NAME_CHARS = 200
+MAX_EXTRA_KEYS = 16
 
 
 def judge_name(terms: Terms, name: object, at: str) -> tuple[Issue, ...]:
@@ -19,13 +20,11 @@ def judge_name(terms: Terms, name: object, at: str) -> tuple[Issue, ...]:
         return (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of a tool, a string", found=quote(name)),)
     if not name:
         return (Issue.of(Code.SHAPE_EMPTY, at),)
-    if terms.choice == "none":
+    if terms.choice == "none" and not is_final_answer(terms, name):
         return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
-    if is_final_answer(terms, name):
-        return ()
-    if name not in terms.tools:
+    if name not in terms.tools and not is_final_answer(terms, name):
         return (_unknown(terms, name, at),)
-    if terms.choice not in {"auto", "required", name}:
+    if terms.choice not in {"auto", "required", "none", name}:
         return (Issue.of(Code.TOOL_FORCED, at, name=terms.choice, found=quote(name)),)
     return ()
 
@@ -51,16 +50,20 @@ def judge_args(terms: Terms, name: str, args: JSON, *, at: str, id: str | None) 
 
 def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str) -> DirectAnswer | Invalid:
     """Read the answer out of a call of ``final_answer``: exactly one member, ``answer``."""
-    issues: list[Issue] = []
+    issues = extra_keys(args, ("answer",), at)
     if "answer" not in args:
         issues.append(Issue.of(Code.SHAPE_MISSING_KEY, at, name='"answer"'))
-    issues += [
-        Issue.of(Code.SHAPE_EXTRA_KEY, at, names='"answer"', found=quote(key)) for key in args if key != "answer"
-    ]
     if issues:
         return Invalid(tuple(issues))
     answer = terms.answer.judge(args["answer"], pointer(at, "answer"))
     return answer if isinstance(answer, Invalid) else DirectAnswer(answer)
+
+
+def extra_keys(value: dict[str, JSON], allowed: tuple[str, ...], at: str = "") -> list[Issue]:
+    """Report members beside the allowed ones, at most 16 of them (requirements T4, T5)."""
+    names = " and ".join(f'"{key}"' for key in allowed)
+    extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
+    return [Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, found=quote(key)) for key in extras]
 
 
 def _unknown(terms: Terms, name: str, at: str) -> Issue:

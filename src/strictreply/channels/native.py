@@ -11,6 +11,7 @@ from strictreply.replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Vali
 from strictreply.terms import Terms
 from strictreply.typing import JSON
 
+MAX_FAULTY_CALLS = 8
 _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "arguments"}}'
 
 
@@ -19,12 +20,14 @@ def judge_message(terms: Terms, message: object) -> Verdict:
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
     calls = peek(message, "tool_calls")
-    if calls is None or calls == []:
+    if calls is None or calls in ([], ()):
         return judge_answer(terms, peek(message, "content"))
     if not isinstance(calls, list | tuple):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
     if len(calls) > terms.limits.calls:
         return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=terms.limits.calls),))
+    if sum(map(_written, calls)) > terms.limits.reply_bytes:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=terms.limits.reply_bytes),))
     return _judge_calls(terms, calls)
 
 
@@ -55,18 +58,26 @@ def _answer_barred(terms: Terms, content: object) -> Issue | None:
 
 
 def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...]) -> Verdict:
-    """Judge every call and the set of them; all faults are collected."""
+    """Judge every call and the set of them; all faults are collected, but after 8 faulty calls no more is read."""
     issues: list[Issue] = list(_id_issues(calls))
     if len(calls) > 1 and not terms.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
     judged: list[ToolCall | DirectAnswer] = []
     for index, call in enumerate(calls):
+        if index - len(judged) >= MAX_FAULTY_CALLS:
+            break
         outcome = _judge_call(terms, call, pointer("/tool_calls", index))
         if isinstance(outcome, Invalid):
             issues += outcome.issues
         else:
             judged.append(outcome)
     return Invalid(tuple(issues)) if issues else _one_reply(judged)
+
+
+def _written(call: object) -> int:
+    """Count the characters of a call's arguments: the calls of one message share its cap."""
+    arguments = peek(peek(call, "function"), "arguments")
+    return len(arguments) if isinstance(arguments, str) else 0
 
 
 def _one_reply(judged: list[ToolCall | DirectAnswer]) -> Verdict:
@@ -98,7 +109,7 @@ def _id_issues(calls: list[object] | tuple[object, ...]) -> list[Issue]:
 def _judge_call(terms: Terms, call: object, at: str) -> ToolCall | DirectAnswer | Invalid:
     """Judge one call: its shape, its tool, its arguments."""
     function = peek(call, "function")
-    if peek(call, "type") not in {None, "function"} or function is None:
+    if peek(call, "type") not in (None, "function") or function is None:  # not a set: the type may be unhashable
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
     name = peek(function, "name")
     issues = judge_name(terms, name, pointer(at, "function", "name"))

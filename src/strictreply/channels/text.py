@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from strictreply.channels.calling import judge_args, judge_name
+from contextlib import suppress
+
+from strictreply.channels.calling import extra_keys, judge_args, judge_name
 from strictreply.channels.envelope import peek
 from strictreply.decoding import decode
 from strictreply.extraction import extract
@@ -29,6 +31,9 @@ def judge_content(terms: Terms, message: object) -> Verdict:
 def judge_text(terms: Terms, text: str | bytes) -> Verdict:
     """Judge a JSON text as one member of the union, after the leniencies the contract opted into."""
     steps: tuple[str, ...] = ()
+    if isinstance(text, bytes) and len(text) <= terms.limits.reply_bytes:
+        with suppress(UnicodeDecodeError):  # the reader says what is wrong with bytes that are no UTF-8
+            text = text.decode()
     if isinstance(text, str):
         text, steps = extract(text, terms.extraction, terms.limits)
     value = decode(text, terms.limits, names=terms.names)
@@ -61,7 +66,7 @@ def judge_union(terms: Terms, value: JSON) -> ToolCall | DirectAnswer | Invalid:
 
 def _judge_answer(terms: Terms, value: dict[str, JSON]) -> DirectAnswer | Invalid:
     """Judge ``{"answer": …}``."""
-    issues = _extra_keys(value, ("answer",))
+    issues = extra_keys(value, ("answer",))
     if terms.choice not in {"auto", "none"}:
         issues.append(Issue.of(Code.TOOL_REQUIRED, names=terms.tool_list))
     answer = terms.answer.judge(value["answer"], "/answer")
@@ -72,7 +77,7 @@ def _judge_answer(terms: Terms, value: dict[str, JSON]) -> DirectAnswer | Invali
 
 def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer | Invalid:
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
-    issues = _extra_keys(value, _CALL_KEYS)
+    issues = extra_keys(value, _CALL_KEYS)
     issues += [
         Issue.of(Code.SHAPE_MISSING_KEY, name=f'"{key}"', hint=_missing_hint(terms))
         for key in _CALL_KEYS
@@ -96,16 +101,6 @@ def _args_shape(args: JSON) -> list[Issue]:
     if isinstance(args, dict):
         return []
     return [Issue.of(Code.SHAPE_WRONG_TYPE, "/args", expected="a JSON object", found=quote(args))]
-
-
-def _extra_keys(value: dict[str, JSON], allowed: tuple[str, ...]) -> list[Issue]:
-    """Report each member beside the allowed ones (requirements T4, T5)."""
-    names = " and ".join(f'"{key}"' for key in allowed)
-    extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
-    return [Issue.of(Code.SHAPE_EXTRA_KEY, names=names, found=quote(key)) for key in extras]
-
-
-MAX_EXTRA_KEYS = 16
 
 
 def _missing_hint(terms: Terms) -> str:

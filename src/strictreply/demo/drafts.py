@@ -24,6 +24,15 @@ class Draft:
     text: str
     cut: bool = field(default=False, compare=False)
 
+    @property
+    def is_json(self) -> bool:
+        """Tell whether the text is JSON as it stands."""
+        try:
+            json.loads(self.text)
+        except (ValueError, RecursionError):
+            return False
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -8,10 +8,10 @@ scalars as strings, 34 % a fence or prose around good JSON, 6 % are not JSON, 4.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, cast
 
 from strictreply.demo.drafts import Draft, Target
 from strictreply.typing import JSONObject
@@ -59,24 +59,32 @@ SHARES: Mapping[str, Mapping[Fault, float]] = {
 
 _REMARKS = {"explanation": "The user asked for this.", "confidence": "high", "reasoning": "This fits best."}
 _LEAK = "<|channel|>commentary"
+_VALUE_FAULTS = frozenset(
+    {
+        Fault.MISSING_REQUIRED,
+        Fault.STRINGIFIED,
+        Fault.WRONG_TYPE,
+        Fault.EXTRA_KEY,
+        Fault.NULL_OPTIONAL,
+        Fault.ENUM_CASE,
+    }
+)
 _FORMS: Mapping[Fault, tuple[str, str]] = {
     Fault.FENCED: ("```json\n", "\n```"),
     Fault.PROSE: ("Sure! Here is the JSON you asked for:\n\n", "\n\nLet me know if you need more."),
 }
 
-_Candidates: TypeAlias = Callable[[JSONObject, Mapping[str, Any]], Iterable[JSONObject]]
-
 
 def draw(
-    target: Target, rng: random.Random, *, avoid: Fault | None = None, values_only: bool = False
+    target: Target, rng: random.Random, *, avoid: Collection[Fault] = (), values_only: bool = False
 ) -> tuple[Fault, Draft] | None:
     """Draw a fault by its share among those that can be made of ``target``; None when none can.
 
-    ``values_only`` draws only faults of the arguments, when there is one; ``avoid`` names a fault not to make.
+    ``values_only`` draws only faults of the arguments, when there is one; ``avoid`` names faults not to make.
     """
     shares = SHARES["call" if target.place == "call" else "content"]
-    made = {fault: draft for fault in shares if fault is not avoid and (draft := spoil(target, fault, rng))}
-    wrong_values = {fault: draft for fault, draft in made.items() if fault in _CANDIDATES}
+    made = {fault: draft for fault in shares if fault not in avoid and (draft := spoil(target, fault, rng))}
+    wrong_values = {fault: draft for fault, draft in made.items() if fault in _VALUE_FAULTS}
     made = wrong_values if values_only and wrong_values else made
     if not made:
         return None
@@ -88,7 +96,7 @@ def spoil(target: Target, fault: Fault, rng: random.Random) -> Draft | None:
     """Write ``target`` with one fault; None when that fault cannot be made of it."""
     if target.place == "prose":
         return None
-    if fault in _CANDIDATES:
+    if fault in _VALUE_FAULTS:
         return _spoiled_value(target, fault, rng)
     draft = target.clean
     match fault:
@@ -100,7 +108,8 @@ def spoil(target: Target, fault: Fault, rng: random.Random) -> Draft | None:
             single = draft.text.replace('"', "'")
             return replace(draft, text=single if single != draft.text else draft.text + "}")
         case Fault.CUT:
-            return replace(draft, text=draft.text[: max(1, len(draft.text) * 2 // 3)], cut=True)
+            cut = replace(draft, text=draft.text[: max(1, len(draft.text) * 2 // 3)], cut=True)
+            return None if cut.is_json else cut
         case _:
             before, after = _FORMS[fault]
             return replace(draft, text=before + draft.text + after)
@@ -111,9 +120,26 @@ def _spoiled_value(target: Target, fault: Fault, rng: random.Random) -> Draft | 
     if target.schema is None or not isinstance(target.value, dict) or not isinstance(target.schema.source, Mapping):
         return None
     schema = target.schema
-    candidates = _CANDIDATES[fault](target.value, target.schema.source)
+    candidates = _candidates(fault, target.value, target.schema.source)
     refused = [candidate for candidate in candidates if schema.check(candidate)]
     return target.write(rng.choice(refused)) if refused else None
+
+
+def _candidates(fault: Fault, value: JSONObject, schema: Mapping[str, Any]) -> Iterable[JSONObject]:
+    """List the ways to spoil arguments by one kind of fault; not all of them break the schema."""
+    match fault:
+        case Fault.MISSING_REQUIRED:
+            return _without_one(value)
+        case Fault.STRINGIFIED:
+            return _with_string(value)
+        case Fault.WRONG_TYPE:
+            return _with_other_type(value)
+        case Fault.EXTRA_KEY:
+            return _with_remark(value)
+        case Fault.NULL_OPTIONAL:
+            return _with_null(value, schema)
+        case _:
+            return _with_other_case(value, schema)
 
 
 def _camel(name: str) -> str:
@@ -122,13 +148,13 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest) if rest else f"{first}Tool"
 
 
-def _without_one(value: JSONObject, schema: Mapping[str, Any]) -> Iterator[JSONObject]:  # noqa: ARG001 - one signature
+def _without_one(value: JSONObject) -> Iterator[JSONObject]:
     """Leave out each member."""
     for name in value:
         yield {key: member for key, member in value.items() if key != name}
 
 
-def _with_string(value: JSONObject, schema: Mapping[str, Any]) -> Iterator[JSONObject]:  # noqa: ARG001 - one signature
+def _with_string(value: JSONObject) -> Iterator[JSONObject]:
     """Write each number and boolean as a string."""
     for name, member in value.items():
         if isinstance(member, bool):
@@ -137,13 +163,15 @@ def _with_string(value: JSONObject, schema: Mapping[str, Any]) -> Iterator[JSONO
             yield value | {name: str(member)}
 
 
-def _with_other_type(value: JSONObject, schema: Mapping[str, Any]) -> Iterator[JSONObject]:  # noqa: ARG001 - one signature
+def _with_other_type(value: JSONObject) -> Iterator[JSONObject]:
     """Join each list, wrap each other member in one."""
     for name, member in value.items():
-        yield value | {name: ", ".join(map(str, member)) if isinstance(member, list) else [member]}
+        yield value | {
+            name: ", ".join(map(str, cast("list[object]", member))) if isinstance(member, list) else [member]
+        }
 
 
-def _with_remark(value: JSONObject, schema: Mapping[str, Any]) -> Iterator[JSONObject]:  # noqa: ARG001 - one signature
+def _with_remark(value: JSONObject) -> Iterator[JSONObject]:
     """Add a member nobody asked for."""
     for name, remark in _REMARKS.items():
         if name not in value:
@@ -163,13 +191,3 @@ def _with_other_case(value: JSONObject, schema: Mapping[str, Any]) -> Iterator[J
         member = value.get(name)
         if isinstance(member, str) and isinstance(declared, Mapping) and "enum" in declared:
             yield value | {name: member.upper() if member.islower() else member.lower()}
-
-
-_CANDIDATES: Mapping[Fault, _Candidates] = {
-    Fault.MISSING_REQUIRED: _without_one,
-    Fault.STRINGIFIED: _with_string,
-    Fault.WRONG_TYPE: _with_other_type,
-    Fault.EXTRA_KEY: _with_remark,
-    Fault.NULL_OPTIONAL: _with_null,
-    Fault.ENUM_CASE: _with_other_case,
-}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, Field, TypeAdapter
 
@@ -131,7 +132,14 @@ class Scenario:
 
     def documents(self) -> dict[str, JSON]:
         """Give the JSON Schema of each tool's parameters by the tool's name."""
-        return {tool.__name__: TypeAdapter(tool).json_schema() for tool in self.tools}
+        return {tool.__name__: _parameters(tool) for tool in self.tools}
+
+
+@cache
+def _parameters(tool: Callable[..., Any]) -> dict[str, JSON]:
+    """Describe the parameters of a function as JSON Schema, once."""
+    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", tool))
+    return adapter.json_schema()
 
 
 def _weather(**args: JSON) -> RightCall:

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from strictreply.demo.wire import HTTPReply, Responder, error_reply
 from strictreply.typing import JSONObject
@@ -131,9 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = IDLE_SECONDS
     wbufsize = -1  # head and body leave in one packet
     disable_nagle_algorithm = True
-    server: _Server
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server's name
+    def do_GET(self) -> None:
         """Answer a request of any method."""
         body = self._read_body()
         self._send(body if isinstance(body, HTTPReply) else self._route(body))
@@ -147,8 +146,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         """Pass a line on to the log, if there is one."""
-        if self.server.log is not None:
-            self.server.log(format % args)
+        if self._owner.log is not None:
+            self._owner.log(format % args)
+
+    @property
+    def _owner(self) -> _Server:
+        """The server that this connection came in by."""
+        return cast("_Server", self.server)
 
     def _read_body(self) -> bytes | HTTPReply:
         """Read the body, or refuse it; a body left unread ends the connection."""
@@ -187,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(request, HTTPReply):
             return request
         try:
-            answer = self.server.responder(request)
+            answer = self._owner.responder(request)
         except Exception as error:  # noqa: BLE001 - the edge of the server: a failing responder is a 500
             return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
         return answer if isinstance(answer, HTTPReply) else HTTPReply(200, answer)
@@ -213,14 +217,15 @@ _METHODS = {"/v1/chat/completions": "POST", "/v1/models": "GET", "/health": "GET
 def read_request(body: bytes) -> JSONObject | HTTPReply:
     """Read the body of a chat completion, or give the 400 that says what is wrong with it."""
     try:
-        request: Any = json.loads(body)
+        value: object = json.loads(body)
     except (ValueError, RecursionError):
         return error_reply(400, "the body is not valid JSON", code="invalid_json")
-    if not isinstance(request, dict):
+    if not isinstance(value, dict):
         return error_reply(400, "the body must be a JSON object", code="invalid_type")
+    request = cast("JSONObject", value)
     if not isinstance(request.get("model"), str):
         return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
-    messages = request.get("messages")
+    messages: object = request.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
         return error_reply(400, "'messages' must be a list of objects, at least one", param="messages")
     if request.get("stream"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from strictreply.typing import JSONObject
 
@@ -44,7 +44,12 @@ def error_reply(
 
 
 def completion(
-    message: JSONObject, *, id: str, model: str, finish_reason: str, usage: tuple[int, int]  # noqa: A002 - the API's word
+    message: JSONObject,
+    *,
+    id: str,  # noqa: A002 - the API's word
+    model: str,
+    finish_reason: str,
+    usage: tuple[int, int],
 ) -> JSONObject:
     """Make a ``chat.completion`` of one choice; ``usage`` is the tokens of the prompt and of the completion."""
     prompt, answer = usage
@@ -62,3 +67,14 @@ def completion(
 def tokens(text: str) -> int:
     """Estimate the tokens of a text, at least one."""
     return max(1, len(text) // CHARS_PER_TOKEN)
+
+
+def fields(value: object) -> JSONObject:
+    """Read a value that should be an object; one that is not has no members."""
+    return cast("JSONObject", value) if isinstance(value, dict) else {}
+
+
+def items(value: object) -> list[Any]:
+    """Read a value that should be an array; one that is not has no items."""
+    listed: list[Any] = value if isinstance(value, list) else []
+    return listed

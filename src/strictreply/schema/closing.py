@@ -110,7 +110,7 @@ class _Closer:
     def _close_choice(self, location: Location, edge: Edge) -> None:
         """Close what a place delegates to, beside the reference when the target may not be closed itself."""
         if edge.keyword not in REFERENCES:
-            self._locations[id(edge.target)].forced |= location.forced  # closed later: places stand in order of discovery
+            self._locations[id(edge.target)].forced |= location.forced  # its turn comes later
             return
         spoken = any(_speaks(member) for member in _composition(edge.target))
         left_open = id(edge.target) in self._composed or edge.target.pointer is None

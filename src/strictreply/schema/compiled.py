@@ -1,119 +1,141 @@
-"""The compiled schema (first cut: being deepened)."""
+"""A schema, compiled once: what the user wrote, what is enforced, and the checks of values against it."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
-import jsonschema_rs
-
-from strictreply.errors import ContractError
-from strictreply.issues import Category, Issue, pointer, pointer_tokens, quote
+from strictreply.issues import Issue
+from strictreply.schema.bounds import work_can_grow
+from strictreply.schema.closing import closed_document
+from strictreply.schema.documents import Document, read_document
+from strictreply.schema.engines import engine_for, refuse_malformed
+from strictreply.schema.example import proposals
+from strictreply.schema.explaining import Explainer
+from strictreply.schema.faults import Engine, Fault
+from strictreply.schema.graph import Graph
+from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
+from strictreply.schema.unions import tell_unions_apart
+from strictreply.schema.vocabulary import draft_of
+from strictreply.schema.work import is_large, too_much_work
 from strictreply.typing import JSON, Extra, Formats
-
-KEYWORDS = {
-    "type": Rule.TYPE, "enum": Rule.ENUM, "const": Rule.CONST, "required": Rule.REQUIRED,
-    "additionalProperties": Rule.EXTRA_KEY, "minimum": Rule.MINIMUM, "maximum": Rule.MAXIMUM,
-}
-
-
-def _close(node: object, root: bool) -> object:
-    if isinstance(node, list):
-        return [_close(item, False) for item in node]
-    if not isinstance(node, dict):
-        return node
-    closed = {key: _close(value, False) for key, value in node.items()}
-    if ("properties" in node or root) and "additionalProperties" not in node and isinstance(node.get("properties", {}), dict):
-        closed["additionalProperties"] = False
-    return closed
 
 
 class Schema:
-    """A schema, compiled."""
+    """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    __slots__ = ("_validator", "closed", "names", "source")
+    ``source`` is the document as the user wrote it, which is what a model is shown; ``closed`` is the same with its
+    objects closed, which is what is enforced. ``names`` holds every member name the schema speaks of: paths of
+    issues are made of these only. Make one with :meth:`compile`; it never changes.
+    """
 
-    def __init__(self, source: Mapping[str, Any] | bool, closed: Any, validator: Any, names: frozenset[str]) -> None:
-        """Keep the parts."""
-        self.source = source
-        self.closed = closed
-        self._validator = validator
-        self.names = names
+    __slots__ = (
+        "_as_written",
+        "_engine",
+        "_explainer",
+        "_explaining",
+        "_graph",
+        "_grows",
+        "_written",
+        "closed",
+        "names",
+        "source",
+    )
+
+    source: Document
+    closed: Document
+    names: frozenset[str]
+    _engine: Engine
+    _explaining: Engine
+    _as_written: Engine | None
+    _graph: Graph
+    _written: Graph
+    _grows: bool
+    _explainer: Explainer
 
     @classmethod
     def compile(
         cls, document: object, *, extra: Extra = "forbid", formats: Formats = "assert", root_closed: bool = True
     ) -> Schema:
-        """Compile."""
-        if not isinstance(document, Mapping | bool):
-            message = "a schema must be an object or a boolean"
-            raise ContractError(message)
-        source = copy.deepcopy(document if isinstance(document, bool) else dict(document))
-        closed: Any = _close(source, root_closed) if extra == "forbid" else source
-        try:
-            validator = jsonschema_rs.validator_for(
-                closed, offline=True, pattern_options=jsonschema_rs.RegexOptions(), validate_formats=formats == "assert"
-            )
-        except ValueError as error:
-            raise ContractError(str(error).splitlines()[0]) from None
-        names: set[str] = set()
-        _collect(source, names)
-        return cls(source, closed, validator, frozenset(names))
+        """Compile a schema of 2020-12 (also when it does not say), 2019-09, draft-07 or draft-06.
+
+        ``extra="forbid"`` closes objects that list properties and say nothing about others, and with
+        ``root_closed`` the root in any case; ``"schema"`` enforces the schema as written. ``formats="annotate"``
+        makes ``format`` a remark.
+
+        Raises ContractError, with the place as ``path``, for what is not a schema, does not fit its metaschema,
+        refers to what is not embedded, holds a pattern that is not linear, or would be endless or exploding work.
+        """
+        source = read_document(document)
+        draft_of(source)  # before the engine looks up a metaschema nobody knows
+        refuse_malformed(source)
+        written = Graph(source)
+        closed = closed_document(source, root_closed=root_closed) if extra == "forbid" else source
+        work_can_grow(Graph(closed))
+        told_apart = read_document(closed)
+        rewritten = tell_unions_apart(told_apart)
+
+        schema = cls()
+        schema.source, schema.closed = source, closed
+        schema._written = written
+        schema.names = member_names(written)
+        schema._graph = Graph(told_apart)
+        schema._grows = work_can_grow(schema._graph)
+        schema._explaining = schema._engine = engine_for(told_apart, formats=formats == "assert")
+        if rewritten and schema._engine.remembers:  # a union as written is judged faster, and explained worse
+            schema._engine = engine_for(closed, formats=formats == "assert")
+        # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
+        chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
+        schema._as_written = engine_for(source, formats=False) if chooses else None
+        schema._explainer = Explainer(schema._graph, schema.names)
+        return schema
 
     def check(self, value: JSON, *, at: str = "", place: str = "args") -> tuple[Issue, ...]:
-        """Check."""
-        if self._validator.is_valid(value):
-            return ()
-        issues = []
-        for error in self._validator.iter_errors(value):
-            rule = KEYWORDS.get(error.kind.name, Rule.ANY_OF)
-            expected = getattr(error.kind, error.kind.__match_args__[0]) if error.kind.__match_args__ else ""
-            words = ", ".join(map(str, expected)) if isinstance(expected, list) else str(expected)
-            if rule is Rule.EXTRA_KEY:
-                words = ", ".join(sorted(self.names))
-            path = pointer(at, *(t if isinstance(t, int) or t in self.names else "*" for t in error.instance_path))
-            found = quote(expected[0]) if rule is Rule.EXTRA_KEY else quote(error.instance)
-            issues.append(
-                Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, rule.template.format(expected=words, beside=""), "", found)
-            )
-        return tuple(issues[:32])
+        """Judge a value: an empty tuple when it is valid, else its faults, at most 32.
 
-    def part(self, path: str) -> Any:
-        """Give the sub-schema at an instance path."""
-        node: Any = self.source
-        for token in pointer_tokens(path):
-            node = node.get("properties", {}).get(token) or node.get("items")
-            if not isinstance(node, dict):
-                return self.source
-        return node
+        ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of the issues'
+        codes. Never raises; nothing is coerced: ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3), ``true``
+        is no number, ``"10"`` is neither.
+        """
+        try:
+            return self._check(value, at, place)
+        except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
+            return self._explainer.single(Rule.UNREADABLE, at=at, place=place)
+
+    def part(self, path: str) -> JSON:
+        """Give the sub-schema, as written, that governs the value at a JSON Pointer in an instance.
+
+        The whole schema when that cannot be told without the instance.
+        """
+        node = governing_node(self._written, path)
+        return self.source if node is None else node.schema
 
     def example(self) -> JSON | None:
-        """Give a small valid instance."""
-        if not isinstance(self.source, dict):
-            return None
-        value = _example(self.source)
-        return value if not self.check(value) else None
+        """Give a small valid instance made from the schema; None when none was found."""
+        return next((value for value in proposals(self._written) if not self.check(value)), None)
 
+    def _check(self, value: JSON, at: str, place: str) -> tuple[Issue, ...]:
+        """Judge a value that may still turn out not to be JSON."""
+        if self._grows and not self._engine.remembers and too_much_work(self._graph, value):
+            return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
+        if self._engine.is_valid(value):
+            if self._as_written is None or self._as_written.is_valid(value):
+                return ()
+            return self._explainer.single(Rule.ONE_OF, at=at, place=place)
+        if self._grows and too_much_work(self._graph, value):
+            return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
+        issues = self._explainer.issues(self._faults(value), value, at=at, place=place)
+        return issues or self._explainer.single(Rule.INVALID, at=at, place=place)
 
-def _collect(node: Any, names: set[str]) -> None:
-    if isinstance(node, list):
-        for item in node:
-            _collect(item, names)
-    elif isinstance(node, dict):
-        names.update(node.get("properties", {}))
-        for item in node.values():
-            _collect(item, names)
+    def _faults(self, value: JSON) -> Iterable[Fault]:
+        """Find the faults of an invalid value: all of them in a value of usual size, one in a large value.
 
-
-def _example(node: Any) -> Any:
-    if "const" in node:
-        return node["const"]
-    if node.get("enum"):
-        return node["enum"][0]
-    kind = node.get("type", "object")
-    if kind == "object":
-        return {name: _example(node.get("properties", {}).get(name, {})) for name in node.get("required", [])}
-    return {"string": "text", "integer": node.get("minimum", 1), "number": node.get("minimum", 1),
-            "boolean": True, "array": [], "null": None}.get(kind)
+        A union that could not be told apart lists the faults of each branch, so that in a large value even one
+        fault has no bound; then there is none.
+        """
+        if not is_large(value):
+            return self._explaining.faults(value)
+        if any(keyword in node.schema for node in self._graph.nodes for keyword in ("anyOf", "oneOf")):
+            return ()
+        first = self._explaining.first_fault(value)
+        return () if first is None else (first,)

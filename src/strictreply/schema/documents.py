@@ -13,8 +13,8 @@ from strictreply.limits import MAX_NUMBER_DIGITS
 Document: TypeAlias = "dict[str, Any] | bool"
 """A JSON Schema as plain JSON that nobody else holds."""
 
-MAX_DEPTH = 200
-MAX_NODES = 50_000
+MAX_DEPTH = 120
+MAX_NODES = 20_000
 MAX_CHARS = 2_000_000
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 
@@ -23,7 +23,7 @@ def read_document(document: object) -> Document:
     """Copy a schema deeply, as plain dicts, lists and scalars that share nothing.
 
     Raises ContractError when it is neither an object nor a boolean, holds what JSON cannot say (other types, names
-    that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 200 levels, 50 000 values, 2 MB.
+    that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 120 levels, 20 000 values, 2 MB.
     """
     if not isinstance(document, Mapping | bool):
         message = f"a schema must be an object or a boolean, not {type(document).__name__}"
@@ -59,8 +59,9 @@ class _Copier:
                 return self._object(value, path, depth)
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
-        message = f"a schema is JSON; {type(value).__name__} is not"
-        raise ContractError(message, path=path)
+            case _:
+                message = f"a schema is JSON; {type(value).__name__} is not"
+                raise ContractError(message, path=path)
 
     def _object(self, members: Mapping[Any, object], path: str, depth: int) -> dict[str, Any]:
         """Copy an object whose names must be text."""

@@ -62,9 +62,7 @@ class Graph:
         """Give the one node of ``schema``, which is new when it was not met before."""
         known = self._by_id.get(id(schema))
         if known is None:
-            known = self._by_id[id(schema)] = Node(
-                schema, self._places.get(id(schema)), scope.inside(schema)
-            )
+            known = self._by_id[id(schema)] = Node(schema, self._places.get(id(schema)), scope.inside(schema))
             self.nodes.append(known)
         return known
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 from strictreply.issues import pointer_tokens
-from strictreply.schema.documents import Document
 from strictreply.schema.vocabulary import REFERENCES, draft_of
 
 if TYPE_CHECKING:
-    from referencing import Resolver
+    from referencing._core import Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,6 @@ class Scope(Protocol):
         ...
 
 
-
 def scope_of(document: dict[str, Any]) -> Scope:
     """Choose how the document's references are resolved.
 
@@ -43,7 +41,7 @@ def scope_of(document: dict[str, Any]) -> Scope:
     """
     if _only_pointers(document):
         return PointerScope(document)
-    from referencing.jsonschema import specification_with
+    from referencing.jsonschema import specification_with  # noqa: PLC0415 - seldom needed, slow to import
 
     specification = specification_with(draft_of(document))
     return RegistryScope.of(document, specification.create_resource(document))
@@ -96,7 +94,6 @@ class PointerScope:
         return Found(found, self) if isinstance(found, dict | bool) else None
 
 
-
 @dataclass(frozen=True, slots=True)
 class RegistryScope:
     """A document with identifiers and anchors, resolved by the ``referencing`` library."""
@@ -108,8 +105,8 @@ class RegistryScope:
     @classmethod
     def of(cls, document: dict[str, Any], resource: Any) -> RegistryScope:
         """Make a registry of the published metaschemas and this document."""
-        from jsonschema_specifications import REGISTRY
-        from referencing.jsonschema import specification_with
+        from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - seldom needed, slow to import
+        from referencing.jsonschema import specification_with  # noqa: PLC0415 - seldom needed, slow to import
 
         registry = REGISTRY.with_resource(resource.id() or "", resource)
         return cls(document, specification_with(draft_of(document)), registry.resolver_with_root(resource))
@@ -123,7 +120,7 @@ class RegistryScope:
 
     def lookup(self, reference: str) -> Found | None:
         """Resolve an identifier, an anchor or a pointer among what is embedded or published."""
-        from referencing.exceptions import Unresolvable
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - seldom needed, slow to import
 
         try:
             resolved = self.resolver.lookup(reference)
@@ -132,4 +129,3 @@ class RegistryScope:
         if not isinstance(resolved.contents, dict | bool):
             return None
         return Found(resolved.contents, RegistryScope(self.document, self.specification, resolved.resolver))
-

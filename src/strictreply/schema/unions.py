@@ -31,20 +31,24 @@ class Branch(NamedTuple):
         return frozenset("number" if name == "integer" else name for name in self.types)
 
 
-def tell_unions_apart(document: Document) -> None:
+def tell_unions_apart(document: Document) -> bool:
     """Rewrite, in place, every union of a document whose branches exclude one another by type or by tag.
 
-    A document that is referenced by way of a branch (``#/…/anyOf/0``) is left alone, for the branches move.
+    Returns whether there was one. A document that is referenced by way of a branch (``#/…/anyOf/0``) is left alone,
+    for the branches move.
     """
     if isinstance(document, bool) or ignores_siblings(draft_of(document)):
-        return
+        return False
     graph = Graph(document)
     if any(_points_into_union(node) for node in graph.nodes):
-        return
-    for node in graph.nodes:
-        for keyword in ("anyOf", "oneOf"):
-            if node.pointer is not None and keyword in node.schema:
-                _rewrite(node, keyword)
+        return False
+    rewritten = [
+        _rewrite(node, keyword)
+        for node in graph.nodes
+        for keyword in ("anyOf", "oneOf")
+        if node.pointer is not None and keyword in node.schema
+    ]
+    return any(rewritten)
 
 
 def _points_into_union(node: Node) -> bool:
@@ -53,24 +57,25 @@ def _points_into_union(node: Node) -> bool:
     return any(isinstance(text, str) and ("/anyOf" in text or "/oneOf" in text) for text in references)
 
 
-def _rewrite(node: Node, keyword: str) -> None:
-    """Replace one union by conditions, when every branch can be told from the others."""
+def _rewrite(node: Node, keyword: str) -> bool:
+    """Replace one union by conditions, when every branch can be told from the others; returns whether it was."""
     targets = [edge.target for edge in node.along(Applies.HERE) if edge.keyword == keyword]
     if len(targets) < max(2, len(node.schema[keyword])):
-        return
+        return False
     branches = [_described(target) for target in targets]
     groups = _grouped(branches)
     if groups is None:
-        return
+        return False
     types = list(dict.fromkeys(name for branch in branches for name in branch.types))
     conditions = [rule for kind, group in groups.items() for rule in _conditions(kind, group, keyword)]
     if len(groups) == 1 and any(keyword in rule["then"] for rule in conditions):
-        return
+        return False
     told: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
     if conditions:
         told["allOf"] = conditions
     del node.schema[keyword]
     node.schema["allOf"] = [*node.schema.get("allOf", ()), told]
+    return True
 
 
 def _described(node: Node) -> Branch:
@@ -98,8 +103,19 @@ def _types(schema: dict[str, Any]) -> tuple[str, ...]:
 
 def _type_of(value: object) -> str:
     """Name the JSON type of a value."""
-    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-    return names.get(type(value), "null")
+    match value:
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "null"
 
 
 def _tags(schema: dict[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ def upgraded(document: Document) -> Document:
     """Give the same schema in a draft that has ``unevaluatedProperties``; newer drafts are returned as they are."""
     if isinstance(document, bool) or not ignores_siblings(draft_of(document)):
         return document
-    return _upgraded(document) | {"$schema": DRAFT_2020}
+    return {**_upgraded(document), "$schema": DRAFT_2020}
 
 
 def _upgraded(schema: Any) -> Any:

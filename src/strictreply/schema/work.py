@@ -15,6 +15,23 @@ MAX_STEPS = 300_000
 MAX_COUNTED = 50_000
 """Pairs of a schema and a value that are counted before giving up."""
 
+MAX_EXPLAINED = 1_000
+"""Values, or strings of 256 characters, in what is explained fault by fault: an engine copies it for each."""
+
+
+def is_large(value: object) -> bool:
+    """Whether a value holds more than 1 000 values; walks no further than that."""
+    pending, size = [value], 0
+    while pending and size <= MAX_EXPLAINED:
+        part = pending.pop()
+        size += 1 + (len(part) // 256 if isinstance(part, str) else 0)
+        if isinstance(part, dict | list):
+            size += len(part)
+            if size <= MAX_EXPLAINED:
+                pending.extend(part.values() if isinstance(part, dict) else part)
+                size -= len(part)
+    return size > MAX_EXPLAINED
+
 
 def too_much_work(graph: Graph, value: object) -> bool:
     """Whether checking ``value`` may take more than 300 000 judgements; an upper bound, found without checking."""
@@ -26,7 +43,7 @@ def too_much_work(graph: Graph, value: object) -> bool:
         return True
 
 
-class _TooMuch(Exception):  # noqa: N818 - a way out of the recursion, not an error
+class _TooMuch(Exception):  # a way out of the recursion
     """The count itself became too long."""
 
 
@@ -78,10 +95,9 @@ def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
                 yield from ((edge.target, part) for name, part in value.items() if name not in named)
     elif isinstance(value, list):
         for edge in node.along(Applies.ITEM):
-            if edge.keyword == "prefixItems":
-                yield from ((edge.target, part) for part in value[edge.token : edge.token + 1])  # type: ignore[operator]
-            else:
-                yield from ((edge.target, part) for part in value)
+            index = edge.token if edge.keyword == "prefixItems" else None
+            parts = value[index : index + 1] if isinstance(index, int) else value
+            yield from ((edge.target, part) for part in parts)
 
 
 def _plainly_fails(test: dict[str, Any], value: object) -> bool:

@@ -1,0 +1,16 @@
+"""The command line: parsing words, calling the library, printing. No rule of the library lives here."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the ``strictreply`` command; says what to install when its libraries are absent."""
+    try:
+        from strictreply.cli.app import run  # noqa: PLC0415 - typer and rich are an extra
+    except ModuleNotFoundError as error:
+        if error.name not in {"typer", "rich"}:
+            raise
+        sys.exit("The command line needs typer and rich: pip install 'strictreply[cli]'")
+    run()

@@ -1,0 +1,53 @@
+"""The terminal: consoles that interpret nothing, text made safe to print, and how a command ends."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+
+class Status(IntEnum):
+    """The exit statuses of all commands; 0 is the shell's word for success."""
+
+    FAILED = 1
+    """A reply was invalid, or a call failed."""
+
+    USAGE = 2
+    """The command was given something it cannot work with; nothing was done."""
+
+    INTERRUPTED = 130
+    """Ctrl-C, as shells report it: 128 + SIGINT."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Open a console that takes square brackets and colons as they are: what models write may hold any markup."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def printable(text: str) -> str:
+    """Escape what is not printable, so that no control sequence or reordering mark reaches the terminal.
+
+    Letters of any script stay readable; newlines become ``\\n``.
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape", "replace").decode() for char in text)
+
+
+def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
+    """End the command with one sentence on stderr."""
+    typer.echo(f"strictreply: {printable(message)}", err=True)
+    raise typer.Exit(status)
+
+
+@contextlib.contextmanager
+def interruptible(words: str = "interrupted") -> Iterator[None]:
+    """End the command with ``words`` on stderr and status 130 when Ctrl-C comes in the meantime."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"strictreply: {words}", err=True)
+        raise typer.Exit(Status.INTERRUPTED) from None

@@ -1,0 +1,173 @@
+"""Faults of the engine as issues: which branch was meant, which words say it, what is near; no rule is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+from strictreply.issues import Category, Issue, pointer, quote
+from strictreply.schema.faults import Fault, value_at
+from strictreply.schema.graph import Graph, Node
+from strictreply.schema.rules import KEYWORDS, Rule
+from strictreply.schema.vocabulary import Applies
+from strictreply.schema.words import either, expected_words, form_words, list_words, word
+from strictreply.typing import JSON
+
+MAX_ISSUES = 32
+MAX_FAULTS = 256
+MAX_NEAR_CHARS = 64
+MAX_NEAR_WORDS = 256
+KEY_RULES = ("additionalProperties", "unevaluatedProperties")
+
+
+class Explainer:
+    """Says in words what an engine found wrong with values of one schema."""
+
+    __slots__ = ("_graph", "_names")
+
+    def __init__(self, graph: Graph, names: frozenset[str]) -> None:
+        """Explain by the document the engine runs; ``names`` are the only member names that may stand in a path."""
+        self._graph = graph
+        self._names = names
+
+    def issues(self, faults: Iterable[Fault], value: JSON, *, at: str, place: str) -> tuple[Issue, ...]:
+        """Report the faults of ``value``, at most 32, each once."""
+        settled = list(islice(self._settled(faults), MAX_FAULTS))
+        found: dict[Issue, None] = {}
+        for issue in (issue for fault in settled for issue in self._issues(fault, settled, value, at, place)):
+            found[issue] = None
+            if len(found) == MAX_ISSUES:
+                break
+        return tuple(found)
+
+    def single(self, rule: Rule, *, at: str, place: str) -> tuple[Issue, ...]:
+        """Report one fault of the whole value."""
+        return (Issue(f"{place}.{rule}", Category.FORMAT_ERROR, at, rule.template),)
+
+    def _settled(self, faults: Iterable[Fault]) -> Iterator[Fault]:
+        """Replace the fault of a union by those of the branch that was plainly meant."""
+        for fault in faults:
+            meant = meant_branch(fault)
+            if meant is None:
+                yield fault
+            else:
+                yield from self._settled(meant)
+
+    def _issues(self, fault: Fault, all_faults: list[Fault], value: JSON, at: str, place: str) -> Iterator[Issue]:
+        """Report one fault; each key that is missing or too many is an issue of its own."""
+        rule = KEYWORDS.get(fault.keyword, Rule.NOT)
+        path = pointer(at, *(token if isinstance(token, int) or token in self._names else "*" for token in fault.path))
+        wrong = value_at(value, fault.path)
+
+        def issue(rule: Rule, expected: str, found: str, hint: str = "") -> Issue:
+            message = rule.template.format(expected=expected)
+            return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
+
+        if rule in (Rule.REQUIRED, Rule.DEPENDENT_REQUIRED):
+            yield from (issue(rule, word(name), "") for name in fault.names)
+        elif fault.keyword in KEY_RULES:
+            allowed = self.allowed_keys(fault.schema)
+            for name in _unexpected(fault, allowed, all_faults):
+                hint = _did_you_mean(name, [key for key in allowed if isinstance(wrong, dict) and key not in wrong])
+                yield issue(rule if allowed else Rule.NO_KEYS, list_words(allowed), quote(name), hint)
+        elif rule is Rule.PROPERTY_NAMES:
+            yield from (issue(rule, "", quote(name)) for name in fault.names)
+        else:
+            yield issue(rule, self._expected(fault), quote(wrong), _hint(fault, wrong))
+
+    def allowed_keys(self, schema: dict[str, Any] | None) -> list[str]:
+        """Name the members that a schema and all that judge the same value with it list."""
+        node = self._graph.find(schema)
+        keys: dict[str, None] = {}
+        pending, seen = [node] if node else [], set[int]()
+        while pending:
+            node = pending.pop(0)
+            if id(node) not in seen:
+                seen.add(id(node))
+                keys |= dict.fromkeys(node.schema.get("properties", ()))
+                pending.extend(edge.target for edge in node.along(Applies.HERE) if edge.keyword not in ("not", "if"))
+        return list(keys)
+
+    def _expected(self, fault: Fault) -> str:
+        """Say what the keyword asks for."""
+        if fault.schema is None:
+            return "what the schema says"
+        if fault.keyword not in ("anyOf", "oneOf"):
+            return expected_words(fault.keyword, fault.schema)
+        node = self._graph.find(fault.schema)
+        edges = [edge for edge in node.edges if edge.keyword == fault.keyword] if node else []
+        return either([form_words(_plain(edge.target)) for edge in edges]) or "what the schema says"
+
+
+def meant_branch(fault: Fault) -> tuple[Fault, ...] | None:
+    """Choose the branch of a union that a value plainly meant; None when no branch is clearly nearest.
+
+    Nearest is the branch whose type fits, then whose constants fit, then that misses and exceeds the fewest keys.
+    """
+    if len(fault.branches) == 1:
+        return fault.branches[0]
+    if not fault.branches:
+        return None
+    ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
+    (nearest, index), (second, _) = ranked[:2]
+    return fault.branches[index] if nearest < second and not nearest[0] else None
+
+
+def _distance(branch: tuple[Fault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:
+    """Measure how far a value is from a branch."""
+    here = [fault for fault in branch if fault.path == path]
+    wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
+    wrong_tag = any(len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch)
+    return wrong_type, wrong_tag, sum(max(1, len(fault.names)) for fault in here)
+
+
+def _plain(node: Node) -> dict[str, Any]:
+    """Follow a schema that only refers to another, so that it can be named."""
+    for _ in range(8):
+        targets = [edge.target for edge in node.edges if edge.keyword == "$ref"]
+        if len(targets) != 1 or "type" in node.schema:
+            break
+        node = targets[0]
+    return node.schema
+
+
+def _unexpected(fault: Fault, allowed: list[str], all_faults: list[Fault]) -> list[str]:
+    """Name the keys that are truly too many: a known key with a wrong value counts as unevaluated, yet is allowed."""
+    unknown = [name for name in fault.names if name not in allowed]
+    if fault.keyword == "additionalProperties" or unknown or len(all_faults) > 1:
+        return unknown
+    return list(fault.names)
+
+
+def _hint(fault: Fault, wrong: object) -> str:
+    """Name the nearest remedy, in the schema's words."""
+    schema = fault.schema or {}
+    if not isinstance(wrong, str):
+        return ""
+    if fault.keyword == "enum":
+        return _did_you_mean(wrong, [text for text in schema.get("enum", ()) if isinstance(text, str)])
+    if fault.keyword == "const" and isinstance(schema.get("const"), str):
+        return _did_you_mean(wrong, [schema["const"]])
+    if fault.keyword == "type" and _is_quoted_scalar(wrong, schema.get("type")):
+        return "write it without quotes"
+    return ""
+
+
+def _is_quoted_scalar(text: str, declared: object) -> bool:
+    """Whether a text spells a number or a boolean that the schema wants bare."""
+    types = declared if isinstance(declared, list) else [declared]
+    if "boolean" in types and text.lower() in ("true", "false"):
+        return True
+    digits = text.removeprefix("-").replace(".", "", 1)
+    return digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in text))
+
+
+def _did_you_mean(text: str, known: list[str]) -> str:
+    """Name the known word that is near to a text, if one is."""
+    if len(text) > MAX_NEAR_CHARS:
+        return ""
+    words = {each.lower(): each for each in known[:MAX_NEAR_WORDS] if len(each) <= MAX_NEAR_CHARS}
+    near = get_close_matches(text.lower(), words, 1, 0.7)
+    return f"did you mean {word(words[near[0]])}?" if near else ""

@@ -1,0 +1,143 @@
+"""Laws that hold for any schema: the engines agree, closing only refuses, examples are valid, paths leak nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strictreply.schema import Schema
+from strictreply.schema.closing import closed_document
+from strictreply.schema.documents import read_document
+from strictreply.schema.reference_engine import ReferenceEngine
+from strictreply.schema.rules import KEYWORDS
+from strictreply.schema.rust_engine import RustEngine
+from strictreply.schema.unions import tell_unions_apart
+
+NAMES = st.sampled_from(["a", "b", "kind", "~/"])
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, "", "x", "text", "2025-01-31"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.just("unknown"), inner, max_size=3),
+    max_leaves=6,
+)
+LEAVES = st.one_of(
+    st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"]).map(lambda name: {"type": name}),
+    st.just({"type": ["string", "null"]}),
+    st.fixed_dictionaries({"type": st.just("integer")}, optional={"minimum": st.integers(-2, 2), "maximum": st.integers(-2, 2)}),
+    st.fixed_dictionaries({"type": st.just("number")}, optional={"exclusiveMinimum": st.integers(-2, 2), "multipleOf": st.just(2)}),
+    st.fixed_dictionaries({"type": st.just("string")}, optional={"minLength": st.integers(0, 3), "pattern": st.just("^[a-z]+$")}),
+    st.lists(SCALARS, min_size=1, max_size=3, unique_by=repr).map(lambda values: {"enum": values}),
+    SCALARS.map(lambda value: {"const": value}),
+    st.just({"type": "string", "format": "date"}),
+    st.just({"$ref": "#/$defs/node"}),
+)
+
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Object schemas over given member schemas."""
+    return st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.dictionaries(NAMES, inner, max_size=3)},
+        optional={
+            "required": st.lists(NAMES, max_size=2, unique=True),
+            "additionalProperties": st.booleans() | inner,
+            "minProperties": st.integers(0, 2),
+            "propertyNames": st.just({"maxLength": 4}),
+            "dependentRequired": st.just({"a": ["b"]}),
+        },
+    )
+
+
+def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Schemas made of schemas."""
+    several = st.lists(inner, min_size=1, max_size=3)
+    tagged = st.tuples(objects(inner), objects(inner)).map(
+        lambda pair: {
+            "oneOf": [
+                each | {"properties": {**each["properties"], "kind": {"const": tag}}, "required": ["kind"]}
+                for tag, each in zip("xy", pair, strict=True)
+            ]
+        }
+    )
+    arrays = st.fixed_dictionaries(
+        {"type": st.just("array"), "items": inner},
+        optional={"minItems": st.integers(0, 2), "maxItems": st.integers(1, 3), "uniqueItems": st.booleans()},
+    )
+    composed = st.fixed_dictionaries(
+        {"properties": st.dictionaries(NAMES, inner, max_size=2)},
+        optional={"anyOf": several, "allOf": several, "not": inner, "if": inner, "then": inner, "else": inner},
+    )
+    unions = several.map(lambda branches: {"anyOf": branches}) | several.map(lambda branches: {"oneOf": branches})
+    return objects(inner) | arrays | unions | tagged | composed | several.map(lambda parts: {"allOf": parts})
+
+
+SCHEMAS = st.recursive(LEAVES, compounds, max_leaves=6).map(
+    lambda schema: {
+        "$defs": {"node": {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}, "b": {"type": "integer"}}}},
+        **schema,
+    }
+)
+"""Schemas of every kind the library meets, without patterns that the two engines spell differently."""
+
+WORDED = frozenset(KEYWORDS) - {"anyOf", "oneOf", "unevaluatedProperties"}
+
+
+@given(schema=SCHEMAS, value=VALUES)
+@settings(max_examples=300)
+def test_engines_agree(schema: dict[str, Any], value: Any) -> None:
+    """Both engines take the same values, and refuse by the same keywords at the same places."""
+    closed = closed_document(read_document(schema), root_closed=False)
+    rust, reference = RustEngine(closed, formats=True), ReferenceEngine(closed, formats=True)
+    assert rust.is_valid(value) == reference.is_valid(value)
+    found = [{(fault.keyword, fault.path, fault.names) for fault in engine.faults(value)} for engine in (rust, reference)]
+    worded = [{fault for fault in faults if fault[0] in WORDED} for faults in found]
+    assert {fault[:2] for fault in worded[0]} == {fault[:2] for fault in worded[1]}
+
+
+@given(schema=SCHEMAS, value=VALUES)
+@settings(max_examples=300)
+def test_unions_told_apart_mean_the_same(schema: dict[str, Any], value: Any) -> None:
+    """Rewriting a union as conditions changes no verdict."""
+    rewritten = read_document(schema)
+    tell_unions_apart(rewritten)
+    assert RustEngine(rewritten, formats=True).is_valid(value) == RustEngine(schema, formats=True).is_valid(value)
+
+
+@given(schema=SCHEMAS, value=VALUES, root_closed=st.booleans())
+@settings(max_examples=300)
+def test_closing_only_refuses(schema: dict[str, Any], value: Any, root_closed: bool) -> None:
+    """What passes the closed schema passes the schema as written."""
+    if not Schema.compile(schema, root_closed=root_closed).check(value):
+        assert Schema.compile(schema, extra="schema").check(value) == ()
+
+
+@given(schema=SCHEMAS)
+@settings(max_examples=300)
+def test_examples_are_valid(schema: dict[str, Any]) -> None:
+    """An example passes its own schema, or there is none."""
+    compiled = Schema.compile(schema, root_closed=False)
+    example = compiled.example()
+    assert example is None or compiled.check(example) == ()
+
+
+@given(schema=SCHEMAS, value=VALUES)
+@settings(max_examples=300)
+def test_a_refusal_has_issues_that_name_only_the_schema(schema: dict[str, Any], value: Any) -> None:
+    """What is refused has a fault, and no member name of the value's own gets into it."""
+    compiled = Schema.compile(schema)
+    engine = RustEngine(closed_document(read_document(schema), root_closed=True), formats=True)
+    issues = compiled.check(value, at="/args")
+    assert issues or engine.is_valid(value)
+    assert len(set(issues)) == len(issues) <= 32
+    for issue in issues:
+        assert issue.path.startswith("/args")
+        assert "unknown" not in issue.path + issue.message + issue.hint
+
+
+@given(value=VALUES, junk=st.sampled_from([float("nan"), {1, 2}, b"x", "\ud800", 10**5000, {1: 2}, object()]))
+def test_check_never_raises(value: Any, junk: Any) -> None:
+    """What is no JSON is refused or ignored, never an exception."""
+    schema = Schema.compile({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}})
+    assert isinstance(schema.check({"a": junk, "b": value}), tuple)
+    assert schema.check(junk) != ()

@@ -1,0 +1,190 @@
+"""The user's own checks of valid calls: when they run, what they are given, what becomes of what they find."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from openai_shapes import call, message
+from pydantic import BaseModel
+
+from strictreply import Contract, ContractError, Invalid, Issue, Tool, ToolCall, Valid
+from strictreply.issues import Category
+
+SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
+Found = Iterable[Issue] | None
+
+
+class Refund(BaseModel):
+    """A tool declared by a model."""
+
+    order: str
+
+
+class WrongAccount(ValueError):
+    """A complaint of the user's own kind."""
+
+
+@dataclass
+class Log:
+    """A check that keeps what it was given."""
+
+    given: list[Any]
+
+    def __call__(self, args: Any) -> None:
+        """Find nothing."""
+        self.given.append(args)
+
+
+def contract(check: Callable[[Any], Any], **more: Any) -> Contract:
+    """Declare one tool with a check."""
+    return Contract(tools=[Tool.from_json_schema("refund", SCHEMA, check=check)], **more)
+
+
+def reply(order: object = "a1") -> dict[str, Any]:
+    """Call the tool."""
+    return message(None, [call("refund", {"order": order})])
+
+
+def faults(verdict: object) -> list[tuple[str, str]]:
+    """Give the code and path of every fault of a refused reply."""
+    assert isinstance(verdict, Invalid)
+    return [(issue.code, issue.path) for issue in verdict.issues]
+
+
+def raising(args: Any) -> None:
+    """Complain by raising."""
+    raise WrongAccount(f"order {args['order']} is of another account")
+
+
+def returning(args: Any) -> list[Issue]:
+    """Complain by returning an issue of the user's own code."""
+    return [Issue("account.wrong", Category.PERMISSION_ERROR, "/order", "is of another account", found=args["order"])]
+
+
+def generating(args: Any) -> Iterator[Issue]:
+    """Complain by yielding."""
+    yield from returning(args)
+
+
+async def araising(args: Any) -> None:
+    """Complain by raising, after an await."""
+    await asyncio.sleep(0)
+    raising(args)
+
+
+async def areturning(args: Any) -> list[Issue]:
+    """Complain by returning, after an await."""
+    await asyncio.sleep(0)
+    return returning(args)
+
+
+ARGUMENTS = "/tool_calls/0/function/arguments"
+COMPLAINTS = [
+    pytest.param(raising, ("args.check", ARGUMENTS), id="raising"),
+    pytest.param(returning, ("account.wrong", f"{ARGUMENTS}/order"), id="returning"),
+    pytest.param(generating, ("account.wrong", f"{ARGUMENTS}/order"), id="generating"),
+]
+ASYNC_COMPLAINTS = [
+    pytest.param(araising, ("args.check", ARGUMENTS), id="async-raising"),
+    pytest.param(areturning, ("account.wrong", f"{ARGUMENTS}/order"), id="async-returning"),
+]
+
+
+@pytest.mark.parametrize(("check", "expected"), COMPLAINTS)
+def test_what_a_check_finds_refuses_the_reply(check: Callable[[Any], Found], expected: tuple[str, str]) -> None:
+    """A check complains by raising ValueError, returning issues or yielding them; the place is the call's arguments."""
+    assert faults(contract(check).check(reply())) == [expected]
+
+
+@pytest.mark.parametrize(("check", "expected"), [*COMPLAINTS, *ASYNC_COMPLAINTS])
+def test_acheck_takes_both_kinds(
+    check: Callable[[Any], Found | Awaitable[Found]], expected: tuple[str, str]
+) -> None:
+    """``acheck`` awaits what is async and takes what is not."""
+    assert faults(asyncio.run(contract(check).acheck(reply()))) == [expected]
+
+
+@pytest.mark.parametrize("check", [araising, areturning])
+def test_an_async_check_needs_acheck(check: Callable[[Any], Awaitable[Found]]) -> None:
+    """A sync check of the reply cannot await, and says so instead of passing it."""
+    with pytest.raises(ContractError):
+        contract(check).check(reply())
+
+
+def test_the_text_channel_points_to_its_arguments() -> None:
+    """The same check reports in the channel's own places."""
+    verdict = contract(returning, channel="text").check('{"tool":"refund","args":{"order":"a1"}}')
+    assert faults(verdict) == [("account.wrong", "/args/order")]
+
+
+def test_a_check_finds_nothing() -> None:
+    """A check that returns None or no issues lets the reply through."""
+    for nothing in (None, [], ()):
+        verdict = contract(lambda _, nothing=nothing: nothing).check(reply())
+        assert verdict == Valid(ToolCall("refund", {"order": "a1"}, "call_1"))
+
+
+def test_checks_run_on_typed_arguments() -> None:
+    """A check is given what the program would be given: the model's instance, or the dict."""
+    log = Log([])
+    tools = [Tool.from_model(Refund, check=log), Tool.from_json_schema("refund", SCHEMA, check=log)]
+    calls = [call("Refund", {"order": "a"}, "1"), call("refund", {"order": "b"}, "2")]
+    assert isinstance(Contract(tools=tools, parallel=True).check(message(None, calls)), Valid)
+    assert log.given == [Refund(order="a"), {"order": "b"}]
+
+
+def test_checks_run_only_on_valid_replies() -> None:
+    """No check sees arguments that do not fit, nor those of a call beside one that does not."""
+    log = Log([])
+    guarded = contract(log, parallel=True)
+    assert isinstance(guarded.check(reply(5)), Invalid)
+    calls = [call("refund", {"order": "a"}, "1"), call("refund", {}, "2")]
+    assert isinstance(guarded.check(message(None, calls)), Invalid)
+    assert log.given == []
+
+
+def test_every_call_is_checked() -> None:
+    """Each call of a reply is checked by its own tool, and all that is found is reported at its place."""
+    calls = [call("refund", {"order": "a"}, "1"), call("refund", {"order": "b"}, "2")]
+    assert faults(contract(returning, parallel=True).check(message(None, calls))) == [
+        ("account.wrong", "/tool_calls/0/function/arguments/order"),
+        ("account.wrong", "/tool_calls/1/function/arguments/order"),
+    ]
+
+
+def test_a_checks_words_hold_nothing_of_the_model() -> None:
+    """What a check says of the arguments comes without the values in them."""
+    verdict = contract(raising).check(reply("CANARY-7f3a"))
+    assert isinstance(verdict, Invalid)
+    assert "CANARY" not in repr(verdict)
+    assert "CANARY" not in verdict.summary
+
+
+def test_leniency_survives_a_check() -> None:
+    """A reply that was forgiven its fence says so also when a check refuses it."""
+    fenced = '```\n{"tool":"refund","args":{"order":"a1"}}\n```'
+    verdict = contract(returning, channel="text", extraction="fenced").check(fenced)
+    assert isinstance(verdict, Invalid)
+    assert verdict.leniency == ("fenced",)
+
+
+def test_a_bug_in_a_check_is_the_users() -> None:
+    """What is no ValueError is no complaint: it goes up unchanged."""
+
+    def buggy(args: Any) -> None:
+        """Look for what is not there."""
+        raise KeyError(args["nothing"] if "nothing" in args else "nothing")
+
+    with pytest.raises(KeyError):
+        contract(buggy).check(reply())
+
+
+@pytest.mark.parametrize("found", [True, 3, "bad", [None], ["bad"]])
+def test_a_check_returns_issues_or_none(found: object) -> None:
+    """Anything else than issues is a mistake in the check, told as such."""
+    with pytest.raises(ContractError):
+        contract(lambda _: found).check(reply())

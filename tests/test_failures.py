@@ -1,0 +1,128 @@
+"""Exceptions of the transport are read into one value; everything else is a bug and stays an exception."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scripted import StatusError
+from strictreply.failures import classify, retry_after
+
+
+class APITimeoutError(Exception):
+    """Named as the SDK names it."""
+
+
+class APIConnectionError(Exception):
+    """Named as the SDK names it."""
+
+
+class OpenAIError(Exception):
+    """Named as the SDK names its root."""
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable"),
+    [
+        (400, "invalid_request", False),
+        (401, "authentication_failed", False),
+        (403, "permission_denied", False),
+        (404, "not_found", False),
+        (408, "timeout", True),
+        (409, "conflict", True),
+        (413, "request_too_large", False),
+        (418, "api_error", False),
+        (422, "invalid_request", False),
+        (425, "api_error", True),
+        (429, "rate_limit", True),
+        (500, "server_error", True),
+        (503, "server_error", True),
+        (529, "server_error", True),
+    ],
+)
+def test_an_http_status_has_its_kind(status: int, kind: str, retryable: bool) -> None:
+    """The status alone says what happened and whether the same request may succeed later."""
+    failure = classify(StatusError(status))
+    assert failure is not None
+    assert (failure.kind, failure.retryable, failure.status_code) == (kind, retryable, status)
+
+
+@pytest.mark.parametrize("code", ["insufficient_quota", "billing_hard_limit_reached"])
+def test_a_spent_quota_is_no_rate_limit(code: str) -> None:
+    """HTTP 429 for money that is spent is not repeated."""
+    failure = classify(StatusError(429, {"retry-after": "1"}, code))
+    assert failure is not None
+    assert (failure.kind, failure.retryable, failure.retry_after) == ("insufficient_credits", False, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable"),
+    [
+        (APITimeoutError(), "timeout", True),
+        (TimeoutError(), "timeout", True),
+        (APIConnectionError(), "connection", True),
+        (ConnectionResetError(), "connection", True),
+        (OpenAIError(), "api_error", False),
+    ],
+)
+def test_an_exception_without_status_is_told_by_its_class(error: Exception, kind: str, retryable: bool) -> None:
+    """Timeouts and lost connections are known by name, whatever SDK raised them."""
+    failure = classify(error)
+    assert failure is not None
+    assert (failure.kind, failure.retryable, failure.cause) == (kind, retryable, error)
+
+
+@pytest.mark.parametrize("error", [TypeError("bug"), ValueError(), KeyError("x"), RuntimeError(), OSError()])
+def test_a_bug_is_no_failure(error: Exception) -> None:
+    """What no transport raises is not read as a failure."""
+    assert classify(error) is None
+
+
+DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "7"}, 7.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", "date": DATE}, 30.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:27:00 GMT", "date": DATE}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30", "date": DATE}, None),
+        ({"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:00 GMT", "date": DATE}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e999"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+    ],
+)
+def test_retry_after_is_read_in_every_spelling(headers: dict[str, str], seconds: float | None) -> None:
+    """Seconds, milliseconds and dates count from the response; what means nothing is None."""
+    assert retry_after(headers) == seconds
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))
+def test_no_header_harms(milliseconds: str, value: str, date: str) -> None:
+    """Whatever a server writes gives a finite wait that is not negative, or None."""
+    wait = retry_after({"retry-after-ms": milliseconds, "retry-after": value, "date": date})
+    assert wait is None or (math.isfinite(wait) and wait >= 0)
+
+
+def test_a_failure_is_told_without_the_servers_words() -> None:
+    """The text of a failure is the kind and the status; the server's own text stays in the cause."""
+    failure = classify(StatusError(503))
+    assert failure is not None
+    assert str(failure) == "server_error (HTTP 503)"
+    assert str(classify(TimeoutError("secret"))) == "timeout"
+    assert "secret" not in repr(classify(TimeoutError("secret")))

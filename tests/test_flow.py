@@ -1,0 +1,317 @@
+"""The loop without I/O: what it asks for, in which order, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from tenacity import wait_fixed
+
+from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion, filtered, refusal, truncated
+from strictreply.asking import Ask
+from strictreply.checking import Check, Checked
+from strictreply.contract import Contract
+from strictreply.failures import Failure
+from strictreply.flow import Accepted, Call, Ended, Failed, Noted, Notify, Outcome, Replied, Sleep, Woke, reply_flow
+from strictreply.issues import Category, Issue
+from strictreply.policy import End, RetryPolicy
+from strictreply.replies import DirectAnswer, ToolCall, ToolCalls
+from strictreply.steering import TieredSteering
+from strictreply.tools import Tool
+
+SEARCH = Tool.from_json_schema("search", SCHEMA)
+WEATHER = Tool.from_json_schema("weather", OTHER_SCHEMA)
+GOOD = completion(calls=[call("search", {"query": "tea"})])
+WRONG = completion(calls=[call("search", {"query": 1})])
+TWO_WRONG_FIRST = completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": "Oslo"}, "b")])
+
+
+def flow_of(policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any, Any, Outcome]:
+    """Start the loop for one request."""
+    contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
+    base = {"model": "m", "messages": USER}
+    return reply_flow(Ask(contract.terms, base, policy or RetryPolicy(), TieredSteering()))
+
+
+def finish(flow: Generator[Any, Any, Outcome], *events: Any) -> tuple[Outcome, list[Any]]:
+    """Drive a flow by hand with these events for its calls; gives the outcome and every effect."""
+    pending = list(events)
+    effects: list[Any] = []
+    answer: Any = None
+    while True:
+        try:
+            effect = flow.send(answer)
+        except StopIteration as stop:
+            return stop.value, effects
+        effects.append(effect)
+        match effect:
+            case Call():
+                event = pending.pop(0)
+                answer = event if isinstance(event, Replied | Failed) else Replied(event)
+            case Sleep(seconds=seconds):
+                answer = Woke(seconds)
+            case Notify():
+                answer = Noted()
+            case Check():
+                answer = Checked(())
+
+
+def calls(effects: list[Any]) -> list[Call]:
+    """Keep the calls."""
+    return [effect for effect in effects if isinstance(effect, Call)]
+
+
+def test_the_happy_path_is_one_call_and_one_note() -> None:
+    """A reply that fits at once ends the loop; the completion is the one that came."""
+    outcome, effects = finish(flow_of(), GOOD)
+    assert isinstance(outcome, Accepted)
+    assert outcome.reply == ToolCall("search", {"query": "tea"}, "call_a")
+    assert outcome.response == GOOD
+    assert not outcome.spliced
+    assert [type(effect) for effect in effects] == [Call, Notify]
+
+
+@pytest.mark.req("T23")
+@pytest.mark.parametrize("retries", [0, 1, 2, 5])
+def test_calls_are_one_and_the_retries(retries: int) -> None:
+    """A model that never fits is asked exactly 1 + max_retries times."""
+    outcome, effects = finish(flow_of(RetryPolicy(max_retries=retries)), *[completion("")] * (retries + 1))
+    assert isinstance(outcome, Ended)
+    assert outcome.end == End("rejected", "retries")
+    assert len(calls(effects)) == len(outcome.attempts) == retries + 1
+
+
+def test_each_attempt_is_recorded_with_what_asked_for_it() -> None:
+    """Attempts say their number, tier, scope, correction, faults, tokens and seconds."""
+    outcome, _ = finish(flow_of(), Replied(WRONG, 1.5), Failed(Failure("timeout", retryable=True), 2.0), GOOD)
+    assert isinstance(outcome, Accepted)
+    first, second, third = outcome.attempts
+    assert (first.number, first.tier, first.scope, first.correction, first.seconds) == (1, 0, None, None, 1.5)
+    assert [issue.code for issue in first.issues] == ["args.type"]
+    assert (second.tier, second.scope, second.failure, second.raw, second.usage.total_tokens) == (
+        *(1, "search", "timeout"),
+        *(None, 0),
+    )
+    assert (third.number, third.tier, third.accepted, third.usage.total_tokens) == (3, 1, True, 15)
+    assert third.correction == second.correction
+    assert third.request == second.request
+
+
+def test_a_failed_transport_is_repeated_unchanged_after_a_pause() -> None:
+    """The same request goes out again, after the pause that the policy chose."""
+    flow = flow_of(RetryPolicy(wait=wait_fixed(3)))
+    outcome, effects = finish(flow, Failed(Failure("connection", retryable=True)), GOOD)
+    assert isinstance(outcome, Accepted)
+    first, second = calls(effects)
+    assert first.request == second.request
+    assert [effect.seconds for effect in effects if isinstance(effect, Sleep)] == [3]
+
+
+def test_every_event_counts_against_the_deadline() -> None:
+    """Calls, pauses and watchers spend the deadline; each call is given what is left of it."""
+    flow = flow_of(RetryPolicy(deadline=10, wait=wait_fixed(2)))
+    outcome, effects = finish(flow, Replied(completion(""), 3), Replied(completion(""), 4), Replied(GOOD, 0))
+    assert isinstance(outcome, Ended)
+    assert outcome.end == End("halted", "deadline")
+    assert [effect.timeout for effect in calls(effects)] == [10, 5]
+
+
+def test_a_pause_that_took_too_long_ends_at_the_deadline() -> None:
+    """When waking comes after the deadline nothing is sent any more."""
+    flow = flow_of(RetryPolicy(deadline=10, wait=wait_fixed(2)))
+    next(flow)
+    flow.send(Replied(completion("")))
+    assert flow.send(Noted()) == Sleep(2)
+    with pytest.raises(StopIteration) as stopped:
+        flow.send(Woke(10.0))
+    assert stopped.value.value.end == End("halted", "deadline")
+
+
+@pytest.mark.parametrize(("reply", "reason"), [(refusal(), "refusal"), (filtered(), "content_filter")])
+def test_a_refusal_ends_after_one_call(reply: dict[str, Any], reason: str) -> None:
+    """What the model or the provider declined is not asked again."""
+    outcome, effects = finish(flow_of(), reply)
+    assert isinstance(outcome, Ended)
+    assert outcome.end == End("halted", reason)
+    assert len(calls(effects)) == 1
+
+
+def test_a_truncated_reply_gets_more_room() -> None:
+    """The token limit is doubled each time, and nobody is told to fix JSON."""
+    contract = Contract(tools=[SEARCH], channel="text")
+    ask = Ask(contract.terms, {"messages": USER, "max_tokens": 50}, RetryPolicy(), TieredSteering())
+    _, effects = finish(reply_flow(ask), truncated(), truncated(), completion('{"answer":"x"}'))
+    first, second, third = (effect.request for effect in calls(effects))
+    assert [first["max_tokens"], second["max_tokens"], third["max_tokens"]] == [50, 100, 200]
+    corrections = [request["messages"][-1]["content"] for request in (second, third)]
+    assert all("cut off" in text and "JSON" not in text for text in corrections)
+    assert corrections[0] != corrections[1]
+
+
+def test_a_malformed_envelope_is_sent_again_without_a_correction() -> None:
+    """A response that is no completion is the server's fault: the same request goes out, on the transport's budget."""
+    flow = flow_of(RetryPolicy(max_retries=0, transport_retries=1, wait=wait_fixed(0)))
+    outcome, effects = finish(flow, None, {"choices": []})
+    assert isinstance(outcome, Ended)
+    assert outcome.end == End("failed", "malformed_response")
+    assert outcome.failure is None
+    assert [effect.request["messages"] for effect in calls(effects)] == [USER, USER]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"role": "assistant", "content": "a bare message"},
+        {"content": "x"},
+        {},
+        [],
+        "text",
+        7,
+        {"choices": ["x"]},
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": []}]},
+        {"choices": {"0": {}}},
+        {"error": {"message": "overloaded"}, "choices": [{"message": {"role": "assistant", "content": "x"}}]},
+    ],
+)
+def test_what_is_no_completion_is_never_accepted(response: Any) -> None:
+    """A response without exactly one choice with a message ends as malformed, with one envelope issue each time."""
+    outcome, _ = finish(flow_of(RetryPolicy(transport_retries=0)), response)
+    assert isinstance(outcome, Ended)
+    assert outcome.end == End("failed", "malformed_response")
+    assert [issue.category for issue in outcome.attempts[0].issues] == [Category.API_TRANSIENT]
+
+
+class TestScoped:
+    """Re-asking one call only."""
+
+    parallel = (*("search", "weather"),)
+
+    def test_only_the_failing_call_is_asked_for(self) -> None:
+        """The request holds that tool alone and forces it; the siblings are shown as kept."""
+        _, effects = finish(flow_of(parallel=True), TWO_WRONG_FIRST, GOOD)
+        request = calls(effects)[1].request
+        assert [tool["function"]["name"] for tool in request["tools"]] == ["search"]
+        assert request["tool_choice"] == {"type": "function", "function": {"name": "search"}}
+        assert request["parallel_tool_calls"] is False
+        assistant, fixed, kept = request["messages"][-3:]
+        assert [one["function"]["name"] for one in assistant["tool_calls"]] == ["search", "weather"]
+        assert (fixed["role"], kept["role"]) == ("tool", "tool")
+        assert "/query" in fixed["content"]
+        assert kept["content"] == "Valid, and kept as it is."
+
+    def test_one_well_formed_completion_comes_back(self) -> None:
+        """The new arguments stand under the original id, the sibling is untouched, the order is kept."""
+        fixed = completion(calls=[call("search", {"query": "tea", "limit": 3}, "zzz")])
+        outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, fixed)
+        assert isinstance(outcome, Accepted)
+        assert outcome.spliced
+        assert outcome.reply == ToolCalls(
+            (ToolCall("search", {"query": "tea", "limit": 3}, "a"), ToolCall("weather", {"city": "Oslo"}, "b"))
+        )
+        choice = outcome.response["choices"][0]
+        assert [one["id"] for one in choice["message"]["tool_calls"]] == ["a", "b"]
+        assert choice["message"]["tool_calls"][1] == call("weather", {"city": "Oslo"}, "b")
+        assert (choice["finish_reason"], outcome.response["usage"]) == ("tool_calls", fixed["usage"])
+
+    @pytest.mark.parametrize(
+        "switched",
+        [
+            completion(calls=[call("weather", {"city": "Oslo"})]),
+            completion("an answer instead"),
+            completion(calls=[call("search", {"query": "a"}, "x"), call("search", {"query": "b"}, "y")]),
+        ],
+    )
+    def test_another_tool_is_a_failed_attempt(self, switched: dict[str, Any]) -> None:
+        """A switch is reported, and the same call is asked for again with its own faults."""
+        outcome, effects = finish(flow_of(), WRONG, switched, GOOD)
+        assert isinstance(outcome, Accepted)
+        assert outcome.reply == ToolCall("search", {"query": "tea"}, "call_a")
+        assert [issue.code for issue in outcome.attempts[1].issues] == ["tool.switched", "args.type"]
+        third = calls(effects)[2].request
+        assert third["tool_choice"] == {"type": "function", "function": {"name": "search"}}
+        assert third["messages"][-2]["tool_calls"][0]["function"]["arguments"] == '{"query": 1}'
+
+    @pytest.mark.parametrize(
+        ("switched", "reply"),
+        [
+            (completion(calls=[call("weather", {"city": "Oslo"})]), ToolCall("weather", {"city": "Oslo"}, "call_a")),
+            (completion("an answer"), DirectAnswer("an answer")),
+        ],
+    )
+    def test_a_switch_may_be_allowed(self, switched: dict[str, Any], reply: Any) -> None:
+        """With ``allow_tool_switch`` the other reply is judged by itself, and comes back as it came."""
+        outcome, _ = finish(flow_of(RetryPolicy(allow_tool_switch=True)), WRONG, switched)
+        assert isinstance(outcome, Accepted)
+        assert (outcome.reply, outcome.response, outcome.spliced) == (reply, switched, False)
+
+    def test_a_cut_correction_keeps_the_frozen_siblings(self) -> None:
+        """When the re-asked call is cut, it alone is asked for again, with more room."""
+        contract = Contract(tools=[SEARCH, WEATHER], parallel=True)
+        ask = Ask(contract.terms, {"messages": USER, "max_tokens": 10}, RetryPolicy(), TieredSteering())
+        cut = completion(calls=[call("search", '{"que')], finish_reason="length")
+        outcome, effects = finish(reply_flow(ask), TWO_WRONG_FIRST, cut, GOOD)
+        assert isinstance(outcome, Accepted)
+        assert [made.scope for made in outcome.attempts] == [None, "search", "search"]
+        assert calls(effects)[2].request["max_tokens"] == 20
+        assert isinstance(outcome.reply, ToolCalls)
+
+    def test_several_wrong_calls_ask_for_the_whole_reply(self) -> None:
+        """Faults in two calls cannot be mended in one: the whole reply is asked for, with all tools."""
+        both = completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": 2}, "b")])
+        outcome, effects = finish(flow_of(parallel=True), both, GOOD)
+        assert isinstance(outcome, Accepted)
+        request = calls(effects)[1].request
+        assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
+        assert "tool_choice" not in request
+        assert [turn["role"] for turn in request["messages"][2:]] == ["assistant", "tool", "tool", "user"]
+
+    @pytest.mark.req("T31")
+    def test_a_corrected_call_is_judged_again(self) -> None:
+        """Wrong arguments in the correction are a failed attempt like any other."""
+        still = completion(calls=[call("search", {"query": "tea", "limit": 99})])
+        outcome, _ = finish(flow_of(RetryPolicy(max_retries=1)), WRONG, still)
+        assert isinstance(outcome, Ended)
+        assert (outcome.end, outcome.tool) == (End("rejected", "retries"), "search")
+        assert [issue.code for issue in outcome.attempts[1].issues] == ["args.maximum"]
+
+    def test_arguments_that_do_not_read_are_asked_for_alone(self) -> None:
+        """Malformed JSON in the arguments of one call is mended in that call."""
+        outcome, effects = finish(flow_of(), completion(calls=[call("search", '{"query":')]), GOOD)
+        assert isinstance(outcome, Accepted)
+        assert outcome.attempts[1].scope == "search"
+        assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
+
+    def test_the_text_channel_is_scoped_by_its_instructions(self) -> None:
+        """There the instructions describe that tool alone, and the reply comes back as it came."""
+        wrong, good = completion('{"tool":"search","args":{}}'), completion('{"tool":"search","args":{"query":"x"}}')
+        outcome, effects = finish(flow_of(channel="text"), wrong, good)
+        assert isinstance(outcome, Accepted)
+        assert (outcome.response, outcome.spliced) == (good, False)
+        instructions = calls(effects)[1].request["messages"][1]["content"]
+        assert "search" in instructions
+        assert "weather" not in instructions
+
+
+def test_a_users_check_is_an_effect_and_its_faults_are_corrected() -> None:
+    """A check runs after the schema, and what it finds leads to a scoped correction."""
+    checked = Tool.from_json_schema("search", SCHEMA, check=lambda args: None)
+    flow = flow_of(tools=[checked])
+    next(flow)
+    effect = flow.send(Replied(GOOD))
+    assert isinstance(effect, Check)
+    issue = Issue("args.check", Category.FORMAT_ERROR, "/tool_calls/0/function/arguments/query", "not for sale")
+    noted = flow.send(Checked((issue,), 0.25))
+    assert isinstance(noted, Notify)
+    assert noted.attempt.issues == (issue,)
+    second = flow.send(Noted())
+    assert isinstance(second, Call)
+    assert second.request["messages"][-1]["content"].endswith("- /query: not for sale")
+
+
+def test_the_requests_of_a_flow_never_touch_the_callers_messages() -> None:
+    """Whatever is asked, the list that the caller gave stays as it was."""
+    before = [dict(turn) for turn in USER]
+    finish(flow_of(RetryPolicy(max_retries=3)), WRONG, completion(""), WRONG, WRONG)
+    assert before == USER

@@ -1,0 +1,411 @@
+"""The laws of ``strictreply.tools``: declaring a tool in any way, building its arguments, running it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from shared_data import SHARED, needs_shared
+from strictreply.errors import ContractError, ToolExecutionError
+from strictreply.issues import Issue
+from strictreply.replies import Invalid
+from strictreply.tools import Tool, tool
+
+PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/"
+
+
+def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> list[str]:
+    """Search the web.
+
+    Args:
+        query: what to look for
+        limit: how many
+    """
+    return [query] * limit
+
+
+class Refund(BaseModel):
+    """Pay back an order."""
+
+    order: int
+
+
+class Line(BaseModel):
+    """A part with a validator's place in a path."""
+
+    count: int = Field(ge=0)
+
+
+@dataclass
+class Entry:
+    """An MCP tools/list entry as an SDK gives it: an object."""
+
+    name: Any = "weather"
+    description: Any = "Tell the weather."
+    inputSchema: Any = field(default_factory=lambda: copy.deepcopy(PLACE))  # noqa: N815 - the protocol's word
+
+
+MCP_ENTRY = {
+    "name": "weather",
+    "title": "Weather",
+    "description": "Tell the weather.",
+    "inputSchema": PLACE,
+    "annotations": {"readOnlyHint": True},
+}
+FUNCTION = {"name": "weather", "description": "Tell the weather.", "parameters": PLACE}
+DEFINITION = {"type": "function", "function": FUNCTION}
+
+
+def codes(built: object) -> list[str]:
+    """Give the codes of a refusal."""
+    assert isinstance(built, Invalid)
+    return [issue.code for issue in built.issues]
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        Tool.from_json_schema("weather", PLACE, "Tell the weather."),
+        DEFINITION,
+        FUNCTION,
+        {"type": "function", **FUNCTION},
+        MCP_ENTRY,
+        Entry(),
+    ],
+    ids=["Tool", "openai", "bare function", "flat", "mcp", "mcp object"],
+)
+def test_ways_to_declare_a_schema(declaration: object) -> None:
+    """All ways to declare the same JSON Schema tool give the same definition; arguments stay a dict."""
+    declared = Tool.of(declaration)
+    assert declared.definition == DEFINITION
+    assert declared.build({"place": "Paris"}) == {"place": "Paris"}
+    assert declared.parameters.check({"place": "Paris", "more": 1})
+
+
+def test_from_function() -> None:
+    """A function's tool is named after it, described by its docstring, and built into an instance."""
+    declared = Tool.of(search)
+    assert declared.definition == {
+        "type": "function",
+        "function": {
+            "name": "search",
+            "description": "Search the web.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "what to look for"},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "how many"},
+                },
+                "required": ["query"],
+            },
+        },
+    }
+    args: Any = declared.build({"query": "a"})
+    assert (args.query, args.limit) == ("a", 5)
+
+
+def test_from_model() -> None:
+    """A model's tool is named after it, its docstring said once; arguments are its instance."""
+    declared = Tool.of(Refund)
+    assert declared.name == "Refund"
+    assert declared.definition["function"]["description"] == "Pay back an order."
+    assert "description" not in declared.definition["function"]["parameters"]
+    assert declared.build({"order": 1}) == Refund(order=1)
+
+
+def test_given_words_win() -> None:
+    """A name and a description that are given stand for the function's or the model's own."""
+    for declared in (
+        Tool.from_function(search, name="find", description="Find."),
+        Tool.from_model(Refund, name="find", description="Find."),
+    ):
+        assert (declared.name, declared.description) == ("find", "Find.")
+        assert declared.definition["function"]["description"] == "Find."
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [None, 5, "search", ["search"], int, list[int], lambda: None, {}, {"type": "web_search"}, object()],
+    ids=repr,
+)
+def test_what_is_no_tool(declaration: object) -> None:
+    """Whatever else stands among the tools is a ContractError."""
+    with pytest.raises(ContractError):
+        Tool.of(declaration)
+
+
+@given(name=st.text(NAME_CHARACTERS, min_size=1, max_size=128))
+def test_names(name: str) -> None:
+    """1 to 128 letters, digits and _ - . : / are a name."""
+    assert Tool.from_json_schema(name, {}).name == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a" * 129, "é", "a\n", "a\0", "<lambda>"])
+def test_no_names(name: str) -> None:
+    """Anything else is refused when it is declared."""
+    with pytest.raises(ContractError):
+        Tool.from_json_schema(name, {})
+
+
+@pytest.mark.parametrize(
+    ("definition", "path"),
+    [
+        ({"type": "web_search"}, "/type"),
+        ({"type": "function", "function": FUNCTION, "cache": 1}, "/cache"),
+        ({"type": "function", "function": "search"}, "/function"),
+        ({"type": "function", "function": {}}, "/function"),
+        ({"type": "function", "function": {"name": 5}}, "/function/name"),
+        ({"type": "function", "function": {"name": None}}, "/function/name"),
+        ({"type": "function", "function": {**FUNCTION, "description": 5}}, "/function/description"),
+        ({"type": "function", "function": {**FUNCTION, "parameters": []}}, "/function/parameters"),
+        ({"type": "function", "function": {**FUNCTION, "strict": "yes"}}, "/function/strict"),
+        ({"type": "function", "function": {**FUNCTION, "returns": {}}}, "/function/returns"),
+        ({"name": "search", "arguments": {}}, "/arguments"),
+    ],
+)
+def test_openai_faults(definition: Mapping[str, Any], path: str) -> None:
+    """A fault in an OpenAI definition is refused with the path of the member."""
+    with pytest.raises(ContractError) as caught:
+        Tool.from_openai(definition)
+    assert caught.value.path == path
+
+
+def test_openai_optional_members() -> None:
+    """Parameters that are missing or null mean none; strict stays in the definition."""
+    for body in ({"name": "now"}, {"name": "now", "parameters": None, "description": None, "strict": None}):
+        declared = Tool.from_openai({"type": "function", "function": body})
+        assert declared.parameters.check({}) == ()
+        assert declared.parameters.check({"a": 1})
+        assert "strict" not in declared.definition["function"]
+    assert Tool.from_openai({**FUNCTION, "strict": True}).definition["function"]["strict"] is True
+
+
+@pytest.mark.parametrize(
+    ("entry", "path"),
+    [
+        ({"inputSchema": PLACE}, "/name"),
+        ({"name": "weather", "inputSchema": "{}"}, "/inputSchema"),
+        (Entry(name=None), "/name"),
+        (Entry(inputSchema=None), "/inputSchema"),
+    ],
+)
+def test_mcp_faults(entry: object, path: str) -> None:
+    """An MCP entry without a name or a schema is refused with the path."""
+    with pytest.raises(ContractError) as caught:
+        Tool.of(entry)
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize("schema", [{"type": "array"}, {"type": ["string", "null"]}, True])
+def test_parameters_are_an_object(schema: Any) -> None:
+    """A schema that admits no object is no tool's; neither is one that says nothing at all."""
+    with pytest.raises(ContractError):
+        Tool.from_json_schema("search", schema)
+
+
+def test_declarations_are_copied() -> None:
+    """Changing what a tool was declared by changes nothing in the tool."""
+    definition = copy.deepcopy(DEFINITION)
+    declared = Tool.of(definition)
+    definition["function"]["parameters"]["properties"]["place"]["type"] = "integer"  # type: ignore[index]
+    assert declared.definition == DEFINITION
+    assert declared.definition is declared.definition
+
+
+@pytest.mark.parametrize("declaration", [search, Refund, DEFINITION], ids=["function", "model", "openai"])
+def test_with_extra(declaration: object) -> None:
+    """An open twin of a tool differs in what it admits, not in what is told; asked for twice, it is itself."""
+    closed = Tool.of(declaration)
+    opened = Tool.of(closed, extra="schema")
+    fit = {"query": "a"} if declaration is search else {"order": 1} if declaration is Refund else {"place": "a"}
+    assert closed.parameters.check({**fit, "more": 1})
+    assert opened.parameters.check({**fit, "more": 1}) == ()
+    assert not isinstance(opened.build({**fit, "more": 1}), Invalid)
+    assert opened.definition == closed.definition
+    assert Tool.of(opened) is opened
+    assert opened.with_extra("schema") is opened
+
+
+def test_an_open_model_stays_open() -> None:
+    """A model with extra="allow" says so in its schema, and keeps what it lets in."""
+
+    class Open(BaseModel, extra="allow"):
+        a: int
+
+    declared = Tool.of(Open)
+    assert declared.parameters.check({"a": 1, "b": 2}) == ()
+    args: Any = declared.build({"a": 1, "b": 2})
+    assert args.model_extra == {"b": 2}
+
+
+def test_build_refuses_with_a_path() -> None:
+    """What only pydantic can refuse comes back as an issue below the arguments."""
+    declared = Tool.of(Line)
+    issues = declared.build({"count": -1}, at="/tool_calls/0/function/arguments")
+    assert codes(issues) == ["args.check"]
+    assert issues.issues[0].path == "/tool_calls/0/function/arguments/count"
+
+
+@pytest.mark.parametrize("decorate", [tool, tool(), tool(name="search")], ids=["bare", "empty", "named"])
+def test_decorator(decorate: Callable[[Callable[..., Any]], Tool]) -> None:
+    """The decorator works with and without parentheses, and leaves the function callable."""
+    declared = decorate(search)
+    assert isinstance(declared, Tool)
+    assert declared.name == "search"
+    assert declared("a", limit=2) == ["a", "a"]
+
+
+def test_decorator_keywords() -> None:
+    """The decorator's keywords are the declaration's."""
+
+    def check(args: Any) -> None:
+        """Find nothing."""
+
+    declared = tool(name="find", description="Find.", check=check, extra="schema")(search)
+    assert (declared.name, declared.description, declared.check, declared.extra) == ("find", "Find.", check, "schema")
+
+
+def test_run() -> None:
+    """Running a function tool passes the built arguments; a schema tool's function gets them whole."""
+    declared = Tool.of(search)
+    assert declared.run(declared.build({"query": "a", "limit": 2})) == ["a", "a"]
+    given = Tool.from_mcp(MCP_ENTRY, function=lambda args: args["place"])
+    assert given.run(given.build({"place": "Paris"})) == "Paris"
+    refund = Tool.from_model(Refund, function=lambda refund: refund.order)
+    assert refund.run(refund.build({"order": 3})) == 3
+
+
+def broken(n: int) -> None:
+    """Fail."""
+    raise ValueError(n)
+
+
+async def abroken(n: int) -> None:
+    """Fail later."""
+    raise ValueError(n)
+
+
+@pytest.mark.req("T36")
+@pytest.mark.parametrize("function", [broken, abroken])
+def test_a_tool_that_raises(function: Callable[..., Any]) -> None:
+    """What a tool raises is a ToolExecutionError with the code TOOL_ERROR, without a word of schemas."""
+    declared = Tool.of(function)
+    with pytest.raises(ToolExecutionError) as caught:
+        asyncio.run(declared.arun(declared.build({"n": 4})))
+    error = caught.value
+    assert (error.tool, error.code) == (declared.name, "TOOL_ERROR")
+    assert isinstance(error.__cause__, ValueError)
+    assert not {"schema", "argument", "valid", "retry"} & set(str(error).lower().split())
+    if function is broken:
+        with pytest.raises(ToolExecutionError):
+            declared.run(declared.build({"n": 4}))
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_interrupts_pass(kind: type[BaseException]) -> None:
+    """Interrupts and cancellation are not a tool's errors."""
+
+    def stop() -> None:
+        raise kind
+
+    async def astop() -> None:
+        raise kind
+
+    with pytest.raises(kind):
+        Tool.of(stop).run(Tool.of(stop).build({}))
+
+    async def awaited() -> str:
+        """Catch inside the loop: some of these would end it."""
+        try:
+            await Tool.of(astop).arun(Tool.of(astop).build({}))
+        except BaseException as error:  # noqa: BLE001 - the law is about these
+            return type(error).__name__
+        return ""
+
+    assert asyncio.run(awaited()) == kind.__name__
+
+
+async def later(n: int) -> int:
+    """Give back."""
+    return n
+
+
+class Called:
+    """An object called like an async function."""
+
+    async def __call__(self, n: int) -> int:
+        """Give back."""
+        return n
+
+
+@pytest.mark.parametrize("function", [later, Called(), Called().__call__], ids=["function", "object", "method"])
+def test_async_tools(function: Callable[..., Any]) -> None:
+    """An async tool says so, is awaited by arun, and is refused by run."""
+    declared = Tool.from_function(function, name="later")
+    args = declared.build({"n": 2})
+    assert declared.is_async
+    assert asyncio.run(declared.arun(args)) == 2
+    with pytest.raises(ContractError):
+        declared.run(args)
+
+
+def test_sync_tools_in_async_loops() -> None:
+    """A sync tool may be run by arun."""
+    declared = Tool.of(search)
+    assert not declared.is_async
+    assert asyncio.run(declared.arun(declared.build({"query": "a", "limit": 1}))) == ["a"]
+
+
+def test_tools_without_function() -> None:
+    """A tool without a function says so when it is run or called."""
+    declared = Tool.of(DEFINITION)
+    with pytest.raises(ContractError):
+        declared.run({"place": "Paris"})
+    with pytest.raises(ContractError):
+        asyncio.run(declared.arun({"place": "Paris"}))
+    with pytest.raises(ContractError):
+        declared("Paris")
+
+
+def test_checks_say_whether_they_are_async() -> None:
+    """A check is told apart as sync or async; a tool without one has none to await."""
+
+    def check(args: Any) -> tuple[Issue, ...]:
+        """Find nothing."""
+        return ()
+
+    async def acheck(args: Any) -> tuple[Issue, ...]:
+        """Find nothing, later."""
+        return ()
+
+    assert not Tool.of(search).is_async_check
+    assert not Tool.from_function(search, check=check).is_async_check
+    assert Tool.from_function(search, check=acheck).is_async_check
+
+
+def recorded_definitions() -> list[dict[str, Any]]:
+    """Give each different tool definition of the recorded replies once."""
+    with gzip.open(SHARED / "corpus" / "replies.jsonl.gz", "rt", encoding="utf-8") as lines:
+        tools = (tool for line in lines for tool in json.loads(line).get("tools") or ())
+        return list({json.dumps(tool, sort_keys=True): tool for tool in tools}.values())
+
+
+@needs_shared
+def test_recorded_definitions() -> None:
+    """Every tool definition that real programs sent can be declared, and is sent on as written but for empty words."""
+    definitions = recorded_definitions()
+    assert len(definitions) > 1_000
+    for definition in definitions:
+        function = {key: value for key, value in definition["function"].items() if value != ""}
+        assert Tool.from_openai(definition).definition == {"type": "function", "function": function}
