@@ -1,11 +1,9 @@
-"""The Chat Completions API as tests write it: calls, messages, completions, and a client that gives scripted ones."""
+"""The Chat Completions API as tests of verdicts write it: calls, messages and completions, right or wrong."""
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
 
@@ -32,18 +30,3 @@ def completion(of: object, finish_reason: object = None) -> dict[str, Any]:
         "choices": [{"index": 0, "message": of, "finish_reason": finish_reason or usual}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
     }
-
-
-class ScriptedClient:
-    """Stands where ``OpenAI()`` does: gives the scripted replies in order, the last one for good, and keeps requests."""
-
-    def __init__(self, *replies: Any) -> None:
-        """Take the completions to give."""
-        self._replies = list(replies)
-        self.requests: list[dict[str, Any]] = []
-        self.chat = SimpleNamespace(completions=SimpleNamespace(create=self._create))
-
-    def _create(self, **request: Any) -> Any:
-        """Keep a copy of the request and give the next reply."""
-        self.requests.append(copy.deepcopy(request))
-        return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]

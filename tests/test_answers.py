@@ -7,10 +7,10 @@ from datetime import date
 from typing import Annotated, Any, Literal
 
 import pytest
-from openai_shapes import message
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
+from openai_shapes import message
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Valid
 from strictreply.answers import Answer
 

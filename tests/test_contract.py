@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
-from openai_shapes import ScriptedClient, call, completion, message
 from pydantic import BaseModel, Field
 
+from openai_shapes import call, completion, message
+from scripted import Client
 from strictreply import (
     Code,
     Contract,
@@ -29,6 +30,7 @@ from strictreply import (
     ToolCall,
     ToolCalls,
     Valid,
+    run,
     wrap,
 )
 from strictreply.contract import judge_reply
@@ -148,6 +150,21 @@ def greet(name: str, times: int = 1) -> str:
     return name * times
 
 
+def runs_of_add(*replies: dict[str, Any]) -> list[tuple[float, float]]:
+    """Give what a tool was run with, when the model gives these replies one after the other and is given up on."""
+    ran: list[tuple[float, float]] = []
+
+    def add(a: float, b: float) -> float:
+        """Add two numbers."""
+        ran.append((a, b))
+        return a + b
+
+    client = wrap(Client(*replies), tools=[add], channel="text", policy=RetryPolicy(max_retries=len(replies) - 1))
+    with pytest.raises(ReplyRejected):
+        run(client, [], model="m")
+    return ran
+
+
 @pytest.mark.req("T27")
 def test_arguments_are_held_to_the_tools_schema() -> None:
     """A call of the right shape is refused when its arguments do not fit the tool."""
@@ -156,6 +173,7 @@ def test_arguments_are_held_to_the_tools_schema() -> None:
     (issue,) = verdict.issues
     assert (issue.code, issue.path) == ("args.required", "/args")
     assert '"b"' in issue.message  # the schema's own name for what is missing
+    assert runs_of_add(completion(message('{"tool":"add","args":{"a":1}}'))) == []
 
 
 @pytest.mark.req("T33")
@@ -214,18 +232,18 @@ def test_an_unknown_tool_is_named_and_the_tools_are_listed() -> None:
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
     assert (issue.code, issue.path, issue.found) == ("tool.unknown", "/tool", '"bogus"')
-    client = ScriptedClient(completion(message('{"tool":"bogus","args":{}}')))
+    client = Client(*[completion(message('{"tool":"bogus","args":{}}'))] * 2)
     with pytest.raises(ReplyRejected) as caught:
         wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=1)).reply(model="m", messages=[])
-    assert len(client.requests) == 2
-    correction = client.requests[1]["messages"][-1]["content"]
+    assert len(client.script.requests) == 2
+    correction = client.script.requests[1]["messages"][-1]["content"]
     assert "add" in correction
     assert "now" in correction
     assert [found.code for found in caught.value.issues] == ["tool.unknown"]
 
 
 @pytest.mark.parametrize(("written", "near"), [("ad", True), ("nwo", True), ("bogus", False)])
-def test_the_nearest_tool_is_hinted(written: str, near: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_the_nearest_tool_is_hinted(written: str, near: bool) -> None:
     """A name that is almost a tool's brings a hint; another does not."""
     verdict = TEXT.check(json.dumps({"tool": written, "args": {}}))
     assert isinstance(verdict, Invalid)
@@ -247,7 +265,8 @@ def test_a_fixed_reply_is_judged_again_as_a_whole() -> None:
     """A correction that brings the right tool with still wrong arguments is refused like the first reply."""
     wrong = completion(message('{"tool":"add","args":{"a":1}}'))
     still = completion(message('{"tool":"add","args":{"a":1,"b":"2"}}'))
-    client = ScriptedClient(wrong, still)
+    assert runs_of_add(wrong, still) == []
+    client = Client(wrong, still)
     with pytest.raises(ReplyRejected) as caught:
         wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=1)).reply(model="m", messages=[])
     assert [[issue.code for issue in attempt.issues] for attempt in caught.value.attempts] == [
@@ -259,14 +278,14 @@ def test_a_fixed_reply_is_judged_again_as_a_whole() -> None:
 @pytest.mark.req("T32")
 def test_a_mended_reply_gets_its_arguments_judged() -> None:
     """A text that is no JSON, then a call with bad arguments, then a good one: three asks within one budget."""
-    client = ScriptedClient(
+    client = Client(
         completion(message("not json")),
         completion(message('{"tool":"add","args":{"a":1}}')),
         completion(message('{"tool":"add","args":{"a":1,"b":2}}')),
     )
     reply = wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=2)).reply(model="m", messages=[])
     assert reply == ToolCall("add", {"a": 1, "b": 2})
-    assert len(client.requests) == 3
+    assert len(client.script.requests) == 3
 
 
 # -- what can be declared ---------------------------------------------------------------------------------------------
@@ -278,6 +297,7 @@ def test_a_mended_reply_gets_its_arguments_judged() -> None:
         {"tools": [ADD, ADD]},
         {"tools": [3]},
         {"tools": [{"name": "bad name"}]},
+        {"tools": [{"name": "none"}]},
         {"channel": "json"},
         {"extraction": "lenient"},
         {"extraction": ("strict", "lenient")},
@@ -342,12 +362,16 @@ def test_caps_are_exact(caps: dict[str, int], fits: str, exceeds: str) -> None:
 
 # -- laws for any input -----------------------------------------------------------------------------------------------
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-words = st.sampled_from(["tool", "args", "answer", "a", "b", "choices", "message", "role", "content", "error", "id"])
-json_values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words | st.text(max_size=3), inner, max_size=3)
+CANARY = "CANARY7f3a"
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just(CANARY)
+words = st.sampled_from(
+    [CANARY, "tool", "args", "answer", "a", "b", "choices", "message", "role", "content", "error", "id"]
 )
-names = st.sampled_from(["add", "now", "ad", "", "final_answer"]) | json_values
+keys = words | st.text(max_size=3)
+json_values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3)
+)
+names = st.sampled_from(["add", "now", "ad", "", "final_answer", CANARY]) | json_values
 texts = (
     st.sampled_from(['{"a":1,"b":2}', "{}", "", '{"a":1', '{"a":1,"a":1}', '{"answer":"x"}', '```\n{"a":1,"b":2}\n```'])
     | st.text(max_size=12)
@@ -380,7 +404,7 @@ replies = texts | st.binary(max_size=12) | json_values | messages | completions
 @settings(max_examples=150)
 @given(reply=replies)
 def test_any_input_gives_a_verdict(contract: Contract, reply: object) -> None:
-    """Whatever comes, the verdict is a value; nothing is changed, and the same input gives the same verdict."""
+    """Whatever comes, the verdict is a value without the model's words, the same each time; nothing is changed."""
     before = copy.deepcopy(reply)
     verdict = contract.check(reply)
     assert isinstance(verdict, Valid | Invalid)
@@ -389,6 +413,8 @@ def test_any_input_gives_a_verdict(contract: Contract, reply: object) -> None:
     if isinstance(verdict, Invalid):
         assert verdict.issues
         assert all(issue.found.isascii() and len(issue.found) <= 120 for issue in verdict.issues)
+        assert CANARY not in repr(verdict)  # what the model wrote is in ``found`` alone
+        assert CANARY not in "".join(issue.message + issue.hint + issue.path for issue in verdict.issues)
 
 
 class Hostile:
@@ -460,7 +486,7 @@ def test_sdk_objects_are_not_changed() -> None:
     assert response.model_dump() == before
 
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "type": "object",
     "properties": {
         "n": {"type": "integer", "minimum": 0, "maximum": 9},
@@ -471,9 +497,11 @@ KINDS = {
     },
     "required": ["n"],
 }
-CLOSED = copy.deepcopy(KINDS)  # closed by hand: what the reference is held to owes nothing to our closing
+CLOSED: dict[str, Any] = copy.deepcopy(
+    KINDS
+)  # closed by hand: what the reference is held to owes nothing to our closing
 CLOSED["additionalProperties"] = False
-CLOSED["properties"]["inner"]["additionalProperties"] = False  # type: ignore[index]
+CLOSED["properties"]["inner"]["additionalProperties"] = False
 REFERENCE = jsonschema.Draft202012Validator(CLOSED)
 SCHEMATIC = Contract(tools=[{"name": "kinds", "parameters": KINDS}], parallel=True)
 values = (

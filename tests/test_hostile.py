@@ -8,9 +8,10 @@ import traceback
 from typing import Any
 
 import pytest
-from openai_shapes import ScriptedClient, call, completion, message
-from shared_data import SHARED, needs_shared
 
+from openai_shapes import call, completion, message
+from scripted import Client
+from shared_data import SHARED, needs_shared
 from strictreply import Contract, ContractError, Invalid, RetryPolicy, StrictReplyError, ToolCall, Valid, wrap
 from strictreply.channels import judge
 from strictreply.terms import Terms
@@ -49,7 +50,7 @@ def by_mode(cases: list[dict[str, Any]]) -> list[Any]:
     return [pytest.param(case, mode, id=f"{case['id']}-{mode}") for case in cases for mode in case["modes"]]
 
 
-def response_of(case: dict[str, Any], mode: str) -> object:
+def response_of(case: dict[str, Any], mode: str) -> Any:
     """Give what the model or the server sent: a text in the place that the mode names, or the whole response."""
     if case["layer"] == "envelope":
         return case["body"]
@@ -116,7 +117,7 @@ def test_issues_hold_no_byte_of_the_model(case: dict[str, Any], mode: str) -> No
 @pytest.mark.parametrize(("case", "mode"), CARRIERS)
 def test_nothing_leaks_on_the_way(case: dict[str, Any], mode: str, caplog: pytest.LogCaptureFixture) -> None:
     """Asked again and given up on, a hostile reply is in its own assistant turn and in no other turn, error or log."""
-    client = ScriptedClient(response_of(case, mode))
+    client = Client(*[response_of(case, mode)] * 2)
     guarded = wrap(client, contract=CONTRACTS[mode], policy=RetryPolicy(max_retries=1, transport_retries=0))
     told: list[str] = []
     with caplog.at_level(logging.DEBUG):
@@ -124,8 +125,10 @@ def test_nothing_leaks_on_the_way(case: dict[str, Any], mode: str, caplog: pytes
             guarded.reply(model="m", messages=[{"role": "user", "content": "q"}], tool_choice="required")
         except StrictReplyError as error:
             told = [str(error), repr(error), "".join(traceback.format_exception(error))]
-    for request in client.requests:
+    for request in client.script.requests:
         ours = request | {"messages": [turn for turn in request["messages"] if turn["role"] != "assistant"]}
         told.append(json.dumps(ours))
     told += [record.getMessage() for record in caplog.records]
     assert [text for text in told if case["canary"] in text] == []
+    rendered = case.get("rendered")  # what a template in the reply would turn into
+    assert rendered is None or rendered not in json.dumps(client.script.requests)

@@ -224,6 +224,7 @@ def test_asks_are_bounded(retries: int, repeats: int, happenings: list[str]) -> 
     """Whatever happens, at most 1 + max_retries + transport_retries asks are made."""
     policy = RetryPolicy(max_retries=retries, transport_retries=repeats, wait=wait_none())
     made: tuple[Attempt, ...] = ()
+    step: Again | End | None = None
     tier = 0
     for happening in [*happenings, *["bad"] * 7, *["lost"] * 5]:
         failure = RATE_LIMIT if happening == "lost" else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,7 @@ class Answer:
     @property
     def document(self) -> JSON:
         """The JSON Schema of the answer, as it is shown to the model."""
-        return {"type": "string", "minLength": 1} if self.schema is None else self.schema.source  # type: ignore[return-value]
+        return {"type": "string", "minLength": 1} if self.schema is None else self.schema.source
 
     def judge(self, value: JSON, at: str) -> Any | Invalid:
         """Give the typed answer that ``value`` spells, or what is wrong with it."""
@@ -75,4 +76,4 @@ class Answer:
 
 def _schema_name(text: str) -> str:
     """Spell a name as ``response_format`` demands it: letters, digits, ``_`` and ``-``, at most 64."""
-    return "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in text)[:64] or "answer"
+    return re.sub(r"[^A-Za-z0-9_-]", "_", text)[:64] or "answer"

@@ -89,21 +89,24 @@ def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObj
     if terms.channel == "text":
         return base | {"messages": _instructed(messages, instructions(terms))}
     request = base | {"messages": messages}
-    definitions = [tool.definition for tool in terms.tools.values()]
-    if terms.answer_style == "tool" and admits_answer(terms):
+    by_tool = terms.answer_style == "tool"
+    definitions = [] if by_tool and terms.choice == "none" else [tool.definition for tool in terms.tools.values()]
+    if by_tool and admits_answer(terms):
         definitions.append(final_answer_definition(terms))
     if definitions:
         request |= {"tools": definitions, "parallel_tool_calls": terms.parallel} | _choice(terms)
-    structured = terms.answer.schema is not None and terms.answer_style == "union"
+    structured = terms.answer.schema is not None and not by_tool
     if structured and admits_answer(terms) and "response_format" not in request:
         request |= {"response_format": response_format(terms)}
     return request
 
 
 def _choice(terms: Terms) -> JSONObject:
-    """Spell ``tool_choice``; nothing for ``auto``, which is the API's own default."""
+    """Spell ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
+    if terms.choice in {"auto", "none"} and terms.answer_style == "tool":
+        return {"tool_choice": "required"}
     if terms.choice == "auto":
-        return {"tool_choice": "required"} if terms.answer_style == "tool" else {}
+        return {}
     if terms.choice in {"required", "none"}:
         return {"tool_choice": terms.choice}
     return {"tool_choice": {"type": "function", "function": {"name": terms.choice}}}

@@ -32,7 +32,7 @@ class Contract:
     calls at once. ``extraction`` is one leniency or several; ``strict`` forgives nothing. ``extra`` is ``forbid`` or
     ``schema`` for all tools and the answer, None to leave each tool as it was declared. ``answer_style="tool"`` makes
     the tool ``final_answer`` the only way to answer (requirement T14). ``blank_answers`` admits white space as an
-    answer. ``formats`` says whether ``format`` is asserted.
+    answer. ``formats`` says whether ``format`` is asserted in the answer; each tool says so for itself.
 
     Raises ContractError when a declaration is wrong.
     """
@@ -74,6 +74,13 @@ class Contract:
             extraction=modes,
             limits=limits,
         )
+
+    @classmethod
+    def of(cls, terms: Terms) -> Contract:
+        """Make a contract of compiled terms, such as those that one request shaped."""
+        contract = cls.__new__(cls)
+        contract.terms = terms
+        return contract
 
     def __repr__(self) -> str:
         """Name the channel and the tools."""

@@ -39,7 +39,7 @@ def decode(
     Refused are duplicate names at any depth, NaN, Infinity and numbers beyond a double, lone surrogates, data after
     the value, a byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. ``at`` is the
     pointer of the text itself: issue paths go on from it, and names in them that are not in ``names`` become ``*``.
-    Nothing is raised. Time is linear; a refusal costs under 100 ms and 64 MB at the default caps.
+    Nothing is raised. Time is linear: at the default caps a refusal costs some 100 ms at worst, and under 64 MB.
     """
     if not isinstance(text, str | bytes | bytearray):
         return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, found=quote(text)),))

@@ -44,8 +44,8 @@ def union_schema(terms: Terms) -> dict[str, JSON]:
 
 
 def admits_answer(terms: Terms) -> bool:
-    """Tell whether an answer may be given under the demanded choice; as a tool it counts as a call."""
-    return terms.choice in ({"auto", "required"} if terms.answer_style == "tool" else {"auto", "none"})
+    """Tell whether an answer may be given under the demanded choice; where it is a tool, it counts as a call, too."""
+    return terms.choice in {"auto", "none"} or (terms.choice == "required" and terms.answer_style == "tool")
 
 
 def instructions(terms: Terms) -> str:

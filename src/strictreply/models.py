@@ -77,5 +77,9 @@ class _ModelSchema(GenerateJsonSchema):
         naive = schema.get("tz_constraint") == "naive" and written.get("format") == "date-time"
         return written | {"format": "date-time-local"} if naive else written
 
-    def get_decimal_pattern(self, schema: core_schema.DecimalSchema) -> None:
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JSONObject:
         """Give decimals no pattern: some pydantic versions write a lookahead, which linear-time engines refuse."""
+        written = super().decimal_schema(schema)
+        for spelling in written.get("anyOf", ()):
+            spelling.pop("pattern", None)
+        return written

@@ -8,46 +8,51 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
+from strictreply.channels import peek
 from strictreply.contract import Contract
 from strictreply.decoding import decode
 from strictreply.errors import ContractError
 from strictreply.limits import MAX_JSON_DEPTH, Limits
 from strictreply.replies import Invalid, Verdict
+from strictreply.shaping import shape
 from strictreply.typing import Channel, JSONObject
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
 _GZIP_MAGIC = b"\x1f\x8b"
 _RESPONSE_KEYS = ("response", "completion", "output")
+_SHAPING_KEYS = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "functions")
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recorded reply: what was asked of the model, and the message or completion it gave."""
+    """One recorded reply: what was asked of the model, and the message or completion it gave.
+
+    ``request`` holds the keywords of the recorded request that shape a verdict, such as ``tools`` and ``tool_choice``;
+    ``declared`` the names of the tools it is judged by, once it is.
+    """
 
     model: str
-    tools: list[Any] = field(repr=False)
+    request: JSONObject = field(repr=False)
     response: JSONObject = field(repr=False)
-    answer: JSONObject | None = field(default=None, repr=False)
     channel: Channel = "native"
+    declared: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def called(self) -> str:
-        """Name the first tool that was called, ``-`` when none was: for a table, escaped and capped."""
-        message = self.response
-        choices = message.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            message = choices[0].get("message") or {}
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
-        first = calls[0] if isinstance(calls, list) and calls else None
-        function = first.get("function") if isinstance(first, dict) else None
-        name = function.get("name") if isinstance(function, dict) else None
-        declared = {_declared_name(tool) for tool in self.tools}
-        return "-" if not isinstance(name, str) else name if name in declared else "(unknown tool)"
+        """Name the first tool that was called, for a table: ``-`` when none was, never a name that was not declared."""
+        choices = peek(self.response, "choices")
+        message = peek(choices[0], "message") if isinstance(choices, list) and choices else self.response
+        calls = peek(message, "tool_calls")
+        name = peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
+        if not isinstance(name, str):
+            return "-"
+        return name if name in self.declared else "(unknown tool)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class Checked:
 
 
 class Judge:
-    """Judges recordings, compiling each set of tools once."""
+    """Judges recordings by what their requests asked for, compiling each kind of request once."""
 
     def __init__(self, tools: list[object] | None = None) -> None:
         """``tools`` stand in for recordings that name none."""
@@ -83,17 +88,19 @@ class Judge:
         try:
             contract = self._contract(recording)
         except ContractError as error:
-            return Unreadable(number, f"its tools cannot be declared: {error}")
-        return Checked(number, recording, contract.check(recording.response))
+            return Unreadable(number, f"no contract can be made of its request: {error}")
+        known = replace(recording, declared=frozenset(contract.terms.tools))
+        return Checked(number, known, contract.check(recording.response))
 
     def _contract(self, recording: Recording) -> Contract:
         """Find or make the contract that the recorded request amounts to."""
-        tools = recording.tools or self._tools or []
-        key = json.dumps([recording.tools, recording.answer, recording.channel])
+        key = json.dumps([recording.request, recording.channel])
         if key not in self._contracts:
-            answer = str if recording.answer is None else recording.answer
-            parallel = recording.channel == "native"
-            self._contracts[key] = Contract(tools=tools, answer=answer, channel=recording.channel, parallel=parallel)
+            stated = Contract(
+                tools=self._tools or [], channel=recording.channel, parallel=recording.channel == "native"
+            )
+            terms, _ = shape(stated.terms, recording.request | {"messages": []})
+            self._contracts[key] = Contract.of(terms)
         return self._contracts[key]
 
 
@@ -106,9 +113,12 @@ def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
         packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)
         lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield number, line, file.tell()
+        try:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, line, file.tell()
+        except (EOFError, zlib.error) as error:
+            raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
 
 
 def read_line(number: int, line: bytes) -> Recording | Unreadable:
@@ -131,9 +141,10 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
         message["tool_calls"] = [_recorded_call(index, call) for index, call in enumerate(calls)]
     choice = {"index": 0, "message": message, "finish_reason": record.get("finish_reason")}
     schema = record.get("response_schema")
+    wanted = {"type": "json_schema", "json_schema": {"schema": schema}} if isinstance(schema, dict) else None
     channel: Channel = "text" if record.get("mode") == "text_calls" else "native"
-    answer = schema if isinstance(schema, dict) else None
-    return Recording(str(record.get("model", "-")), _tools_of(record), {"choices": [choice]}, answer, channel)
+    request = _shaping(record | {"response_format": wanted})
+    return Recording(str(record.get("model", "-")), request, {"choices": [choice]}, channel)
 
 
 def _recorded_call(index: int, call: object) -> object:
@@ -154,24 +165,12 @@ def _from_dump(record: JSONObject) -> Recording | None:
     if "choices" not in response:
         return None
     model = response.get("model") or request.get("model") or "-"
-    return Recording(str(model), _tools_of(request), response, _asked_answer(request))
+    return Recording(str(model), _shaping(request), response)
 
 
-def _tools_of(request: Mapping[str, Any]) -> list[Any]:
-    """Give the tools of a request, none when it has none."""
-    tools = request.get("tools")
-    return tools if isinstance(tools, list) else []
-
-
-def _asked_answer(request: Mapping[str, Any]) -> JSONObject | None:
-    """Give the schema that a request's ``response_format`` asked for."""
-    wanted = request.get("response_format")
-    described = wanted.get("json_schema") if isinstance(wanted, dict) else None
-    schema = described.get("schema") if isinstance(described, dict) else None
-    return schema if isinstance(schema, dict) else None
-
-
-def _declared_name(tool: object) -> object:
-    """Read the name of a recorded tool definition."""
-    function = tool.get("function", tool) if isinstance(tool, dict) else None
-    return function.get("name") if isinstance(function, dict) else None
+def _shaping(request: JSONObject) -> JSONObject:
+    """Keep the keywords of a request that shape the verdict; no tools at all are tools not recorded."""
+    kept = {name: request[name] for name in _SHAPING_KEYS if request.get(name) is not None}
+    if not isinstance(kept.get("tools"), list) or not kept["tools"]:
+        kept.pop("tools", None)
+    return kept

@@ -14,6 +14,7 @@ from strictreply.typing import AnswerStyle, Channel, Extraction
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
 MAX_LISTED_NAMES = 20
+CHOICES = frozenset({"auto", "required", "none"})
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Terms:
 
     def with_choice(self, choice: str) -> Terms:
         """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""
-        if choice not in {"auto", "required", "none"} and choice not in self.tools:
+        if choice not in CHOICES and choice not in self.tools:
             message = f"tool_choice names {choice!r}, which is not among the tools: {self.tool_list or 'none'}"
             raise ContractError(message)
         if choice == "required" and not self.tools and self.answer_style == "union":
@@ -67,9 +68,12 @@ class Terms:
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Index tools by name; ContractError when two share one."""
+    """Index tools by name; ContractError when two share one, or one is named like a choice between tools."""
     index: dict[str, Tool] = {}
     for tool in tools:
+        if tool.name in CHOICES:
+            message = f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
+            raise ContractError(message)
         if tool.name in index:
             message = f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"
             raise ContractError(message)

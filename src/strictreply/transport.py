@@ -141,19 +141,16 @@ def _past_transform(keywords: JSONObject) -> JSONObject:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a value is JSON through and through, without recursion."""
+    """Tell whether an object or array is JSON through and through, without recursion."""
     pending = [value]
     while pending:
         one = pending.pop()
         kind = type(one)
-        if kind is dict:
-            if not _STR.issuperset(map(type, one)):
-                return False
-            pending.extend(one.values())
-        elif kind is list:
-            pending.extend(one)
-        elif kind not in _SCALARS:
+        if kind is dict and _STR.issuperset(map(type, one)):
+            one = one.values()
+        elif kind is not list:
             return False
+        pending += [member for member in one if type(member) not in _SCALARS]
     return True
 
 

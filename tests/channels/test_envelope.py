@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
-from openai_shapes import call, completion, message
 
+from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Remedy, ToolCall, Valid
 from strictreply.issues import Category
 

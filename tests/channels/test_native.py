@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from openai_shapes import call, completion, message
 
+from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Limits, ToolCall, ToolCalls, Valid
 from strictreply.contract import judge_reply
 from strictreply.issues import Category
+from strictreply.typing import Extraction
 
 SEARCH = {
     "name": "search",
@@ -270,7 +271,7 @@ def test_final_answer_and_tool_choice(choice: str, *, admitted: bool) -> None:
 
 @pytest.mark.req("T14")
 def test_final_answer() -> None:
-    """With ``answer_style="tool"`` only ``final_answer`` answers, with exactly one argument and beside no other call."""
+    """With ``answer_style="tool"`` only ``final_answer`` answers, with exactly one argument."""
     assert FINAL.check(message(None, [call("final_answer", {"answer": "ok"})])) == Valid(DirectAnswer("ok"))
     assert faults(FINAL, message("ok")) == [("tool.required", "/tool_calls")]
     assert faults(FINAL, message('{"answer":"x"}')) == [("tool.required", "/tool_calls")]
@@ -307,8 +308,8 @@ def test_structured_answer() -> None:
         ('<think>…</think>{"total": 1}', "after_think"),
     ],
 )
-def test_structured_answer_leniency(content: str, mode: str) -> None:
-    """Leniency applies to the content of a structured answer, by name, and is recorded; other answers stay as written."""
+def test_structured_answer_leniency(content: str, mode: Extraction) -> None:
+    """Leniency applies to structured answers, by name, and is recorded; other answers stay as written."""
     assert isinstance(INVOICE.check(message(content)), Invalid)
     lenient = replace(INVOICE.terms, extraction=(mode,))
     assert judge_reply(lenient, message(content)) == Valid(DirectAnswer({"total": 1}), (mode,))

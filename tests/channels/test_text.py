@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai_shapes import call, message
 
+from openai_shapes import call, message
 from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
 from strictreply.contract import judge_reply
 from strictreply.issues import Category
+from strictreply.typing import Extraction
 
 ADD = {
     "name": "add",
@@ -241,7 +242,7 @@ def test_final_answer_is_an_answer_to_tool_choice(choice: str, *, admitted: bool
     ],
 )
 def test_leniency_is_recorded(
-    text: str, modes: tuple[str, ...], steps: tuple[str, ...], *, as_bytes: bool
+    text: str, modes: tuple[Extraction, ...], steps: tuple[str, ...], *, as_bytes: bool
 ) -> None:
     """Text around the JSON passes only by a named leniency, which the verdict records; bytes are text."""
     reply = text.encode() if as_bytes else text
@@ -271,7 +272,7 @@ def without_surrogates(value: object) -> bool:
 
 
 @given(replies.filter(without_surrogates), st.booleans(), st.sampled_from([None, 2]))
-def test_no_prefix_is_a_reply(value: object, ascii_only: bool, indent: int | None) -> None:  # noqa: FBT001 - drawn
+def test_no_prefix_is_a_reply(value: object, ascii_only: bool, indent: int | None) -> None:
     """A reply cut anywhere is refused: only the whole text is accepted."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert isinstance(ANYTHING.check(text), Valid)

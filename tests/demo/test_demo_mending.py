@@ -58,6 +58,7 @@ def test_lines_are_read_as_complaints(line: str, expected: list[Complaint]) -> N
         (RIGHT | {"where": {"city": "Oslo", "radius": "3"}}, "- /where/radius: must be a number"),
         (RIGHT | {"where": {"radius": 3}}, "- /where: must have the key city"),
         (RIGHT | {"colour": None}, "- /colour: must be a string"),
+        (RIGHT | {"limit": "2"}, "- /args/limit: must be an integer"),
         ([RIGHT], "- must be a JSON object"),
     ],
 )

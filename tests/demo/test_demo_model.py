@@ -291,7 +291,7 @@ def test_one_call_is_re_asked_alone(question: Question) -> None:
         assert [name for name, _ in again] == [right(question)[wrong][0]]
         assert again[0] != called(choice)[wrong]
         seen[json.loads(again[0][1]) == question.calls[wrong].args] += 1
-    assert seen[True] > 4 * seen[False] > 0
+    assert seen[True] > 3 * seen[False] > 0
 
 
 def test_calls_replayed_as_text_are_recognised() -> None:
@@ -364,6 +364,22 @@ def test_results_in_the_text_channel_end_the_loop() -> None:
     assert json.loads(said["content"]) == {"tool": "get_weather", "args": WEATHER.calls[0].args}
     answer = json.loads(reply(model, text(WEATHER, said, user("4 degrees")))["message"]["content"])
     assert "4 degrees" in answer["answer"]
+
+
+def test_results_of_a_mended_call_end_the_loop_too() -> None:
+    """A call that says what is right is right, whatever the order and spacing of its JSON."""
+    model = UnreliableModel(SCENARIO, failure_rate=0)
+    args = dict(reversed(WEATHER.calls[0].args.items()))
+    said = {"role": "assistant", "content": json.dumps({"args": args, "tool": "get_weather"}, indent=1)}
+    assert "4 degrees" in reply(model, text(WEATHER, said, user("4 degrees")))["message"]["content"]
+
+
+def test_a_result_may_look_like_a_list_of_paths() -> None:
+    """The result of a right call is a result, even when its lines begin with slashes."""
+    model = UnreliableModel(SCENARIO, failure_rate=0)
+    choice = reply(model, native(WEATHER))
+    answer = reply(model, native(WEATHER, *corrected(choice, "/etc/hosts: 1 KB\n- /etc/passwd: 2 KB")))
+    assert answer["finish_reason"] == "stop"
 
 
 def test_tool_choice_is_honoured() -> None:

@@ -70,7 +70,11 @@ def test_a_silent_root_admits_no_members(root: Any) -> None:
             {"child": {"child": {"b": 1}}},
         ),
         (
-            {"$schema": DRAFT_07, "definitions": {"A": OBJECT}, "allOf": [{"$ref": "#/definitions/A"}, {"properties": {"b": {}}}]},
+            {
+                "$schema": DRAFT_07,
+                "definitions": {"A": OBJECT},
+                "allOf": [{"$ref": "#/definitions/A"}, {"properties": {"b": {}}}],
+            },
             {"a": 1, "b": 2},
             {"c": 1},
         ),
@@ -95,7 +99,10 @@ def test_listed_members_only(schema: dict[str, Any], good: Any, bad: Any) -> Non
         (inside({"patternProperties": {"^x": {}}}), {"in": {"b": 1}}),
         (inside({"anyOf": [OBJECT, {"type": "object", "required": ["b"]}]}), {"in": {"b": 1}}),
         (inside({"allOf": [{"properties": {"a": {}}, "additionalProperties": True}, {}]}), {"in": {"b": 1}}),
-        (inside({"properties": {"a": {}}, "not": {"properties": {"a": {"const": 1}}, "required": ["a"]}}), {"in": {"a": 2}}),
+        (
+            inside({"properties": {"a": {}}, "not": {"properties": {"a": {"const": 1}}, "required": ["a"]}}),
+            {"in": {"a": 2}},
+        ),
     ],
 )
 def test_what_the_schema_says_is_respected(schema: dict[str, Any], value: Any) -> None:
@@ -115,5 +122,5 @@ def test_the_source_is_kept_as_written() -> None:
 
 def test_ambiguous_branches_stay_refused() -> None:
     """A value that fits two branches of a oneOf as written is refused though only one closed branch takes it."""
-    union = {"oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
+    union: dict[str, Any] = {"oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
     assert [issue.code for issue in Schema.compile(union).check({"a": 1})] == ["args.one_of"]

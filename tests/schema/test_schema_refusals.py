@@ -24,7 +24,9 @@ def chain(keyword: str, length: int) -> dict[str, Any]:
 def members(length: int) -> dict[str, Any]:
     """Build a schema whose choices multiply from member to member."""
     definitions: dict[str, Any] = {
-        f"d{index}": {"anyOf": [{"properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}}, "required": [name]} for name in "xy"]}
+        f"d{index}": {
+            "anyOf": [{"properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}}, "required": [name]} for name in "xy"]
+        }
         for index in range(length)
     }
     return {"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{length}": {"type": "object"}}}
@@ -104,11 +106,18 @@ def test_refused_when_declared(document: object, place: str | None) -> None:
         {"$defs": {"n": {"properties": {"c": {"items": {"$ref": "#/$defs/n"}}}}}, "$ref": "#/$defs/n"},
         {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"$anchor": "there", "type": "string"}}},
         {"properties": {"a": {"$ref": "#there"}}, "$defs": {"x": {"$anchor": "there", "type": "string"}}},
-        {"$id": "https://example.com/a", "properties": {"a": {"$ref": "b"}}, "$defs": {"x": {"$id": "b", "type": "string"}}},
+        {
+            "$id": "https://example.com/a",
+            "properties": {"a": {"$ref": "b"}},
+            "$defs": {"x": {"$id": "b", "type": "string"}},
+        },
         {"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}},
         {"properties": {"a": {"format": "unknown-format", "x-vendor": {"any": "thing"}}}},
         {"properties": {"a": {"pattern": "^(a+)+$"}}},
-        {"$schema": "https://json-schema.org/draft/2019-09/schema", "properties": {"a": {"items": [{"type": "string"}]}}},
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "properties": {"a": {"items": [{"type": "string"}]}},
+        },
     ],
 )
 def test_declared_offline(document: dict[str, Any]) -> None:
@@ -116,10 +125,28 @@ def test_declared_offline(document: dict[str, Any]) -> None:
     assert Schema.compile(document).check({}) == ()
 
 
-JUNK = st.sampled_from([None, True, 0, "x", [], {}, [{}], {"a": 5}, {"$ref": "#/junk"}, {"$ref": "#/junk/properties/a"}, "#/junk"])
+JUNK: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, "x", [], {}, [{}], {"a": 5}, {"$ref": "#/junk"}, {"$ref": "#/junk/properties/a"}, "#/junk"]
+)
 KEYWORDS = st.sampled_from(
-    ["properties", "anyOf", "oneOf", "allOf", "items", "$ref", "required", "type", "enum", "const", "$defs", "junk", "not"]
-    + ["additionalProperties", "$id", "$anchor", "$dynamicRef", "$schema", "dependentRequired", "pattern", "prefixItems", "if"]
+    [
+        *(
+            "properties",
+            "anyOf",
+            "oneOf",
+            "allOf",
+            "items",
+            "$ref",
+            "required",
+            "type",
+            "enum",
+            "const",
+            "$defs",
+            "junk",
+        ),
+        *("additionalProperties", "$id", "$anchor", "$dynamicRef", "$schema", "dependentRequired", "pattern", "not"),
+        *("prefixItems", "if"),
+    ]
 )
 MANGLED = st.recursive(
     JUNK, lambda inner: st.dictionaries(KEYWORDS, inner | st.lists(inner, max_size=2), max_size=4), max_leaves=12

@@ -72,6 +72,6 @@ def _open_message(message: object, finish_reason: object) -> Opened | Invalid:
     return Opened(message)
 
 
-def _refused(code: Code, path: str, *, found: str = "", **words: object) -> Invalid:
+def _refused(code: Code, path: str, *, found: str = "", **words: str) -> Invalid:
     """Refuse with one issue."""
     return Invalid((Issue.of(code, path, found=found, **words),))

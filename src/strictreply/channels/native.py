@@ -125,6 +125,9 @@ def _judge_call(terms: Terms, call: object, at: str) -> ToolCall | DirectAnswer 
 
 def _read_arguments(terms: Terms, name: str, text: object, at: str) -> JSON | Invalid:
     """Read the arguments; an empty text means no arguments for a tool that requires none, as servers send it."""
-    if text == "" and not is_final_answer(terms, name) and not terms.tools[name].parameters.check({}):
+    if is_final_answer(terms, name):
+        return decode(text, terms.limits, at=at, names=terms.names)
+    parameters = terms.tools[name].parameters
+    if text == "" and not parameters.check({}):
         return {}
-    return decode(text, terms.limits, at=at, names=terms.names)
+    return decode(text, terms.limits, at=at, names=parameters.names)

@@ -1,4 +1,4 @@
-"""The text channel: the whole content is one JSON object, a tool call or an answer (requirements T1–T14)."""
+"""The text channel: the whole content is one JSON object, a tool call or an answer (requirements T1 to T14)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def judge_text(terms: Terms, text: str | bytes) -> Verdict:
 
 
 def named_tool(terms: Terms, message: object) -> str | None:
-    """Read which tool a content names, whatever else is wrong with it; empty for an answer, None when it cannot be read."""
+    """Read which tool a content names, whatever else is wrong; empty for an answer, None when it cannot be read."""
     content = peek(message, "content")
     if not isinstance(content, str):
         return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import typer
@@ -43,7 +42,7 @@ def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
         raise typer.Exit(Status.FAILED)
 
 
-def _judged(files: Sequence[Path], judge: Judge) -> Iterator[tuple[Path, Judged]]:
+def _judged(files: Sequence[Path], judge: Judge) -> Generator[tuple[Path, Judged], None, None]:
     """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -60,7 +59,7 @@ def _judged(files: Sequence[Path], judge: Judge) -> Iterator[tuple[Path, Judged]
                 for number, line, position in open_lines(path):
                     yield path, judge.judge(number, line)
                     progress.update(task, completed=position)
-            except (OSError, EOFError, zlib.error) as error:
+            except OSError as error:
                 yield path, Unreadable(number + 1, f"the file cannot be read on: {error}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import typer
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from strictreply.attempts import Attempt, total_usage
 from strictreply.cli.endpoint import Endpoint
-from strictreply.cli.live import Live
+from strictreply.cli.live import Live, capped
 from strictreply.cli.terminal import Status, console, fail, interruptible, printable
 from strictreply.client import Exchange, StrictClient, wrap
 from strictreply.contract import Contract
@@ -29,7 +29,10 @@ SERVED_QUESTIONS_SHOWN = 4
 _LOST = frozenset({"connection", "timeout", "authentication_failed", "permission_denied", "not_found"})
 """Failures that the next question would meet too."""
 
-_STYLES = {"valid at once": "green", "mended": "yellow", "rejected": "red", "failed": "red"}
+_STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow", "rejected": "red", "failed": "red"}
+"""The colours of the outcomes; ``sent again`` is a reply that came when the transport had failed before."""
+
+_ALWAYS_COUNTED = ("valid at once", "mended", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,15 @@ def demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate
             client, model = served.connect()
             strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(screen))
             for question in SCENARIO.questions:
-                lines.append(_asked(screen, strict, served, model, question.text))
+                lines.append(_asked(screen, strict, served, model, question.text))  # noqa: PERF401 - Ctrl-C keeps these
     except EndpointLost as lost:
         ended = str(lost), Status.FAILED
     except KeyboardInterrupt:
         ended = "interrupted", Status.INTERRUPTED
     if lines:
         _print_summary(screen, lines)
+        if all(line.outcome == "failed" for line in lines):
+            ended = ended or ("no question got a reply", Status.FAILED)
     if ended is not None:
         fail(*ended)
 
@@ -87,7 +92,9 @@ def serve(port: int, *, seed: int, failure_rate: float) -> None:
 
 
 @contextlib.contextmanager
-def _served(endpoint: Endpoint | None, seed: int, failure_rate: float, screen: Console) -> Iterator[Endpoint]:
+def _served(
+    endpoint: Endpoint | None, seed: int, failure_rate: float, screen: Console
+) -> Generator[Endpoint, None, None]:
     """Give a real endpoint as it is, or start the embedded one for the time of the demo."""
     if endpoint is not None:
         screen.print(f"{len(SCENARIO.questions)} questions to {endpoint.model or 'the model'} at {endpoint.name}")
@@ -116,14 +123,21 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
         Live(screen).line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
         return Line(question, "rejected", error.attempts)
     _print_results(screen, client, exchange)
-    return Line(question, "valid at once" if len(exchange.attempts) == 1 else "mended", exchange.attempts)
+    return Line(question, _outcome(exchange.attempts), exchange.attempts)
+
+
+def _outcome(attempts: tuple[Attempt, ...]) -> str:
+    """Name how a valid reply came about."""
+    if any(attempt.issues for attempt in attempts):
+        return "mended"
+    return "valid at once" if len(attempts) == 1 else "sent again"
 
 
 def _print_results(screen: Console, client: StrictClient, exchange: Exchange) -> None:
     """Run the validated calls and show what they gave, or show the answer."""
     live = Live(screen)
     if isinstance(exchange.reply, DirectAnswer):
-        live.line("said", printable(str(exchange.reply.answer)))
+        live.line("said", capped(printable(str(exchange.reply.answer))))
     for call in calls_of(exchange.reply):
         live.line("ran", f"{call.tool} gave {_result(client, call)}")
 
@@ -160,6 +174,6 @@ def _conclusion(lines: list[Line]) -> str:
     outcomes = [line.outcome for line in lines]
     asks = [attempt for line in lines for attempt in line.attempts]
     bad = sum(1 for attempt in asks if attempt.issues)
-    counted = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind != "failed" or kind in outcomes]
+    counted = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in {*_ALWAYS_COUNTED, *outcomes}]
     first = f"{len(lines)} questions, {len(asks)} asks: {', '.join(counted)}."
     return f"{first}\n{bad} of the replies did not fit; none of them ran a tool or passed for an answer."

@@ -31,11 +31,11 @@ class Live:
     def __call__(self, attempt: Attempt) -> None:
         """Print one attempt."""
         if attempt.correction is not None:
-            self.line("asked", "\n".join(map(_capped, attempt.correction.splitlines())), "cyan")
+            self.line("asked", "\n".join(map(capped, attempt.correction.splitlines())), "cyan")
         if attempt.failure is not None:
             self.line("error", attempt.failure, "red")
             return
-        self.line("came", _capped(excerpt(attempt.raw)))
+        self.line("came", capped(excerpt(attempt.raw)))
         for issue in attempt.issues:
             self.line("wrong", described(issue, attempt.raw), "yellow")
         if attempt.accepted:
@@ -99,6 +99,6 @@ def _shown(value: object) -> str:
     return printable(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _capped(words: str) -> str:
+def capped(words: str) -> str:
     """Cut what is too long to be read at a glance."""
     return words if len(words) <= MAX_SHOWN_CHARS else words[: MAX_SHOWN_CHARS - 1] + "…"

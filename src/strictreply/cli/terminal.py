@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from enum import IntEnum
 from typing import NoReturn
 
@@ -32,9 +32,9 @@ def console(*, stderr: bool = False) -> Console:
 def printable(text: str) -> str:
     """Escape what is not printable, so that no control sequence or reordering mark reaches the terminal.
 
-    Letters of any script stay readable; newlines become ``\\n``.
+    Letters of any script stay readable; a line break becomes a backslash and an ``n``.
     """
-    return "".join(char if char.isprintable() else char.encode("unicode_escape", "replace").decode() for char in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
@@ -44,7 +44,7 @@ def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
 
 
 @contextlib.contextmanager
-def interruptible(words: str = "interrupted") -> Iterator[None]:
+def interruptible(words: str = "interrupted") -> Generator[None, None, None]:
     """End the command with ``words`` on stderr and status 130 when Ctrl-C comes in the meantime."""
     try:
         yield

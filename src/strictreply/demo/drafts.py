@@ -71,3 +71,10 @@ class Target:
     def clean(self) -> Draft:
         """The draft without a fault."""
         return self.write(self.value)
+
+    def is_met_by(self, draft: Draft) -> bool:
+        """Tell whether a draft says what is right, however its JSON is spelled."""
+        clean = self.clean
+        if self.place == "prose" or not draft.is_json:
+            return draft == clean
+        return draft.tool == clean.tool and json.loads(draft.text) == self.whole

@@ -19,6 +19,7 @@ _LINE = re.compile(
 )
 _CALL_PATH = re.compile(r"^/tool_calls/(?P<index>\d+)")
 _INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
+_DEMANDING = re.compile(r"\b(?:must|should|needs?|has|is|not|no|missing|required|expected)\b", re.IGNORECASE)
 _ABOUT_EXTRA = re.compile(
     r"not allowed|beside|unexpected|additional|\bextra\b|\b(?:no|not have any) (?:other )?(?:key|member|propert)",
     re.IGNORECASE,
@@ -53,8 +54,8 @@ def complaints(text: str) -> tuple[Complaint, ...]:
 
 
 def names_a_place(text: str) -> bool:
-    """Tell a correction from other text by its pointers."""
-    return any(complaint.path for complaint in complaints(text))
+    """Tell a correction from other text, such as a listing of files: by pointers with a demand on each."""
+    return any(complaint.path and _DEMANDING.search(complaint.words) for complaint in complaints(text))
 
 
 def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft:

@@ -76,13 +76,13 @@ class UnreliableModel:
         targets = self._targets(back, demands)
         if self._is_corrected(back, targets):
             return self._mended_drafts(back, targets, demands)
-        if targets[0].place == "union" and targets[0].tool and back.prior == (targets[0].clean,):
+        if targets[0].place == "union" and targets[0].tool and targets[0].is_met_by(back.prior[0]):
             return self._first_drafts(replace(back, key=back.said, results=(*back.results, back.said)), demands)
         return self._first_drafts(first_ask(turns), demands)
 
     def _is_corrected(self, back: Reading, targets: Sequence[Target]) -> bool:
         """Tell whether the remarks are about a fault: they name a place, or the reply was a mistake of its own."""
-        wrong = set(back.prior).difference(target.clean for target in targets)
+        wrong = {draft for draft in back.prior if not any(target.is_met_by(draft) for target in targets)}
         if not wrong:
             return False
         own = {mistake.draft for target in targets for mistake in self._mistakes(back, target)}
@@ -108,7 +108,7 @@ class UnreliableModel:
         chosen = 0
         for index, (draft, remark) in enumerate(zip(back.prior, back.remarks, strict=True)):
             target = targets[index] if len(back.prior) == len(targets) else targets[nearest(draft, by_index)]
-            if draft != target.clean and draft.tool == demands.choice:
+            if draft.tool == demands.choice and not target.is_met_by(draft):
                 chosen = index
             drafts.append(self._mended(back, draft, target, remark, index))
         return drafts if demands.choice in {"auto", "required", "none"} else [drafts[chosen]]

@@ -11,19 +11,23 @@ from strictreply.errors import ContractError
 from strictreply.schema.graph import Graph, Node
 from strictreply.schema.vocabulary import Applies
 
-MAX_HERE = 1_000
+MAX_HERE = 500
 """Schemas that may judge one and the same value."""
 
 MAX_LOAD = 4_000
 """Judgements that one place of a value may cost, the choices above it multiplied in."""
 
-MAX_EXPANSIONS = 200_000
+MAX_EXPANSIONS = 30_000
 """Steps of the analysis itself; about 100 ms."""
+
+MAX_PATTERNS = 128
+"""Different patterns in one schema: a compiled one may take a megabyte."""
 
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 NAMED = frozenset({"properties", "prefixItems"})
+REST = frozenset({"additionalProperties", "items"})
 
 Below: TypeAlias = list[Counter[int]]
 """For each member or item that a place can have: the places' ids below it, with how often each is judged."""
@@ -33,8 +37,9 @@ def work_can_grow(graph: Graph) -> bool:
     """Whether the cost of a place can grow with the depth of the value, so that each check has to count it.
 
     Raises ContractError for a schema that leads back to itself without going into the value, and for one whose
-    choices multiply beyond the bound though it does not recur.
+    choices multiply beyond the bound though it does not recur, and for more patterns than memory allows.
     """
+    _refuse_many_patterns(graph)
     here = _judges_here(graph)
     if _max_load(here, _places(graph)) <= MAX_LOAD:
         return False
@@ -44,6 +49,17 @@ def work_can_grow(graph: Graph) -> bool:
         return True
     message = f"the choices of the schema multiply: more than {MAX_LOAD} judgements of one place"
     raise ContractError(message)
+
+
+def _refuse_many_patterns(graph: Graph) -> None:
+    """Count the patterns; raises ContractError when there are too many."""
+    patterns: set[str] = set()
+    for node in graph.nodes:
+        members = node.schema.get("patternProperties")
+        written = [node.schema.get("pattern"), *(members if isinstance(members, dict) else ())]
+        patterns.update(text for text in written if isinstance(text, str))
+    if len(patterns) > MAX_PATTERNS:
+        raise ContractError(f"the schema is too complex: more than {MAX_PATTERNS} patterns")
 
 
 def _judges_here(graph: Graph) -> dict[int, int]:
@@ -99,24 +115,23 @@ def _judges(place: Node) -> Iterator[tuple[Node, int]]:
 
 def _below(judges: list[tuple[Node, int]]) -> Below:
     """Sum up what applies to each named member or item, and to all others."""
-    others: dict[Applies, Counter[int]] = {Applies.MEMBER: Counter(), Applies.ITEM: Counter()}
-    named: dict[tuple[Applies, str | int | None], Counter[int]] = {}
+    others: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}  # by whether it is a member or an item
+    named: dict[tuple[bool, str | int | None], Counter[int]] = {}
     for node, times in judges:
-        rest = {edge.applies: edge for edge in node.edges if edge.keyword in ("additionalProperties", "items")}
+        rest = {edge.keyword == "additionalProperties": edge for edge in node.edges if edge.keyword in REST}
         for edge in node.along(Applies.MEMBER, Applies.ITEM):
+            member = edge.applies is Applies.MEMBER
             if edge.keyword not in NAMED:
-                others[edge.applies][id(edge.target)] += times
+                others[member][id(edge.target)] += times
                 continue
-            counter = named.setdefault((edge.applies, edge.token), Counter())
+            counter = named.setdefault((member, edge.token), Counter())
             counter[id(edge.target)] += times
-            if edge.applies in rest:  # what is named is not among the rest
-                counter[id(rest[edge.applies].target)] -= times
-    sums = list(others.values())
-    for (applies, _), counter in named.items():
-        summed = Counter(others[applies])
-        summed.update(counter)
-        sums.append(summed)
-    return [counter for counter in sums if counter]
+            if member in rest:  # what is named is not among the rest
+                counter[id(rest[member].target)] -= times
+    for (member, _), counter in named.items():
+        for target, times in others[member].items():
+            counter[target] += times
+    return [counter for counter in (*others.values(), *named.values()) if counter]
 
 
 def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from strictreply.issues import Issue
 from strictreply.schema.bounds import work_can_grow
-from strictreply.schema.closing import closed_document
+from strictreply.schema.closing import closed_graph
 from strictreply.schema.documents import Document, read_document
 from strictreply.schema.engines import engine_for, refuse_malformed
 from strictreply.schema.example import proposals
@@ -15,7 +15,7 @@ from strictreply.schema.faults import Engine, Fault
 from strictreply.schema.graph import Graph
 from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
-from strictreply.schema.unions import tell_unions_apart
+from strictreply.schema.unions import told_apart
 from strictreply.schema.vocabulary import draft_of
 from strictreply.schema.work import is_large, too_much_work
 from strictreply.typing import JSON, Extra, Formats
@@ -70,20 +70,20 @@ class Schema:
         draft_of(source)  # before the engine looks up a metaschema nobody knows
         refuse_malformed(source)
         written = Graph(source)
-        closed = closed_document(source, root_closed=root_closed) if extra == "forbid" else source
-        work_can_grow(Graph(closed))
-        told_apart = read_document(closed)
-        rewritten = tell_unions_apart(told_apart)
+        grows = work_can_grow(written)
+        closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
+        apart = told_apart(closed)
+        for graph in {id(graph): graph for graph in (closed, apart) if graph is not written}.values():
+            grows = work_can_grow(graph)
 
         schema = cls()
-        schema.source, schema.closed = source, closed
-        schema._written = written
+        schema.source, schema.closed = source, closed.document
         schema.names = member_names(written)
-        schema._graph = Graph(told_apart)
-        schema._grows = work_can_grow(schema._graph)
-        schema._explaining = schema._engine = engine_for(told_apart, formats=formats == "assert")
-        if rewritten and schema._engine.remembers:  # a union as written is judged faster, and explained worse
-            schema._engine = engine_for(closed, formats=formats == "assert")
+        schema._written = written
+        schema._graph, schema._grows = apart, grows
+        schema._explaining = schema._engine = engine_for(apart.document, formats=formats == "assert")
+        if apart is not closed and schema._engine.remembers:  # a union is judged faster as it is written
+            schema._engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         schema._as_written = engine_for(source, formats=False) if chooses else None

@@ -14,7 +14,7 @@ Document: TypeAlias = "dict[str, Any] | bool"
 """A JSON Schema as plain JSON that nobody else holds."""
 
 MAX_DEPTH = 120
-MAX_NODES = 20_000
+MAX_NODES = 10_000
 MAX_CHARS = 2_000_000
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 
@@ -23,7 +23,7 @@ def read_document(document: object) -> Document:
     """Copy a schema deeply, as plain dicts, lists and scalars that share nothing.
 
     Raises ContractError when it is neither an object nor a boolean, holds what JSON cannot say (other types, names
-    that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 120 levels, 20 000 values, 2 MB.
+    that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 120 levels, 10 000 values, 2 MB.
     """
     if not isinstance(document, Mapping | bool):
         message = f"a schema must be an object or a boolean, not {type(document).__name__}"

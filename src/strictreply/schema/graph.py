@@ -40,11 +40,12 @@ class Edge:
 class Graph:
     """Every object schema of a document, and of what it references, once."""
 
-    __slots__ = ("_by_id", "_dynamic", "_places", "_silencing", "nodes", "root")
+    __slots__ = ("_by_id", "_dynamic", "_places", "_silencing", "document", "nodes", "root")
 
     def __init__(self, document: Document) -> None:
         """Walk the document; raises ContractError at a reference that leads nowhere or out of the document."""
         self._places = dict(_places(document, ""))
+        self.document = document
         self._silencing = ignores_siblings(draft_of(document))
         self._by_id: dict[int, Node] = {}
         self._dynamic: list[tuple[Node, str]] = []

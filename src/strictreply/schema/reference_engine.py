@@ -90,7 +90,7 @@ class ReferenceEngine:
     def __init__(self, document: Document, *, formats: bool) -> None:
         """Compile; raises ContractError when a pattern cannot be matched in linear time."""
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
-        extended = jsonschema.validators.extend(base, LINEAR)
+        extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
         _refuse_patterns(document)
         checker = jsonschema.FormatChecker(formats=())
         for name, holds in FORMATS.items():
@@ -130,19 +130,23 @@ def refuse_malformed(document: Document) -> None:
 
 def _refuse_patterns(document: Document) -> None:
     """Compile every pattern once; raises ContractError for those that are not linear."""
-    for node in Graph(document).nodes:
-        if node.pointer is None:
-            continue
-        for pattern in (node.schema.get("pattern"), *node.schema.get("patternProperties", ())):
-            if isinstance(pattern, str):
-                _refuse_pattern(pattern, node.pointer)
-        if "patternProperties" in node.schema and "unevaluatedProperties" in str(document):
+    nodes = [node for node in Graph(document).nodes if node.pointer is not None]
+    looks_back = any("unevaluatedProperties" in node.schema for node in nodes)
+    for node in nodes:
+        members = node.schema.get("patternProperties", {})
+        place = node.pointer or ""
+        _refuse_pattern(node.schema.get("pattern"), pointer(place, "pattern"))
+        for pattern in members:
+            _refuse_pattern(pattern, pointer(place, "patternProperties", pattern))
+        if members and looks_back:  # jsonschema matches these by itself, and not in linear time
             message = "patternProperties with unevaluatedProperties needs jsonschema-rs, which has no wheel here"
-            raise ContractError(message, path=node.pointer)
+            raise ContractError(message, path=place)
 
 
-def _refuse_pattern(pattern: str, place: str) -> None:
+def _refuse_pattern(pattern: object, place: str) -> None:
     """Compile one pattern."""
+    if not isinstance(pattern, str):
+        return
     try:
         _pattern(pattern)
     except PatternError:

@@ -15,6 +15,9 @@ from strictreply.schema.faults import MAX_WORDS, NOT_LINEAR, Fault, value_at
 from strictreply.schema.references import at_pointer
 from strictreply.typing import JSON
 
+MAX_PATTERN_BYTES = 1_000_000
+"""The size of one compiled pattern, which its repeats multiply."""
+
 
 class RustEngine:
     """jsonschema-rs, offline, with its linear pattern engine."""
@@ -28,7 +31,10 @@ class RustEngine:
         self._document = document
         try:
             validator = jsonschema_rs.validator_for(
-                document, offline=True, pattern_options=jsonschema_rs.RegexOptions(), validate_formats=formats
+                document,
+                offline=True,
+                pattern_options=jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
+                validate_formats=formats,
             )
         except jsonschema_rs.ValidationError as error:
             raise _malformed(error) from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from strictreply.schema.documents import Document
+from strictreply.schema.documents import read_document
 from strictreply.schema.graph import Graph, Node
 from strictreply.schema.vocabulary import REFERENCES, Applies, draft_of, ignores_siblings
 
@@ -31,24 +31,25 @@ class Branch(NamedTuple):
         return frozenset("number" if name == "integer" else name for name in self.types)
 
 
-def tell_unions_apart(document: Document) -> bool:
-    """Rewrite, in place, every union of a document whose branches exclude one another by type or by tag.
+def told_apart(graph: Graph) -> Graph:
+    """Copy a document with every union rewritten whose branches exclude one another by type or by tag.
 
-    Returns whether there was one. A document that is referenced by way of a branch (``#/…/anyOf/0``) is left alone,
-    for the branches move.
+    Gives the graph itself when there is none. A document that is referenced by way of a branch (``#/…/anyOf/0``) is
+    left alone, for the branches move.
     """
-    if isinstance(document, bool) or ignores_siblings(draft_of(document)):
-        return False
-    graph = Graph(document)
-    if any(_points_into_union(node) for node in graph.nodes):
-        return False
+    document = graph.document
+    unions = any("anyOf" in node.schema or "oneOf" in node.schema for node in graph.nodes)
+    silencing = ignores_siblings(draft_of(document))
+    if not unions or silencing or any(_points_into_union(node) for node in graph.nodes):
+        return graph
+    copy = Graph(read_document(document))
     rewritten = [
         _rewrite(node, keyword)
-        for node in graph.nodes
+        for node in copy.nodes
         for keyword in ("anyOf", "oneOf")
         if node.pointer is not None and keyword in node.schema
     ]
-    return any(rewritten)
+    return Graph(copy.document) if any(rewritten) else graph
 
 
 def _points_into_union(node: Node) -> bool:

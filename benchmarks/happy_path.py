@@ -1,0 +1,99 @@
+"""CPU time of one validated call over the real SDK, beside the raw SDK call, in the same run.
+
+Run: ``python benchmarks/happy_path.py``. The transport is a mock: only our work and the SDK's is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import openai
+
+import strictreply as sr
+
+http: Any = getattr(openai._base_client, "httpx2", None) or openai._base_client.httpx  # noqa: SLF001
+
+ROUNDS = 7
+CASES = [(2, 1), (2, 10), (200, 1), (2, 200), (200, 200)]
+
+
+def tool(number: int) -> dict[str, Any]:
+    """Define a tool as the API takes it."""
+    properties = {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}}
+    parameters = {"type": "object", "properties": properties, "required": ["query"]}
+    function = {"name": f"tool_{number}", "description": "Find things by name.", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def completion(arguments: dict[str, Any]) -> bytes:
+    """Spell the response: one call of the first tool."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "tool_0", "arguments": json.dumps(arguments)}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    response = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    return json.dumps(response).encode()
+
+
+RIGHT, WRONG = completion({"query": "tea", "limit": 5}), completion({"query": "tea", "limit": 99})
+
+
+def client_over(*bodies: bytes) -> openai.OpenAI:
+    """Make an SDK client whose server answers with these bodies in turn."""
+    served = 0
+
+    def handle(_: Any) -> Any:
+        nonlocal served
+        served += 1
+        body = bodies[served % len(bodies) - 1]
+        return http.Response(200, content=body, headers={"content-type": "application/json"})
+
+    transport = http.Client(transport=http.MockTransport(handle))
+    return openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
+
+
+def microseconds(*functions: Callable[[], object]) -> list[float]:
+    """Give the best CPU time of one call of each, in microseconds; the rounds are interleaved."""
+    best = [float("inf")] * len(functions)
+    for _ in range(ROUNDS):
+        for index, function in enumerate(functions):
+            times = 0
+            start = time.process_time()
+            while time.process_time() - start < 0.05:  # noqa: PLR2004 - seconds of one sample
+                function()
+                times += 1
+            best[index] = min(best[index], (time.process_time() - start) / times * 1e6)
+    return best
+
+
+def measure(turns: int, tools: int) -> tuple[float, ...]:
+    """Measure the raw call, ours with the typed reply, ours with the SDK's completion, and one correction."""
+    messages = [{"role": "user" if turn % 2 else "assistant", "content": f"turn {turn}"} for turn in range(turns)]
+    definitions = [tool(number) for number in range(tools)]
+    raw, wrapped = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
+    corrected = sr.wrap(client_over(WRONG, RIGHT), tools=definitions)
+    return tuple(
+        microseconds(
+            lambda: raw.chat.completions.create(model="m", messages=messages, tools=definitions),  # type: ignore[call-overload]
+            lambda: wrapped.reply(model="m", messages=messages),
+            lambda: wrapped.create(model="m", messages=messages),
+            lambda: corrected.reply(model="m", messages=messages),
+        )
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw")
+    print("messages  tools      raw    reply     x   create     x  1 retry  x 2 raw")
+    for turns, tools in CASES:
+        raw, reply, create, retry = measure(turns, tools)
+        row = f"{turns:>8} {tools:>6} {raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}"
+        print(f"{row} {retry:>8.0f} {retry / 2 / raw:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()

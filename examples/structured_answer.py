@@ -1,0 +1,40 @@
+"""Ask for an answer of a type: the reply is an instance of it, never a string to be parsed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from openai import OpenAI
+from pydantic import BaseModel, Field
+
+import strictreply as sr
+from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+
+
+class OrderSummary(BaseModel):
+    """An order in short."""
+
+    order: int
+    customer: str
+    status: Literal["open", "sent", "delivered"]
+    total: Annotated[float, Field(ge=0)]
+
+
+def main() -> None:
+    """Ask once, strictly; the model's first reply does not fit, and is asked for again."""
+    with DemoServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server:
+        client = sr.wrap(OpenAI(base_url=server.base_url, api_key="none"), answer=OrderSummary)
+        exchange = client.exchange(
+            model="unreliable-1", messages=[{"role": "user", "content": "Summarise order 1042."}]
+        )
+    for attempt in exchange.attempts:
+        for issue in attempt.issues:
+            print(f"attempt {attempt.number}: {issue.code} at {issue.path}, found {issue.found}")
+    if isinstance(exchange.reply, sr.DirectAnswer):
+        summary: OrderSummary = exchange.reply.answer
+        print(f"order {summary.order} of {summary.customer}: {summary.status}, {summary.total:.2f} EUR")
+    print(f"{exchange.usage.total_tokens} tokens in {len(exchange.attempts)} attempts")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Call tools where the server has no tool calling: one JSON object in the text, held to the same rules."""
+
+from __future__ import annotations
+
+from openai import OpenAI
+
+import strictreply as sr
+from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+
+
+@sr.tool
+def search_products(query: str, limit: int = 5) -> list[str]:
+    """Search the shop's products."""
+    return [f"{query} no. {number}" for number in range(1, limit + 1)]
+
+
+def main() -> None:
+    """Ask strictly, then forgive a fence around the JSON by name."""
+    messages = [{"role": "user", "content": "Find running shoes, at most 2."}]
+    with DemoServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+        openai = OpenAI(base_url=server.base_url, api_key="none")
+        client = sr.wrap(openai, tools=[search_products], channel="text")
+        exchange = client.exchange(model="unreliable-1", messages=messages)
+    for attempt in exchange.attempts:
+        print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
+    if isinstance(exchange.reply, sr.ToolCall):
+        print("call:", exchange.reply.tool, search_products(**dict(exchange.reply.args)))
+
+    fenced = '```json\n{"tool": "search_products", "args": {"query": "boots"}}\n```'
+    strict = sr.Contract(tools=[search_products], channel="text")
+    lenient = sr.Contract(tools=[search_products], channel="text", extraction="fenced")
+    print("strict about a fence:", type(strict.check(fenced)).__name__)
+    print("lenient about a fence:", type(lenient.check(fenced)).__name__, "by", *lenient.check(fenced).leniency)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Run a conversation to its answer: tools run only on replies that passed, their results go back to the model."""
+
+from __future__ import annotations
+
+from openai import OpenAI
+
+import strictreply as sr
+from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+
+DEGREES = {"Paris": 14, "Tokyo": 21}
+
+
+@sr.tool
+def get_weather(city: str, unit: str = "celsius", days: int = 1) -> str:
+    """Forecast the weather of a city."""
+    return f"{DEGREES[city]} degrees {unit} in {city} (next {days} days)"
+
+
+def main() -> None:
+    """Ask one question that takes two calls, and print the transcript and what it took."""
+    with DemoServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+        openai = OpenAI(base_url=server.base_url, api_key="none")
+        client = sr.wrap(openai, tools=[get_weather], parallel=True)
+        question = {"role": "user", "content": "Is it warmer in Paris or in Tokyo today?"}
+        run = sr.run(client, [question], model="unreliable-1", max_steps=4)
+    for turn in run.transcript:
+        calls = [call["function"]["arguments"] for call in turn.get("tool_calls") or ()]
+        print(f"{turn['role']:>9}: {turn.get('content') or ', '.join(calls)}")
+    print("answer:", run.answer)
+    asks = [attempt for exchange in run.exchanges for attempt in exchange.attempts]
+    bad = sum(1 for attempt in asks if attempt.issues)
+    print(f"{len(run.exchanges)} exchanges, {len(asks)} asks, {bad} replies refused, none of them in the transcript")
+
+
+if __name__ == "__main__":
+    main()

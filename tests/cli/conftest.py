@@ -1,0 +1,73 @@
+"""What tests of the command line share: the command in this process and in one of its own, and servers to call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cli.running import Command, Process, Serve
+from typer.testing import CliRunner, Result
+
+from strictreply.cli.app import app
+from strictreply.demo import SCENARIO, DemoServer, Responder, UnreliableModel
+
+FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
+"""Variables of whoever runs the tests that would change what a command does."""
+
+
+@pytest.fixture
+def command() -> Command:
+    """Run the command in this process on a wide terminal that is none: ``command("schema", "issue")``."""
+
+    def run(*words: str, **env: str) -> Result:
+        return CliRunner().invoke(app, words, env=dict.fromkeys(FOREIGN) | {"COLUMNS": "200"} | env)
+
+    return run
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    """Start the command as a process of its own with pipes for its output; it is gone when the test ends."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str, **options: Any) -> subprocess.Popen[str]:
+        kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "strictreply", *words],
+                text=True,
+                encoding="utf-8",
+                env=kept | {"COLUMNS": "80"},
+                **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options),
+            )
+        )
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serve a responder on loopback for the time of the test; gives its base URL."""
+    servers: list[DemoServer] = []
+
+    def start(responder: Responder) -> str:
+        servers.append(DemoServer(responder).__enter__())
+        return servers[-1].base_url
+
+    yield start
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def unreliable(serve: Serve) -> str:
+    """The base URL of a model whose first replies are all wrong."""
+    return serve(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0))

@@ -1,0 +1,203 @@
+"""``strictreply ask``: the reply on stdout and nothing else, the story on stderr, the status by what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from cli.running import Command, Serve, answering, tools_file
+from openai_shapes import call, completion, message
+
+from strictreply.cli.terminal import Status
+from strictreply.demo import error_reply
+
+GOOD = completion(message(calls=[call("search", '{"query": "boots"}')]))
+BAD = completion(message(calls=[call("search", '{"limit": 1}')]))
+REPLY = {"tool": "search", "args": {"query": "boots"}, "id": "call_1"}
+
+
+def test_stdout_is_the_reply_and_stderr_the_story(command: Command, serve: Serve, tmp_path: Path) -> None:
+    """A mended reply leaves one JSON object on stdout; what was wrong and what was asked stand on stderr."""
+    url = serve(answering(BAD, GOOD))
+    done = command("ask", "Find boots", "--tools", tools_file(tmp_path), "--base-url", url, "--model", "m")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, REPLY)
+    assert [line.split()[0] for line in done.stderr.splitlines() if line[2] != " "] == [
+        "came",
+        "wrong",
+        "asked",
+        "came",
+        "valid",
+    ]
+    assert "args.required at search" in done.stderr
+
+
+def test_a_refused_reply_leaves_stdout_empty(command: Command, serve: Serve, tmp_path: Path) -> None:
+    """When the retries are spent the status is 1, stdout is empty, and stderr ends with what happened."""
+    url = serve(answering(BAD))
+    words = ("ask", "Find boots", "--tools", tools_file(tmp_path), "--base-url", url, "--max-retries", "1")
+    done = command(*words)
+    assert (done.exit_code, done.stdout) == (Status.FAILED, "")
+    assert done.stderr.count("  came") == 2
+    assert done.stderr.splitlines()[-1].startswith("strictreply: ToolArgumentsError: ")
+    told = command(*words, "--explain")
+    assert "Attempt 2" in told.stderr
+    assert "What to do:" in told.stderr
+
+
+def test_without_tools_it_is_a_plain_question(command: Command, serve: Serve) -> None:
+    """No tools are needed for an answer, and the only model of a server need not be named."""
+    done = command("ask", "Hello?", OPENAI_BASE_URL=serve(answering(completion(message("hi")))))
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"answer": "hi"})
+
+
+def test_several_calls_are_admitted_by_name(command: Command, serve: Serve, tmp_path: Path) -> None:
+    """Two calls of one message are refused unless ``--parallel`` is given, and then both are printed."""
+    calls = [call("search", '{"query": "a"}', "call_1"), call("search", '{"query": "b"}', "call_2")]
+    url = serve(answering(completion(message(calls=calls))))
+    words = ("ask", "Find", "--tools", tools_file(tmp_path), "--base-url", url, "--max-retries", "0")
+    assert command(*words).exit_code == Status.FAILED
+    told = json.loads(command(*words, "--parallel").stdout)
+    assert [each["args"]["query"] for each in told["calls"]] == ["a", "b"]
+
+
+def test_the_text_channel(command: Command, serve: Serve, tmp_path: Path) -> None:
+    """With ``--channel text`` the JSON in the content is the reply."""
+    url = serve(answering(completion(message('{"tool": "search", "args": {"query": "boots"}}'))))
+    done = command("ask", "Find", "--tools", tools_file(tmp_path), "--base-url", url, "--channel", "text")
+    assert json.loads(done.stdout) == {"tool": "search", "args": {"query": "boots"}}
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[2J\x1b[31mred", "a\x9bb\u202eb", "[bold]x[/bold]", "für 5 €"])
+def test_what_a_model_wrote_is_only_text(command: Command, serve: Serve, hostile: str) -> None:
+    """No control sequence of a reply reaches either stream, markup is not interpreted, and no character is lost."""
+    done = command("ask", "Hello?", "--base-url", serve(answering(completion(message(hostile)))))
+    assert json.loads(done.stdout) == {"answer": hostile}
+    assert done.stdout.rstrip("\n").isascii()
+    assert all(line.isprintable() for line in [*done.stdout.splitlines(), *done.stderr.splitlines()])
+    assert not hostile.isprintable() or hostile in done.stderr
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}},
+        {"tools": [{"name": "search", "inputSchema": {"type": "object", "properties": {"query": {}}}}]},
+        [{"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}],
+    ],
+)
+def test_tools_come_from_a_file(command: Command, serve: Serve, tmp_path: Path, definitions: object) -> None:
+    """One definition, a list, an object with ``tools``: OpenAI's and MCP's spellings are read."""
+    path = tmp_path / "some.json"
+    path.write_text(json.dumps(definitions), encoding="utf-8")
+    url = serve(answering(completion(message(calls=[call("search", "{}")]))))
+    done = command("ask", "Find", "--tools", str(path), "--base-url", url)
+    assert json.loads(done.stdout)["tool"] == "search"
+
+
+@pytest.mark.parametrize("attribute", ["search", "TOOLS"])
+def test_tools_come_from_a_module(
+    command: Command, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attribute: str
+) -> None:
+    """``module:attribute`` is looked for in the working directory: one declaration, or a list of them."""
+    source = "def search(query: str) -> str:\n    return query\nTOOLS = [search]\n"
+    (tmp_path / f"shop_{attribute}.py").write_text(source, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    done = command("ask", "Find", "--tools", f"shop_{attribute}:{attribute}", "--base-url", serve(answering(GOOD)))
+    assert json.loads(done.stdout) == REPLY
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--model", "m"),
+        ("--base-url", "nonsense"),
+        ("--base-url", "http://127.0.0.1:1/v1", "--tools", "nonsense"),
+        ("--base-url", "http://127.0.0.1:1/v1", "--tools", "no_such_module:tools"),
+        ("--base-url", "http://127.0.0.1:1/v1", "--tools", "json:no_such_attribute"),
+        ("--base-url", "http://127.0.0.1:1/v1", "--tools", "json:__name__"),
+        ("--base-url", "http://127.0.0.1:1/v1", "--tools", "no_such_file.json"),
+        ("--base-url", "http://127.0.0.1:1/v1", "--max-retries", "-1"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_sent(command: Command, words: tuple[str, ...]) -> None:
+    """What cannot work ends with 2, nothing on stdout and no traceback."""
+    done = command("ask", "Hello?", *words)
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert done.stderr.strip()
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "5", '[{"name": ""}]', "\x00"])
+def test_a_file_that_declares_no_tools_is_wrong_usage(command: Command, tmp_path: Path, text: str) -> None:
+    """What is no JSON, or declares no tool, is told in one line."""
+    path = tmp_path / "some.json"
+    path.write_text(text, encoding="utf-8")
+    done = command("ask", "Hello?", "--tools", str(path), "--base-url", "http://127.0.0.1:1/v1", "--model", "m")
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.USAGE, "", 1)
+
+
+def test_a_module_that_fails_is_told(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the user's module raises when it is imported is named, without a traceback."""
+    (tmp_path / "broken_shop.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = command("ask", "Hello?", "--tools", "broken_shop:x", "--base-url", "http://127.0.0.1:1/v1")
+    assert done.exit_code == Status.USAGE
+    assert "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 400])
+def test_what_a_server_refuses_is_told_in_its_words(command: Command, serve: Serve, status: int) -> None:
+    """An HTTP error ends with 1 and one last line: where, what, and what the server said, escaped."""
+    url = serve(answering(error_reply(status, "the key \x1b[31mis wrong")))
+    done = command("ask", "Hello?", "--base-url", url, "--model", "m")
+    assert (done.exit_code, done.stdout) == (Status.FAILED, "")
+    last = done.stderr.splitlines()[-1]
+    assert url in last
+    assert f"HTTP {status}" in last
+    assert "the key \\x1b[31mis wrong" in last
+
+
+def test_an_endpoint_that_is_not_there_is_told(command: Command) -> None:
+    """Where nothing listens the status is 1 and stderr is one line with the address."""
+    done = command("ask", "Hello?", "--base-url", "http://127.0.0.1:1/v1")
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.FAILED, "", 1)
+    assert "http://127.0.0.1:1/v1" in done.stderr
+
+
+@pytest.mark.parametrize("names", [[], ["small", "large"]])
+def test_the_model_is_named_where_there_is_a_choice(command: Command, names: list[str]) -> None:
+    """A server of several models, or of none, is not asked for a reply by guess."""
+    listed = json.dumps({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+    with serving_text(listed) as url:
+        done = command("ask", "Hello?", "--base-url", url)
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert all(name in done.stderr for name in names)
+
+
+@contextlib.contextmanager
+def serving_text(text: str) -> Generator[str, None, None]:
+    """Answer every GET with one JSON text; gives the base URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        thread.join()

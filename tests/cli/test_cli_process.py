@@ -1,0 +1,168 @@
+"""The commands as processes of their own: what a shell sees of them, from first line to exit status."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+import pytest
+from cli.running import Process, Serve, tools_file
+from openai_shapes import call, completion, message
+
+from strictreply.cli.terminal import Status
+from strictreply.demo import SCENARIO, HTTPReply
+from strictreply.typing import JSONObject
+
+SELF_INTERRUPTING = """
+import os, signal
+import strictreply as sr
+
+def check(args):
+    if args.query == "stop":
+        os.kill(os.getpid(), signal.SIGINT)
+
+@sr.tool(check=check)
+def search(query: str) -> str:
+    return query
+"""
+"""A tool whose check is Ctrl-C: the moment of the signal does not depend on how fast the machine is."""
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end; gives the status and both streams, and holds that there is no traceback."""
+    stdout, stderr = process.communicate(timeout=60)
+    assert "Traceback" not in stderr
+    return process.returncode, stdout, stderr
+
+
+def read_until(stream: IO[str] | None, words: str) -> str:
+    """Read lines until one holds ``words``; gives that line."""
+    assert stream is not None
+    return next(line for line in stream if words in line)
+
+
+def search_line(query: str) -> str:
+    """Write a completion that calls ``search``."""
+    return json.dumps(completion(message(calls=[call("search", {"query": query})])))
+
+
+class Silent:
+    """A model that says when it was asked, and does not answer until it is released."""
+
+    def __init__(self) -> None:
+        """Nobody has asked."""
+        self.asked = threading.Event()
+        self.released = threading.Event()
+
+    def __call__(self, request: JSONObject) -> HTTPReply:
+        """Wait."""
+        self.asked.set()
+        self.released.wait(60)
+        return HTTPReply(500, {})
+
+
+def test_demo_runs_from_end_to_end(process: Process) -> None:
+    """The demo needs nothing, ends with 0, writes no control sequence into a pipe, and keeps stderr empty."""
+    status, stdout, stderr = ended(process("demo"))
+    assert (status, stderr) == (0, "")
+    assert "\x1b" not in stdout
+    assert all(question.text in stdout for question in SCENARIO.questions)
+
+
+def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None:
+    """``ask`` works against the model that ``serve-demo`` serves; Ctrl-C ends that with 130 and one line."""
+    server = process("serve-demo", "--port", "0", "--failure-rate", "1")
+    url = read_until(server.stdout, "http://").split()[-4].rstrip(";")
+    path = tmp_path / "tools.json"
+    schema = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+    path.write_text(json.dumps([{"name": "get_weather", "parameters": schema}]), encoding="utf-8")
+    answer = process("ask", "How hot is Phoenix today, in fahrenheit?", "--tools", str(path), "--base-url", url)
+    status, stdout, stderr = ended(answer)
+    assert (status, json.loads(stdout)["tool"]) == (0, "get_weather")
+    assert "  wrong" in stderr
+    server.send_signal(signal.SIGINT)
+    status, _, stderr = ended(server)
+    assert status == Status.INTERRUPTED
+    assert stderr.splitlines()[-1] == "strictreply: stopped"
+
+
+def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
+    """Recorded replies are judged offline; with ``--json`` stdout is one object and stderr is empty in a pipe."""
+    path = tmp_path / "replies.jsonl.gz"
+    path.write_bytes(gzip.compress(f"{search_line('boots')}\n".encode()))
+    status, stdout, stderr = ended(process("check", str(path), "--json", "--tools", tools_file(tmp_path)))
+    assert (status, stderr, json.loads(stdout)["valid"]) == (0, "", 1)
+
+
+def test_schema_goes_to_a_pipe_that_closes(process: Process) -> None:
+    """A reader that goes away, as ``head`` does, is no reason for a traceback."""
+    started = process("schema")
+    assert started.stdout is not None
+    started.stdout.close()
+    started.stdout = None
+    _, stderr = started.communicate(timeout=60)
+    assert "Traceback" not in (stderr or "")
+
+
+@pytest.mark.parametrize("words", [("ask", "Hello?"), ("demo",)])
+def test_an_interrupted_call_ends_cleanly(process: Process, serve: Serve, words: tuple[str, ...]) -> None:
+    """Ctrl-C while the model is silent ends with 130, one line on stderr and no traceback."""
+    model = Silent()
+    started = process(*words, "--base-url", serve(model), "--model", "m")
+    assert model.asked.wait(60)
+    started.send_signal(signal.SIGINT)
+    status, _, stderr = ended(started)
+    model.released.set()
+    assert (status, stderr) == (Status.INTERRUPTED, "strictreply: interrupted\n")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_interrupted_check_tells_what_it_has(process: Process, tmp_path: Path, as_json: bool) -> None:
+    """Ctrl-C in the middle of a file keeps the counts so far, marked as incomplete, and ends with 130."""
+    (tmp_path / "interrupting.py").write_text(SELF_INTERRUPTING, encoding="utf-8")
+    path = tmp_path / "replies.jsonl"
+    path.write_text("".join(f"{search_line(query)}\n" for query in ("a", "b", "stop", "c")), encoding="utf-8")
+    words = ["check", str(path), "--tools", "interrupting:search", *(["--json"] if as_json else [])]
+    status, stdout, stderr = ended(process(*words, cwd=tmp_path))
+    assert status == Status.INTERRUPTED
+    assert stderr.startswith("strictreply: interrupted")
+    if as_json:
+        assert (json.loads(stdout)["complete"], json.loads(stdout)["replies"]) == (False, 2)
+    else:
+        assert stdout.splitlines()[-1] == "2 replies: 2 valid, 0 invalid"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal is opened with the pty module")
+@pytest.mark.parametrize("plain", [True, False])
+def test_colours_are_for_terminals_that_want_them(process: Process, monkeypatch: pytest.MonkeyPatch, plain: bool) -> None:
+    """On a terminal the demo is coloured, unless NO_COLOR is set."""
+    import pty  # noqa: PLC0415 - not on every platform
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1") if plain else monkeypatch.delenv("NO_COLOR", raising=False)
+    master, terminal = pty.openpty()
+    started = process("demo", "--failure-rate", "0", stdout=terminal)
+    with open(terminal, "wb"):
+        pass
+    printed = read_terminal(master)
+    assert ended(started)[0] == 0
+    assert b"valid at once" in printed
+    assert (b"\x1b[32m" in printed) is not plain
+
+
+def read_terminal(master: int) -> bytes:
+    """Read what was written to a terminal until its last writer is gone."""
+    printed = b""
+    with open(master, "rb", buffering=0) as screen:
+        try:
+            while chunk := screen.read(4096):
+                printed += chunk
+        except OSError:  # Linux tells the end of a terminal so
+            pass
+    return printed

@@ -1,0 +1,71 @@
+"""Bounded work: recurring unions may be declared, and a value that would explode is refused instead of tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strictreply.schema import Schema
+from strictreply.schema.bounds import work_can_grow
+from strictreply.schema.documents import read_document
+from strictreply.schema.graph import Graph
+from strictreply.schema.work import too_much_work
+
+
+def expression(tags: list[list[str]]) -> dict[str, Any]:
+    """Build a recurring union whose branches have these tags."""
+    branches: list[dict[str, Any]] = [
+        {
+            "type": "object",
+            "properties": {"kind": {"enum": tag}, "left": {"$ref": "#/$defs/e"}, "right": {"$ref": "#/$defs/e"}},
+            "required": ["kind"],
+        }
+        for tag in tags
+    ]
+    return {"properties": {"e": {"$ref": "#/$defs/e"}}, "$defs": {"e": {"anyOf": [*branches, {"type": "integer"}]}}}
+
+
+def nest(leaf: Any, depth: int) -> dict[str, Any]:
+    """Nest a value on the left of as many objects."""
+    for _ in range(depth):
+        leaf = {"kind": "or", "left": leaf, "right": 1}
+    return {"e": leaf}
+
+
+@pytest.mark.parametrize("depth", [1, 8, 30, 60])
+def test_tagged_recursion_is_judged_at_any_depth(depth: int) -> None:
+    """Tags tell the branches apart, so that deep values are accepted, and refused at the very place."""
+    schema = Schema.compile(expression([["and"], ["or"]]))
+    assert schema.check(nest(1, depth)) == ()
+    (issue,) = schema.check(nest("x", depth))
+    assert (issue.code, issue.path) == ("args.type", "/e" + "/left" * depth)
+
+
+def test_untagged_recursion_is_accepted_and_refused_in_bounded_time() -> None:
+    """Where branches cannot be told apart a deep valid value passes; a deep fault is not searched for."""
+    schema = Schema.compile(expression([["and", "or"], ["or"]]))
+    assert schema.check(nest(1, 60)) == ()
+    assert [issue.code for issue in schema.check(nest("x", 60))] == ["args.too_complex"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "grows"),
+    [
+        (expression([["and"], ["or"]]), True),
+        ({"$defs": {"n": {"properties": {"c": {"items": {"$ref": "#/$defs/n"}}}}}, "$ref": "#/$defs/n"}, False),
+        ({"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"additionalProperties": {"$ref": "#"}}]}, False),
+        ({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}, False),
+    ],
+)
+def test_only_choices_that_recur_grow(schema: dict[str, Any], grows: bool) -> None:
+    """Recursion by one way alone costs one judgement a place, and needs no count."""
+    assert work_can_grow(Graph(read_document(schema))) is grows
+
+
+def test_the_count_is_itself_bounded() -> None:
+    """Counting gives up on a value that is too deep or too wide to count."""
+    graph = Graph(read_document(expression([["or"], ["or"]])))
+    assert not too_much_work(graph, nest(1, 6))
+    assert too_much_work(graph, nest(1, 60))
+    assert too_much_work(graph, nest(1, 5_000))

@@ -1,0 +1,251 @@
+"""What is sent: the caller's messages, the last bad reply as the assistant's own turn, one correction, nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
+from strictreply.asking import MAX_REPLAY_CHARS, Ask, Bad, Turn, first_turn, next_turn
+from strictreply.channels import judge
+from strictreply.contract import Contract
+from strictreply.policy import Again, RetryPolicy
+from strictreply.replies import Invalid
+from strictreply.scoping import scope_of
+from strictreply.shaping import shape
+from strictreply.steering import TieredSteering
+from strictreply.tools import Tool
+
+SEARCH = Tool.from_json_schema("search", SCHEMA)
+WEATHER = Tool.from_json_schema("weather", OTHER_SCHEMA)
+
+
+class Invoice(BaseModel):
+    """A structured answer."""
+
+    total: int
+
+
+def ask_of(*, policy: RetryPolicy | None = None, request: dict[str, Any] | None = None, **declared: Any) -> Ask:
+    """Shape one request against a contract."""
+    contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
+    terms, base = shape(contract.terms, {"model": "m", "messages": USER, **(request or {})})
+    return Ask(terms, base, policy or RetryPolicy(), TieredSteering())
+
+
+def corrected(ask: Ask, message: dict[str, Any], tier: int = 1) -> Turn:
+    """Make the request that follows a bad message."""
+    verdict = judge(ask.terms, message)
+    assert isinstance(verdict, Invalid)
+    bad = Bad(message, verdict.issues, scope_of(ask.terms, message, verdict.issues))
+    return next_turn(ask, first_turn(ask), bad, Again(tier))
+
+
+def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
+    """Spell a bare assistant message."""
+    return dict(completion(content, calls)["choices"][0]["message"])
+
+
+def test_the_first_request_is_the_callers_with_the_contract_in_it() -> None:
+    """Native: the tools and whether several may be called; the rest is the caller's own."""
+    request = first_turn(ask_of(request={"temperature": 0})).request
+    assert request == {
+        "model": "m",
+        "messages": USER,
+        "temperature": 0,
+        "tools": [SEARCH.definition, WEATHER.definition],
+        "parallel_tool_calls": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ("auto", None),
+        ("required", "required"),
+        ("none", "none"),
+        ("weather", {"type": "function", "function": {"name": "weather"}}),
+    ],
+)
+def test_tool_choice_is_sent_as_the_api_spells_it(choice: str, sent: Any) -> None:
+    """A word stays a word, a tool's name becomes a named choice, ``auto`` is the API's default."""
+    asked = choice if choice in {"auto", "required", "none"} else {"type": "function", "function": {"name": choice}}
+    assert first_turn(ask_of(request={"tool_choice": asked})).request.get("tool_choice") == sent
+
+
+def test_a_structured_answer_is_asked_for_where_one_may_come() -> None:
+    """``response_format`` holds the answer's schema, unless a tool is demanded or the caller has one already."""
+    asked = first_turn(ask_of(answer=Invoice)).request["response_format"]
+    assert asked["type"] == "json_schema"
+    assert asked["json_schema"]["name"] == "Invoice"
+    assert asked["json_schema"]["schema"]["properties"].keys() == {"total"}
+    assert "response_format" not in first_turn(ask_of(answer=Invoice, request={"tool_choice": "required"})).request
+    own = {"type": "json_object"}
+    assert first_turn(ask_of(answer=Invoice, request={"response_format": own})).request["response_format"] == own
+
+
+def test_answering_by_tool_adds_that_tool() -> None:
+    """With ``answer_style="tool"`` final_answer is a tool among the others, and one must be called."""
+    request = first_turn(ask_of(answer_style="tool")).request
+    assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather", "final_answer"]
+    assert request["tool_choice"] == "required"
+    none = first_turn(ask_of(answer_style="tool", request={"tool_choice": "none"})).request
+    assert [tool["function"]["name"] for tool in none["tools"]] == ["final_answer"]
+    assert none["tool_choice"] == "required"
+
+
+@pytest.mark.req("T21")
+def test_a_text_correction_shows_schema_fault_and_bad_text() -> None:
+    """The second request holds the JSON Schema of the union, the path of the fault and the bad text verbatim."""
+    ask = ask_of(channel="text")
+    bad = '{"answer": 42, "tool": "search"}'
+    turn = corrected(ask, message('{"answer": 42}'))
+    texts = [turn["content"] for turn in turn.request["messages"]]
+    schema = json.loads(texts[1].partition("\n")[2])
+    branches = schema["anyOf"]
+    assert any("tool" in branch["properties"] for branch in branches)
+    assert any("answer" in branch["properties"] for branch in branches)
+    assert turn.request["messages"][-2] == {"role": "assistant", "content": '{"answer": 42}'}
+    assert "/answer: must be a string" in texts[-1]
+    assert corrected(ask, message(bad)).request["messages"][-2]["content"] == bad
+
+
+def test_instructions_stand_behind_the_callers_own() -> None:
+    """The text channel's instructions follow the leading system turns, and what comes after keeps its place."""
+    messages = first_turn(ask_of(channel="text")).request["messages"]
+    assert [turn["role"] for turn in messages] == ["system", "system", "user"]
+    assert (messages[0], messages[2]) == (USER[0], USER[1])
+
+
+@pytest.mark.req("T28")
+def test_an_argument_correction_asks_for_just_that_call() -> None:
+    """It carries the failing call, its faults and that tool's schema; not another tool's."""
+    turn = corrected(ask_of(), message(calls=[call("search", {"limit": 1})]))
+    request = turn.request
+    assert request["tools"] == [SEARCH.definition]
+    replayed, answered = request["messages"][-2:]
+    assert replayed["tool_calls"][0]["function"] == {"name": "search", "arguments": '{"limit": 1}'}
+    assert answered["role"] == "tool"
+    assert '"query"' in answered["content"]
+    assert "weather" not in json.dumps(request)
+    assert "city" not in json.dumps(request)
+
+
+@pytest.mark.req("X28")
+def test_requests_hold_the_conversation_and_one_correction() -> None:
+    """Each retry is the caller's messages, the last bad reply and one correction, never the pile of earlier ones."""
+    ask = ask_of()
+    first = corrected(ask, message("", [call("bogus", {})]))
+    assert first.request["messages"][:2] == USER
+    assert len(first.request["messages"]) == 4
+    second = next_turn(ask, first, Bad(message("  "), judge_issues(ask, message("  "))), Again(2))
+    assert second.request["messages"][:2] == USER
+    assert [turn["role"] for turn in second.request["messages"][2:]] == ["assistant", "user"]
+    assert "bogus" not in json.dumps(second.request["messages"])
+
+
+def judge_issues(ask: Ask, bad: dict[str, Any]) -> Any:
+    """Give the faults of a bad message."""
+    verdict = judge(ask.terms, bad)
+    assert isinstance(verdict, Invalid)
+    return verdict.issues
+
+
+def test_tier_zero_is_the_same_request() -> None:
+    """A plain repeat sends what was sent."""
+    ask = ask_of()
+    turn = corrected(ask, message(""))
+    assert next_turn(ask, turn, None, Again(0)) is turn
+
+
+def test_an_empty_reply_is_not_replayed() -> None:
+    """There is no assistant's turn to show when nothing came."""
+    turn = corrected(ask_of(), message(""))
+    assert [one["role"] for one in turn.request["messages"]] == ["system", "user", "user"]
+
+
+def test_replayed_calls_have_ids_of_our_own() -> None:
+    """The ids that came may be empty, repeated or hostile: each call and its tool turn get a fresh one."""
+    bad = message(calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")])
+    turn = corrected(ask_of(parallel=True), bad)
+    assistant, *answers, closing = turn.request["messages"][2:]
+    assert [one["id"] for one in assistant["tool_calls"]] == ["call_1", "call_2"]
+    assert [one["tool_call_id"] for one in answers] == ["call_1", "call_2"]
+    assert {one["content"] for one in answers} == {"Not run: the reply was not valid."}
+    assert closing["role"] == "user"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [call("search", "{nope")],
+        [call("search", "[1]")],
+        [call("no such name!", {})],
+        ["x"],
+        [{"id": "a", "type": "function", "function": {"name": "search", "arguments": {"query": 1}}}],
+        [call("search", {"query": "x" * MAX_REPLAY_CHARS, "z": 1})],
+    ],
+)
+def test_calls_that_servers_would_refuse_are_replayed_as_text(broken: list[Any]) -> None:
+    """A history with malformed calls would be refused: they are shown as text, capped."""
+    turn = corrected(ask_of(), message(calls=broken))
+    assistant, correction = turn.request["messages"][2:]
+    assert assistant.keys() == {"role", "content"}
+    assert len(assistant["content"]) <= MAX_REPLAY_CHARS + 1
+    assert correction["role"] == "user"
+
+
+def test_reasoning_is_not_replayed() -> None:
+    """Vendor extras of the bad message are neither shown again nor counted against the cap."""
+    bad = message(calls=[call("search", {"query": 1})]) | {"reasoning_content": "r" * 100_000}
+    turn = corrected(ask_of(), bad)
+    assert turn.request["messages"][2].keys() == {"role", "content", "tool_calls"}
+
+
+def test_escalation_comes_with_the_third_correction() -> None:
+    """The policy's own keywords are sent from the third correction on."""
+    ask = ask_of(policy=RetryPolicy(escalation={"model": "stronger"}))
+    models = [corrected(ask, message(""), tier).request["model"] for tier in (1, 2, 3, 4)]
+    assert models == ["m", "m", "stronger", "stronger"]
+
+
+@pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
+def test_room_is_doubled_where_the_caller_set_a_limit(key: str) -> None:
+    """A cut reply raises the limit that cut it; without a limit there is nothing to raise."""
+    issues = judge_issues(ask_of(), completion("x", finish_reason="length"))
+    for request, expected in (({key: 8}, 16), ({}, None)):
+        ask = ask_of(request=request)
+        turn = next_turn(ask, first_turn(ask), Bad(message("x"), issues), Again(1))
+        assert turn.request.get(key) == expected
+
+
+@given(st.text(max_size=300), st.text(max_size=100), st.text(max_size=30))
+def test_no_byte_of_the_model_stands_in_another_turn(content: str, arguments: str, name: str) -> None:
+    """Whatever the model wrote is replayed only as its own assistant turn."""
+    mark = "CANARY-7f3a"
+    ask = ask_of()
+    bad = message(mark + content, [call(name + mark, mark + arguments, mark)])
+    turn = corrected(ask, bad)
+    for one in turn.request["messages"]:
+        assert one["role"] == "assistant" or mark not in json.dumps(one)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+def test_any_bad_message_makes_a_next_request(extra: Any) -> None:
+    """Whatever shape a bad message has, the next request can be made and is JSON."""
+    ask = ask_of()
+    for bad in ({"role": "assistant", "content": extra}, {"role": "assistant", "tool_calls": extra}):
+        verdict = judge(ask.terms, bad)
+        if isinstance(verdict, Invalid):
+            json.dumps(corrected(ask, bad).request)

@@ -1,0 +1,87 @@
+"""Recorded replies of real models: our verdict is the independent label, or the difference is explained in the docs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from shared_data import SHARED, needs_shared
+from strictreply import Valid
+from strictreply.recordings import Checked, Judge, Unreadable, open_lines
+from strictreply.tools import Tool
+
+pytestmark = needs_shared
+
+CORPUS = SHARED / "corpus" / "replies.jsonl.gz"
+VERDICTS = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One record of the corpus, and what the library makes of its line."""
+
+    record: dict[str, Any]
+    judged: Checked | Unreadable
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the label says something about this verdict: calls and contents as the model wrote them."""
+        mode, raw, label = self.record["mode"], self.record["args_raw"], self.record["label"]
+        return mode in {"tools", "content"} and bool(raw) and label["valid"] is not None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the verdict is the label."""
+        valid = isinstance(self.judged, Checked) and isinstance(self.judged.verdict, Valid)
+        return valid is self.record["label"]["valid"]
+
+
+@cache
+def compared() -> tuple[Compared, ...]:
+    """Judge the whole corpus."""
+    judge = Judge()
+    lines = open_lines(CORPUS)
+    return tuple(Compared(json.loads(line), judge.judge(number, line)) for number, line, _ in lines)
+
+
+def documented() -> set[str]:
+    """Read the ids of the differences that the docs explain."""
+    return set(re.findall(r"`([0-9a-f]{16})`", VERDICTS.read_text(encoding="utf-8")))
+
+
+def definitions() -> set[str]:
+    """Give every tool definition of the corpus once, as JSON."""
+    return {json.dumps(tool) for one in compared() for tool in one.record["tools"] or ()}
+
+
+def test_every_line_is_judged() -> None:
+    """No record is unreadable, whatever its mode, and none raises."""
+    assert len(compared()) > 6000
+    assert [one.record["id"] for one in compared() if isinstance(one.judged, Unreadable)] == []
+
+
+def test_verdicts_are_the_labels() -> None:
+    """Each verdict is the label, and the docs list exactly the records where it is not."""
+    assert {one.record["id"] for one in compared() if one.comparable and not one.agrees} == documented()
+    agreed = sum(one.comparable and one.agrees for one in compared())
+    assert f"{agreed:,} of {sum(one.comparable for one in compared()):,}" in VERDICTS.read_text(encoding="utf-8")
+
+
+def test_every_tool_can_be_declared() -> None:
+    """Whatever people gave to models as a tool can be declared."""
+    for definition in definitions():
+        assert Tool.of(json.loads(definition)).name
+
+
+def test_no_issue_is_without_words() -> None:
+    """Every fault of a real reply has a code, a place that is a pointer, and words of ours."""
+    for one in compared():
+        if isinstance(one.judged, Checked):
+            for issue in getattr(one.judged.verdict, "issues", ()):
+                assert re.fullmatch(r"[a-z]+\.[a-z_]+", issue.code)
+                assert issue.path == "" or issue.path.startswith("/")
+                assert issue.message

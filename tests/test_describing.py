@@ -1,0 +1,123 @@
+"""How a contract is told to a model: the schema of its replies, which must agree with the verdicts on them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import BaseModel
+
+from scripted import OTHER_SCHEMA, SCHEMA
+from strictreply.channels.text import judge_text
+from strictreply.contract import Contract
+from strictreply.describing import (
+    admits_answer,
+    compact,
+    final_answer_definition,
+    instructions,
+    response_format,
+    union_schema,
+)
+from strictreply.replies import Valid
+from strictreply.terms import Terms
+from strictreply.tools import Tool
+
+
+class Node(BaseModel):
+    """A tree, whose schema has references of its own."""
+
+    name: str
+    children: list[Node] = []
+
+
+TOOLS = [Tool.from_json_schema("search", SCHEMA, "Find things."), Tool.from_json_schema("weather", OTHER_SCHEMA), Node]
+
+REPLIES = [
+    '{"tool":"search","args":{"query":"x"}}',
+    '{"tool":"search","args":{"query":1}}',
+    '{"tool":"search","args":{"query":"x","limit":99}}',
+    '{"tool":"search"}',
+    '{"tool":"bogus","args":{}}',
+    '{"tool":"weather","args":{"city":"x"}}',
+    '{"tool":"Node","args":{"name":"a","children":[{"name":"b","children":[]}]}}',
+    '{"tool":"Node","args":{"name":"a","children":[{"name":7}]}}',
+    '{"answer":"x"}',
+    '{"answer":""}',
+    '{"answer":7}',
+    '{"answer":"x","z":1}',
+    '{"answer":"x","tool":"search","args":{"query":"x"}}',
+    '{"tool":"final_answer","args":{"answer":"x"}}',
+    '{"tool":"final_answer","args":{"answer":7}}',
+    "[]",
+    "null",
+]
+
+
+def terms_of(choice: str = "auto", **declared: Any) -> Terms:
+    """Compile the terms of the text channel."""
+    return Contract(**{"tools": TOOLS, "channel": "text", **declared}).terms.with_choice(choice)
+
+
+@pytest.mark.parametrize("style", ["union", "tool"])
+@pytest.mark.parametrize("choice", ["auto", "required", "none"])
+@pytest.mark.parametrize("reply", REPLIES)
+def test_the_schema_shown_agrees_with_the_verdict(style: Any, choice: str, reply: str) -> None:
+    """What the union's schema admits by the reference implementation is what the text channel admits."""
+    terms = terms_of(choice, answer_style=style)
+    shown = jsonschema.Draft202012Validator(union_schema(terms)).is_valid(json.loads(reply))
+    assert shown == isinstance(judge_text(terms, reply), Valid)
+
+
+@pytest.mark.parametrize(
+    ("choice", "style", "admitted"),
+    [
+        ("auto", "union", True),
+        ("none", "union", True),
+        ("required", "union", False),
+        ("search", "union", False),
+        ("auto", "tool", True),
+        ("required", "tool", True),
+        ("none", "tool", True),
+        ("search", "tool", False),
+    ],
+)
+def test_an_answer_is_described_where_it_may_be_given(choice: str, style: Any, admitted: bool) -> None:
+    """An answer as a tool counts as a call; a demanded tool leaves room for neither."""
+    terms = terms_of(choice, answer_style=style)
+    assert admits_answer(terms) is admitted
+    assert ("answer" in json.dumps(union_schema(terms))) is admitted
+
+
+def test_instructions_hold_the_schema_as_json() -> None:
+    """The last line of the instructions is the union's schema, compact."""
+    terms = terms_of()
+    assert json.loads(instructions(terms).splitlines()[-1]) == union_schema(terms)
+    assert "Find things." in instructions(terms)
+
+
+def test_a_narrowed_contract_describes_one_tool() -> None:
+    """The terms of a scoped ask speak of no other tool and of no answer."""
+    schema = union_schema(terms_of().only("weather"))
+    assert [branch["properties"]["tool"]["const"] for branch in schema["anyOf"]] == ["weather"]  # type: ignore[index, call-overload, union-attr]
+
+
+def test_the_final_answer_tool_is_a_tool_definition() -> None:
+    """It can be declared like any other."""
+    tool = Tool.from_openai(final_answer_definition(terms_of(answer_style="tool")))
+    assert tool.name == "final_answer"
+    assert tool.parameters.check({"answer": "x"}) == ()
+    assert tool.parameters.check({"answer": 7}) != ()
+
+
+def test_the_response_format_holds_the_answers_schema() -> None:
+    """Its name and its schema are those of the answer's type."""
+    shown = response_format(Contract(answer=Node).terms)
+    assert shown["type"] == "json_schema"
+    assert shown["json_schema"]["name"] == "Node"  # type: ignore[index, call-overload]
+
+
+def test_prompts_are_compact() -> None:
+    """JSON in a prompt has no spaces, and letters stay letters."""
+    assert compact({"a": [1, "é"]}) == '{"a":[1,"é"]}'

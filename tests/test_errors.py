@@ -1,0 +1,133 @@
+"""Errors are values one can store: JSON, pickle, a short safe text; the whole story on request."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strictreply as sr
+from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
+from strictreply.errors import CallFailed, StrictReplyError
+
+SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
+ATTEMPT = sr.Attempt(
+    1,
+    {"model": "m", "messages": USER},
+    raw=completion("what the model wrote"),
+    issues=(sr.Issue.of(sr.Code.REPLY_EMPTY, "/content", found='"what the model wrote"', hint="say something"),),
+    correction="Not valid.",
+)
+
+
+def raised(*steps: Any, **fields: Any) -> CallFailed:
+    """Let a scripted call fail, and give its error."""
+    client = sr.wrap(Client(*steps), tools=[SEARCH], policy=sr.RetryPolicy(transport_retries=0, **fields))
+    with pytest.raises(CallFailed) as caught:
+        client.reply(model="m", messages=USER)
+    return caught.value
+
+
+WRONG = completion(calls=[call("search", {"query": 1})])
+EVERY_ERROR: list[StrictReplyError] = [
+    sr.ContractError("the schema is broken", path="/properties"),
+    sr.ContractError("no path"),
+    raised(completion(""), max_retries=0),
+    raised(WRONG, WRONG, max_retries=1),
+    raised(refusal()),
+    raised(StatusError(429, {"retry-after": "99"})),
+    raised({"choices": []}),
+    sr.ToolExecutionError("search", call_id="a", kind="ValueError"),
+    sr.StepsExceeded(5),
+]
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda error: type(error).__name__)
+class TestEveryError:
+    """The laws of all errors."""
+
+    def test_is_json(self, error: StrictReplyError) -> None:
+        """``to_dict`` is JSON, names the class, and holds neither prompt nor reply."""
+        told = json.dumps(error.to_dict())
+        assert json.loads(told)["error"] == type(error).__name__
+        assert "find tea" not in told
+
+    def test_is_picklable(self, error: StrictReplyError) -> None:
+        """A round trip keeps the class, the text and every field; only the SDK's exception is left behind."""
+        back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+        assert type(back) is type(error)
+        assert str(back) == str(error)
+        assert vars(back) == vars(error) | ({"cause": None} if "cause" in vars(error) else {})
+        assert back.to_dict() == error.to_dict()
+
+    def test_has_a_short_text_and_a_story(self, error: StrictReplyError) -> None:
+        """``str()`` is under 4 KB; ``explain()`` begins with the same words."""
+        assert 0 < len(str(error).encode()) < 4_096
+        assert error.explain().splitlines()[0] == str(error).splitlines()[0]
+
+
+def test_the_tree_is_what_programs_catch() -> None:
+    """One root; the failed calls share their fields; argument errors are rejections."""
+    assert issubclass(sr.ToolArgumentsError, sr.ReplyRejected)
+    for kind in (sr.ReplyRejected, sr.ReplyHalted, sr.TransportFailed):
+        assert issubclass(kind, sr.CallFailed)
+    for error in EVERY_ERROR:
+        assert isinstance(error, sr.StrictReplyError)
+    assert issubclass(sr.ContractError, ValueError)
+
+
+def test_fields_say_what_happened() -> None:
+    """Reason, attempts, faults, tokens; the tool, or what the server said of waiting."""
+    arguments, transport = EVERY_ERROR[3], EVERY_ERROR[5]
+    assert isinstance(arguments, sr.ToolArgumentsError)
+    assert (arguments.tool, arguments.reason, len(arguments.attempts)) == ("search", "retries", 2)
+    assert arguments.usage == sr.Usage(20, 10, 30)
+    assert isinstance(transport, sr.TransportFailed)
+    assert (transport.retry_after, transport.status_code) == (99.0, 429)
+    assert isinstance(transport.cause, StatusError)
+    assert transport.issues == ()
+
+
+@given(st.lists(st.text(max_size=400), min_size=1, max_size=30))
+def test_the_text_is_capped_whatever_the_faults_say(messages: list[str]) -> None:
+    """Words of any length in any script stay under 4 KB of UTF-8."""
+    issues = tuple(sr.Issue("x", sr.Category.FORMAT_ERROR, "/p", words) for words in messages)
+    error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(sr.Attempt(1, {}, issues=issues),))
+    assert len(str(error).encode()) < 4_096
+
+
+def test_ten_thousand_faults_are_a_short_text() -> None:
+    """The first faults are listed, the others counted; all of them are on the error."""
+    issues = tuple(sr.Issue.of(sr.Code.SHAPE_NOT_OBJECT, f"/{index}" + "x" * 500) for index in range(10_000))
+    error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(sr.Attempt(1, {}, issues=issues),))
+    assert len(str(error).encode()) < 4_096
+    assert len(error.issues) == 10_000
+
+
+def test_the_text_holds_nothing_the_model_wrote() -> None:
+    """``str`` and ``repr`` are made of our words; what came is told by ``explain()`` alone."""
+    error = sr.ReplyRejected("no valid reply after 1 attempt", reason="retries", attempts=(ATTEMPT,))
+    assert "what the model wrote" not in str(error) + repr(error)
+    assert "find tea" not in str(error) + repr(error) + error.explain()
+
+
+def test_explain_tells_the_whole_story() -> None:
+    """What came, what was wrong, what was asked, and what to do."""
+    story = sr.ReplyRejected("no valid reply after 1 attempt", reason="retries", attempts=(ATTEMPT,)).explain()
+    assert "what the model wrote" in story
+    assert "reply.empty at /content" in story
+    assert "Not valid." in story
+    assert "say something" in story
+    assert "What to do:" in story
+
+
+@given(st.text(max_size=50), st.text(max_size=20))
+def test_contract_errors_say_where(message: str, path: str) -> None:
+    """The path stands on the error, and in its text when there is one."""
+    error = sr.ContractError(message, path=path)
+    assert error.path == path
+    assert str(error) == (f"{message} (at {path})" if path else message)

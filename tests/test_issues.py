@@ -1,0 +1,95 @@
+"""One table of codes; issues whose words are ours, and excerpts of what a model wrote that cannot harm."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strictreply.issues import FOUND_CHARS, Category, Code, Issue, Remedy, pointer, pointer_tokens, quote
+
+WORDS: dict[str, Any] = {"line": 1, "column": 2, "limit": 3, "name": "n", "names": "a, b", "expected": "an object"}
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_every_code_has_words_category_and_remedy(code: Code) -> None:
+    """A code is dotted and lower-case; its template is filled by known words, and says what to do."""
+    assert re.fullmatch(r"[a-z]+\.[a-z_]+", code.value)
+    assert code.template
+    fields = {name for _, name, _, _ in string.Formatter().parse(code.template) if name}
+    assert fields <= WORDS.keys()
+    issue = Issue.of(code, "/x", **{name: WORDS[name] for name in fields})
+    assert (issue.code, issue.category, issue.remedy) == (code.value, code.category, code.remedy)
+    assert "{" not in issue.message.replace('{"id"', "")
+
+
+def test_remedies_follow_from_the_code() -> None:
+    """Cut replies are shortened, broken envelopes resent, refusals ended, all else corrected."""
+    special = {code for code in Code if code.remedy is not Remedy.CORRECT}
+    assert {code.value: code.remedy for code in special} == {
+        "reply.truncated": Remedy.SHORTEN,
+        "reply.refusal": Remedy.STOP,
+        "reply.content_filter": Remedy.STOP,
+        "envelope.malformed": Remedy.RESEND,
+        "envelope.choices": Remedy.RESEND,
+        "envelope.error": Remedy.RESEND,
+    }
+    assert Issue("my.own", Category.UNKNOWN, "", "x").remedy is Remedy.CORRECT
+
+
+@given(st.lists(st.text() | st.integers(0, 9)))
+def test_pointers_go_there_and_back(tokens: list[str | int]) -> None:
+    """A JSON Pointer holds any names and indices, escaped as RFC 6901 asks."""
+    assert pointer_tokens(pointer("", *tokens)) == [str(token) for token in tokens]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@given(JSON | st.binary() | st.integers(min_value=10**4_000))
+def test_excerpts_are_short_ascii_on_one_line(value: Any) -> None:
+    """Whatever a model wrote, an excerpt of it is printable ASCII of at most 120 characters."""
+    shown = quote(value)
+    assert shown.isascii()
+    assert shown.isprintable()
+    assert 0 < len(shown) <= FOUND_CHARS
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("é\n\x1b", '"\\u00e9\\n\\u001b"'),
+        ({"a": 1, "b": 2}, "an object of 2 keys"),
+        ([1] * 5, "an array of 5 items"),
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        (10**500, '"a long integer"'),
+        (b"x", '"bytes"'),
+    ],
+)
+def test_an_excerpt_says_what_was_there(value: Any, shown: str) -> None:
+    """Texts escaped, containers by kind and size, numbers as they are."""
+    assert quote(value) == shown
+
+
+def test_an_issue_is_json() -> None:
+    """``to_dict`` gives strings only; what the model wrote is not in the repr."""
+    issue = Issue.of(Code.SHAPE_NOT_OBJECT, "/a", hint="h", found='"evil"')
+    assert json.loads(json.dumps(issue.to_dict())) == {
+        "code": "shape.not_object",
+        "category": "FORMAT_ERROR",
+        "path": "/a",
+        "message": "must be a JSON object",
+        "hint": "h",
+        "found": '"evil"',
+    }
+    assert "evil" not in repr(issue)

@@ -1,0 +1,53 @@
+"""Replies and verdicts are values: compared by what they hold, and told apart by their type."""
+
+from __future__ import annotations
+
+import pytest
+
+from strictreply.issues import Category, Issue
+from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, calls_of
+
+ONE, TWO = ToolCall("a", {"x": 1}, "id1"), ToolCall("b", {}, "id2")
+
+
+@pytest.mark.parametrize(
+    ("reply", "calls"), [(ONE, (ONE,)), (ToolCalls((ONE, TWO)), (ONE, TWO)), (DirectAnswer("x"), ())]
+)
+def test_every_reply_tells_its_calls(reply: AssistantReply, calls: tuple[ToolCall, ...]) -> None:
+    """One, several in order, or none for an answer."""
+    assert calls_of(reply) == calls
+
+
+def test_replies_are_matched_by_their_fields() -> None:
+    """The patterns of the front page hold."""
+    seen: list[object] = []
+    for reply in (ONE, TWO, DirectAnswer("x"), ToolCalls((ONE, TWO))):
+        match reply:
+            case ToolCall(tool="a", args=args):
+                seen.append(args)
+            case ToolCall(tool=name):
+                seen.append(name)
+            case ToolCalls(calls=calls):
+                seen.append(len(calls))
+            case DirectAnswer(answer=text):
+                seen.append(text)
+    assert seen == [{"x": 1}, "b", "x", 2]
+
+
+def test_values_cannot_be_changed() -> None:
+    """A reply or a verdict stays what it was."""
+    for value, name in ((ONE, "tool"), (DirectAnswer("x"), "answer"), (Valid(ONE), "reply"), (Invalid(()), "issues")):
+        with pytest.raises(AttributeError):
+            setattr(value, name, None)
+
+
+def test_the_summary_joins_all_faults_by_dotted_path() -> None:
+    """``path: message`` for each fault, on one line."""
+    invalid = Invalid(
+        (
+            Issue("x", Category.FORMAT_ERROR, "/args/a", "must be an integer"),
+            Issue("y", Category.FORMAT_ERROR, "/args/b~1c/0", "is wrong"),
+            Issue("z", Category.FORMAT_ERROR, "", "is empty"),
+        )
+    )
+    assert invalid.summary == "args.a: must be an integer; args.b/c.0: is wrong; is empty"

@@ -1,0 +1,151 @@
+"""When one call is asked for alone, and how its new arguments go into the frozen message."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scripted import OTHER_SCHEMA, SCHEMA, call
+from strictreply.channels import judge
+from strictreply.contract import Contract
+from strictreply.replies import Invalid
+from strictreply.scoping import Scope, scope_of, splice
+from strictreply.terms import Terms
+from strictreply.tools import Tool
+
+TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
+NATIVE = Contract(tools=TOOLS, parallel=True).terms
+TEXT = Contract(tools=TOOLS, channel="text").terms
+WRONG = call("search", {"query": 1}, "a")
+RIGHT = call("weather", {"city": "Oslo"}, "b")
+
+
+def scoped(terms: Terms, message: dict[str, Any]) -> Scope | None:
+    """Judge a bad message and find its scope."""
+    verdict = judge(terms, message)
+    assert isinstance(verdict, Invalid)
+    return scope_of(terms, message, verdict.issues)
+
+
+def said(*calls: Any, content: str | None = None) -> dict[str, Any]:
+    """Spell an assistant message."""
+    return {"role": "assistant", "content": content, "tool_calls": list(calls)}
+
+
+@pytest.mark.parametrize(
+    ("message", "tool", "index"),
+    [
+        (said(WRONG), "search", 0),
+        (said(RIGHT, WRONG), "search", 1),
+        (said(WRONG, RIGHT), "search", 0),
+        (said(call("search", {"query": 1, "limit": 0, "z": 2})), "search", 0),
+        (said(call("weather", "{not json"), WRONG | {"function": RIGHT["function"]}), "weather", 0),
+        (said(call("weather", "[]")), "weather", 0),
+    ],
+)
+def test_faults_in_one_call_are_its_scope(message: dict[str, Any], tool: str, index: int) -> None:
+    """However many faults there are, as long as they lie in the arguments of one declared tool."""
+    scope = scoped(NATIVE, message)
+    assert scope is not None
+    assert (scope.tool, scope.index, scope.at) == (tool, index, f"/tool_calls/{index}/function/arguments")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        said(WRONG, call("weather", {}, "b")),
+        said(call("bogus", {})),
+        said(call("bogus", {}), WRONG),
+        said(WRONG, WRONG | {"function": RIGHT["function"]}),
+        said(WRONG | {"id": ""}),
+        said(content=""),
+        said("x"),
+    ],
+)
+def test_faults_elsewhere_have_no_scope(message: dict[str, Any]) -> None:
+    """Two wrong calls, an unknown tool, a wrong id or a wrong shape: the whole reply is asked for."""
+    assert scoped(NATIVE, message) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "tool"),
+    [
+        ('{"tool":"search","args":{}}', "search"),
+        ('{"tool":"search","args":3}', "search"),
+        ('{"tool":"search","args":{},"z":1}', None),
+        ('{"tool":"bogus","args":{}}', None),
+        ('{"answer":""}', None),
+        ("not json", None),
+    ],
+)
+def test_the_text_channel_has_scopes_too(content: str, tool: str | None) -> None:
+    """Faults below ``/args`` of a declared tool are its scope."""
+    scope = scoped(TEXT, {"role": "assistant", "content": content})
+    assert (None if scope is None else scope.tool) == tool
+
+
+def test_splicing_changes_the_arguments_alone() -> None:
+    """Ids, order, siblings, content and extras stay; neither message is changed."""
+    frozen = said(RIGHT, WRONG, content="thinking") | {"reasoning": "r"}
+    fixed = said(call("search", '{"query": "tea" }', "other"))
+    before = deepcopy((frozen, fixed))
+    scope = scoped(NATIVE, frozen)
+    assert scope is not None
+    spliced = splice(NATIVE, scope, fixed)
+    expected = deepcopy(frozen)
+    expected["tool_calls"][1]["function"]["arguments"] = '{"query": "tea" }'
+    assert spliced == expected
+    assert (frozen, fixed) == before
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        said(RIGHT),
+        said(WRONG, WRONG),
+        said(),
+        {"role": "assistant", "content": "an answer"},
+        said("x"),
+        said({"function": None}),
+        said({"function": {"name": ["search"]}}),
+    ],
+)
+def test_anything_but_one_call_of_the_tool_is_a_switch(reply: dict[str, Any]) -> None:
+    """Another tool, several calls or an answer give ``tool.switched``."""
+    scope = scoped(NATIVE, said(WRONG))
+    assert scope is not None
+    refused = splice(NATIVE, scope, reply)
+    assert isinstance(refused, Invalid)
+    assert [issue.code for issue in refused.issues] == ["tool.switched"]
+
+
+@pytest.mark.parametrize(
+    ("content", "switched"),
+    [
+        ('{"tool":"weather","args":{}}', True),
+        ('{"answer":"x"}', True),
+        ('{"tool":"search","args":{}}', False),
+        ("unreadable", False),
+    ],
+)
+def test_a_switch_in_the_text_channel(content: str, switched: bool) -> None:
+    """Another tool or an answer is a switch; what cannot be read is judged as it is."""
+    scope = scoped(TEXT, {"role": "assistant", "content": '{"tool":"search","args":{}}'})
+    assert scope is not None
+    assert isinstance(splice(TEXT, scope, {"role": "assistant", "content": content}), Invalid) is switched
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6))
+def test_one_wrong_call_among_many_is_always_found(rights: list[bool]) -> None:
+    """The scope is there exactly when one call is wrong, and it is that call."""
+    calls = [
+        call("search", {"query": "x"} if right else {"query": 1}, f"id{index}") for index, right in enumerate(rights)
+    ]
+    verdict = judge(NATIVE, said(*calls))
+    scope = scope_of(NATIVE, said(*calls), verdict.issues) if isinstance(verdict, Invalid) else None
+    wrong = [index for index, right in enumerate(rights) if not right]
+    assert ([] if scope is None else [scope.index]) == (wrong if len(wrong) == 1 else [])

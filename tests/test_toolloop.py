@@ -1,0 +1,153 @@
+"""The tool loop: ask, run what was called, hand back the results, until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from tenacity import wait_none
+
+import strictreply as sr
+from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
+
+DONE = completion("done")
+
+
+class Report(BaseModel):
+    """A typed result."""
+
+    city: str
+    degrees: float
+
+
+def double(args: Any) -> Any:
+    """Give back the query twice."""
+    return 2 * args["query"]
+
+
+SEARCH = sr.Tool.from_json_schema("search", SCHEMA, function=double)
+WEATHER = sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=lambda args: Report(city=args["city"], degrees=7))
+
+
+def looped(*steps: Any, **declared: Any) -> tuple[sr.StrictClient, Client]:
+    """Wrap a scripted client."""
+    fake = Client(*steps)
+    return sr.wrap(fake, **{"tools": [SEARCH, WEATHER], "policy": sr.RetryPolicy(wait=wait_none()), **declared}), fake
+
+
+def test_results_are_handed_back_in_order() -> None:
+    """Each call gets its tool turn under its own id; the answer ends the loop with the whole transcript."""
+    calls = [call("search", {"query": "ab"}, "x"), call("weather", {"city": "Oslo"}, "y")]
+    client, fake = looped(completion(calls=calls), DONE, parallel=True)
+    done = sr.run(client, USER, model="m")
+    assert (done.answer, len(done.exchanges)) == ("done", 2)
+    assert [turn["role"] for turn in done.transcript] == ["system", "user", "assistant", "tool", "tool", "assistant"]
+    assert done.transcript[3] == {"role": "tool", "tool_call_id": "x", "content": "abab"}
+    assert json.loads(done.transcript[4]["content"]) == {"city": "Oslo", "degrees": 7.0}
+    assert fake.script.messages[1] == done.transcript[:5]
+    assert len(USER) == 2
+
+
+def test_results_of_the_text_channel_are_user_turns() -> None:
+    """There is no call id there to answer to."""
+    called = completion('{"tool":"search","args":{"query":"a"}}')
+    client, _ = looped(called, completion('{"answer":"x"}'), channel="text")
+    done = sr.run(client, USER, model="m")
+    assert done.transcript[3] == {"role": "user", "content": "Result of search: aa"}
+
+
+def test_the_async_twin_gives_the_same() -> None:
+    """An async client runs the same loop; async tools are awaited, sync ones called."""
+
+    @sr.tool
+    async def search(query: str) -> str:
+        await asyncio.sleep(0)
+        return 2 * query
+
+    steps = [
+        completion(calls=[call("search", {"query": "ab"})]),
+        completion(calls=[call("weather", {"city": "O"})]),
+        DONE,
+    ]
+    client, _ = looped(*steps)
+    twin = sr.wrap(AsyncClient(*steps), tools=[search, WEATHER])
+    one, other = sr.run(client, USER, model="m"), asyncio.run(sr.arun(twin, USER, model="m"))
+    assert (one.answer, one.transcript) == (other.answer, other.transcript)
+
+
+@pytest.mark.req("T38")
+def test_steps_are_bounded() -> None:
+    """A model that calls on and on is asked ``max_steps`` times, then the loop says so."""
+    client, fake = looped(*[completion(calls=[call("search", {"query": "a"})])] * 9)
+    with pytest.raises(sr.StepsExceeded, match="exceeded 5 steps") as raised:
+        sr.run(client, USER, model="m", max_steps=5)
+    assert raised.value.steps == 5
+    assert len(fake.script.requests) == 5
+
+
+@pytest.mark.req("T38", "T41")
+def test_long_results_are_cut() -> None:
+    """A result over the cap is cut in the transcript, and says how long it was."""
+    client, _ = looped(completion(calls=[call("search", {"query": "a" * 500})]), DONE)
+    content = sr.run(client, USER, model="m", max_result_chars=100).transcript[3]["content"]
+    assert content == "a" * 100 + "… (cut: 1000 characters in all)"
+
+
+@pytest.mark.req("T36")
+def test_a_failing_tool_is_no_schema_error() -> None:
+    """What a tool's code raises is a ToolExecutionError with the tool's name; nothing is re-asked."""
+
+    @sr.tool
+    def fail(query: str) -> str:
+        message = f"cannot find {query}"
+        raise ValueError(message)
+
+    client, fake = looped(completion(calls=[call("fail", {"query": "x"})]), DONE, tools=[fail])
+    with pytest.raises(sr.ToolExecutionError) as raised:
+        sr.run(client, USER, model="m")
+    assert (raised.value.tool, raised.value.code) == ("fail", "TOOL_ERROR")
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert not isinstance(raised.value, sr.CallFailed)
+    assert not any(word in str(raised.value) for word in ("schema", "valid", "cannot find"))
+    assert len(fake.script.requests) == 1
+
+
+def test_nothing_runs_when_one_of_several_calls_is_wrong() -> None:
+    """A valid call waits for its siblings: it runs only when the whole reply passed."""
+    ran: list[Any] = []
+    spy = sr.Tool.from_json_schema("search", SCHEMA, function=ran.append)
+    both = completion(calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": 1}, "y")])
+    client, _ = looped(*[both] * 4, tools=[spy, WEATHER], parallel=True)
+    with pytest.raises(sr.ToolArgumentsError):
+        sr.run(client, USER, model="m")
+    assert ran == []
+
+
+def test_tools_of_this_run_alone_are_run() -> None:
+    """``tools`` given to the run replace those of the client, for the checks and for the calls."""
+    client, _ = looped(completion(calls=[call("mine", {})]), DONE)
+    ran: list[Any] = []
+    mine = sr.Tool.from_json_schema("mine", {"type": "object"}, function=ran.append)
+    assert sr.run(client, USER, model="m", tools=[mine]).answer == "done"
+    assert ran == [{}]
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("text", "text"),
+        (None, "null"),
+        (True, "true"),
+        ({"ä": [1, 2.5]}, '{"ä":[1,2.5]}'),
+        (object, "<class 'object'>"),
+    ],
+)
+def test_results_are_told_as_text(result: Any, told: str) -> None:
+    """Text as it is, what JSON can say as JSON, everything else as its ``str``."""
+    tool = sr.Tool.from_json_schema("t", {"type": "object"}, function=lambda args: result)
+    client, _ = looped(completion(calls=[call("t", {})]), DONE, tools=[tool])
+    content = sr.run(client, USER, model="m").transcript[3]["content"]
+    assert content in {told, json.dumps(told)}

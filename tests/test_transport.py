@@ -1,0 +1,121 @@
+"""The one seam to the API: how a request is sent and a response read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from openai.types.chat import ChatCompletion
+
+from scripted import USER, Client, Server, completion
+from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.transport import Sending, Transport, as_json
+
+
+class Unset:
+    """A value that is no JSON."""
+
+
+def sent(messages: Any, **keywords: Any) -> dict[str, Any]:
+    """Give the keywords that reach the SDK's ``create`` for a request."""
+    seen: dict[str, Any] = {}
+    completions = SimpleNamespace(create=seen.update, with_raw_response=SimpleNamespace(create=seen.update))
+    transport = Transport(SimpleNamespace(chat=SimpleNamespace(completions=completions)))
+    transport.send({"messages": messages, **keywords}, None)
+    return seen
+
+
+def test_plain_json_goes_past_the_transform() -> None:
+    """Messages, tools and response_format that are JSON travel in ``extra_body``; their places stay."""
+    tools, form = [{"type": "function"}], {"type": "json_object"}
+    seen = sent(USER, tools=tools, response_format=form, temperature=0)
+    assert seen["extra_body"] == {"messages": USER, "tools": tools, "response_format": form}
+    assert (seen["messages"], seen["tools"], seen["temperature"]) == ([], [], 0)
+
+
+@pytest.mark.parametrize(
+    "value", [Unset(), [Unset()], {"role": Unset()}, {1: "x"}, ("tuple",), {"a": [{"b": b"bytes"}]}, {"a": {1, 2}}]
+)
+def test_what_is_no_plain_json_takes_the_sdks_own_way(value: Any) -> None:
+    """Anything that the SDK may want to transform is left to it."""
+    seen = sent([*USER, value])
+    assert seen["messages"] == [*USER, value]
+    assert seen["extra_body"] == {}
+
+
+def test_the_callers_extra_body_has_the_last_word() -> None:
+    """What the caller put into ``extra_body`` replaces what we would send."""
+    seen = sent(USER, tools=[], extra_body={"tools": [1], "top_k": 2})
+    assert seen["extra_body"] == {"messages": USER, "tools": [1], "top_k": 2}
+
+
+def test_deep_values_are_walked_without_recursion() -> None:
+    """A conversation nested 100,000 levels deep is no RecursionError of ours."""
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    seen = sent([deep])
+    assert seen["messages"] == []
+    assert seen["extra_body"]["messages"][0] is deep
+
+
+def test_a_client_without_http_is_read_as_it_is() -> None:
+    """A fake that gives mappings needs neither SDK nor HTTP."""
+    fake = Client(completion("x"))
+    sending = Sending(Transport(fake), DEFAULT_LIMITS)
+    response = sending.receive(sending.send({"messages": USER}, None))
+    assert response == completion("x")
+    assert sending.completion(completion("x"), spliced=False) == completion("x")
+    assert sending.completion(completion("spliced"), spliced=True) == completion("spliced")
+    assert fake.script.requests == [{"messages": USER}]
+
+
+def test_sdk_objects_are_read_without_their_defaults() -> None:
+    """What was not in the response is not in its plain form; extras are."""
+    plain = completion("x", vendor=[1])
+    assert as_json(ChatCompletion.model_validate(plain)) == plain
+    assert as_json({"a": (1, {"b": ChatCompletion.model_validate(plain)})}) == {"a": [1, {"b": plain}]}
+
+
+def test_a_spliced_completion_is_the_sdks_own_class() -> None:
+    """The message that we put together comes back as a ChatCompletion."""
+    transport = Transport(Server(completion("x")).client())
+    sending = Sending(transport, DEFAULT_LIMITS)
+    sending.receive(sending.send({"model": "m", "messages": USER}, None))
+    spliced = sending.completion(completion("y"), spliced=True)
+    assert isinstance(spliced, ChatCompletion)
+    assert spliced.choices[0].message.content == "y"
+
+
+@pytest.mark.parametrize(("size", "read"), [(15_000, True), (17_000, False)])
+def test_a_response_has_sixteen_times_the_room_of_a_reply(size: int, read: bool) -> None:
+    """Log probabilities and usage fit beside the largest reply; beyond that the body is not read on."""
+    sending = Sending(Transport(Server(completion("x" * size)).client()), Limits(reply_bytes=1_000))
+    assert (sending.receive(sending.send({"model": "m", "messages": USER}, None)) is not None) is read
+
+
+def test_retries_are_turned_off_in_a_copy() -> None:
+    """The transport's client has none of its own; the caller's keeps them."""
+    inner = Server(completion("x")).client(max_retries=5)
+    transport = Transport(inner)
+    assert (transport.client.max_retries, inner.max_retries) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    "client", [object(), None, SimpleNamespace(chat=None), SimpleNamespace(chat=SimpleNamespace())]
+)
+def test_what_has_no_create_is_no_client(client: Any) -> None:
+    """Refused at once, with what is needed."""
+    with pytest.raises(TypeError, match=r"chat\.completions\.create"):
+        Transport(client)
+
+
+@pytest.mark.parametrize(
+    ("given", "left", "sent_"), [(None, 5.0, 5.0), (2, 5.0, 2), (9.5, 5.0, 5.0), ("odd", 5.0, 5.0)]
+)
+def test_a_timeout_is_shortened_to_what_is_left(given: Any, left: float, sent_: float) -> None:
+    """The smaller of the two; a value that is no timeout gives way."""
+    fake = Client(completion("x"))
+    Transport(fake).send({"messages": USER} | ({} if given is None else {"timeout": given}), left)
+    assert fake.script.requests[0]["timeout"] == sent_
