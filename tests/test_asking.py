@@ -136,9 +136,8 @@ def test_an_argument_correction_asks_for_just_that_call() -> None:
     assert "city" not in json.dumps(request)
 
 
-@pytest.mark.req("X28")
 def test_requests_hold_the_conversation_and_one_correction() -> None:
-    """Each retry is the caller's messages, the last bad reply and one correction, never the pile of earlier ones."""
+    """Each retry is the caller's messages, the last bad reply and one correction, never the pile of them (X28)."""
     ask = ask_of()
     first = corrected(ask, message("", [call("bogus", {})]))
     assert first.request["messages"][:2] == USER

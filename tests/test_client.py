@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import functools
 import json
 import logging
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tenacity import stop_after_attempt, stop_after_delay, wait_none
+from tenacity import stop_after_attempt, stop_after_delay, wait_fixed, wait_none
 
 import strictreply as sr
 from scripted import (
@@ -89,9 +90,8 @@ def test_the_transcript_looks_as_if_the_first_shot_had_hit() -> None:
     assert len(fake.script.requests) == 3
 
 
-@pytest.mark.req("X28")
 def test_each_retry_request_is_the_conversation_and_the_last_reply() -> None:
-    """The whole conversation and the last bad reply with one correction are in each request, earlier ones in none."""
+    """The whole conversation, the last bad reply and one correction are in each request, earlier ones in none (X28)."""
     client, fake = wrapped(completion("one"), completion("two"), completion('{"answer":"42"}'), channel="text")
     transcript = text(client).transcript
     second, third = fake.script.messages[1:]
@@ -521,6 +521,22 @@ def test_what_cannot_be_held_is_not_sent(keywords: dict[str, Any], error: type[E
     assert fake.script.requests == []
 
 
+def test_pauses_are_slept_and_checks_are_made() -> None:
+    """Both twins perform every effect: the pause of the policy, and the user's check of a valid call."""
+    seen: list[str] = []
+
+    def check(args: Any) -> None:
+        seen.append(args["query"])
+
+    policy = sr.RetryPolicy(wait=wait_fixed(1e-9))
+    checked = sr.Tool.from_json_schema("search", SCHEMA, check=check)
+    steps: list[Step] = [StatusError(500), GOOD]
+    client, _ = wrapped(*steps, tools=[checked], policy=policy)
+    twin = sr.wrap(AsyncClient(*steps), tools=[checked], policy=policy)
+    assert text(client).reply == asyncio.run(twin.reply(model="m", messages=USER))
+    assert seen == ["tea", "tea"]
+
+
 def test_create_gives_the_completion_through_the_sdks_own_path() -> None:
     """``chat.completions.create`` is guarded; what it gives is the client's own completion."""
     client, _ = wrapped(WRONG, GOOD)
@@ -595,7 +611,26 @@ def test_what_is_no_client_is_refused() -> None:
         sr.wrap(object())
 
 
+def test_an_async_client_is_told_by_its_create() -> None:
+    """Async functions, partials of them, and objects that are called like them."""
+
+    class Create:
+        """Called like an async function."""
+
+        async def __call__(self, **request: Any) -> Any:
+            """Give the reply."""
+            return GOOD
+
+    for create in (AsyncClient(GOOD).create, functools.partial(AsyncClient(GOOD).create), Create()):
+        fake = AsyncClient()
+        fake.chat.completions.create = create
+        twin = sr.wrap(fake, tools=TOOLS)
+        assert asyncio.run(twin.reply(model="m", messages=USER)) == sr.ToolCall("search", {"query": "tea"}, "call_a")
+
+
 def test_a_wrapped_client_can_be_copied() -> None:
     """Python's own protocols are not looked up on the client inside."""
     client, _ = wrapped(GOOD)
-    assert text(copy.copy(client)).reply == sr.ToolCall("search", {"query": "tea"}, "call_a")
+    completions = copy.copy(client.chat.completions)
+    assert completions.create(model="m", messages=USER) == GOOD
+    assert copy.copy(client).contract is client.contract

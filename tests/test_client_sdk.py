@@ -181,10 +181,26 @@ def test_a_copy_with_other_options_is_held_to_the_same_contract() -> None:
     assert server.requests[0].extensions["timeout"]["read"] == 3.0
 
 
+def test_a_wrapped_client_is_a_context_like_the_one_inside() -> None:
+    """``with`` closes the SDK's client, sync and async."""
+    inner, ainner = Server(GOOD).client(), Server(GOOD).async_client()
+    with sr.wrap(inner, tools=[SEARCH]) as client:
+        assert isinstance(client.reply(model="m", messages=USER), sr.ToolCall)
+
+    async def main() -> None:
+        async with sr.wrap(ainner, tools=[SEARCH]) as twin:
+            assert isinstance(await twin.reply(model="m", messages=USER), sr.ToolCall)
+
+    asyncio.run(main())
+    assert inner.is_closed()
+    assert ainner.is_closed()
+
+
 def test_wrapping_twice_is_one_loop() -> None:
     """A wrapped client that is wrapped again asks no more often than its own policy says."""
     client, server = wrapped(completion(""))
     again = sr.wrap(client, policy=sr.RetryPolicy(max_retries=1))
+    assert again.unwrapped is client.unwrapped
     with pytest.raises(sr.ReplyRejected):
         again.reply(model="m", messages=USER)
     assert len(server.requests) == 2

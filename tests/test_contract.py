@@ -380,9 +380,9 @@ texts = (
 
 
 def shaped(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Draw an object with some of these members, each mostly of its own kind, else of any."""
+    """Draw an object with these members, or with some of them, each mostly of its own kind, else of any."""
     mostly = {name: st.one_of(kind, kind, kind, json_values) for name, kind in members.items()}
-    return st.fixed_dictionaries({}, optional=mostly)
+    return st.fixed_dictionaries(members) | st.fixed_dictionaries({}, optional=mostly)
 
 
 functions = shaped(name=names, arguments=texts)
@@ -390,9 +390,9 @@ calls = shaped(id=st.sampled_from(["a", "b", ""]), type=st.just("function"), fun
 messages = shaped(
     role=st.just("assistant"),
     content=st.none() | texts,
-    tool_calls=st.lists(calls, max_size=3),
-    refusal=st.none() | st.text(max_size=3),
-    function_call=st.none() | functions,
+    tool_calls=st.none() | st.lists(calls, max_size=3),
+    refusal=st.sampled_from([None, None, "", "no"]),
+    function_call=st.none() | st.none() | functions,
 )
 choices = shaped(message=messages, finish_reason=st.sampled_from(["stop", "length", "content_filter"]))
 completions = shaped(choices=st.lists(choices, min_size=1, max_size=2), error=st.none())

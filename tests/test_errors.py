@@ -70,6 +70,14 @@ class TestEveryError:
         assert error.explain().splitlines()[0] == str(error).splitlines()[0]
 
 
+def test_requests_that_do_not_pickle_are_no_hindrance() -> None:
+    """A caller may have put anything into a request: what JSON cannot hold is named by its type."""
+    attempt = sr.Attempt(1, {"model": "m", "hook": lambda: None}, issues=(sr.Issue.of(sr.Code.REPLY_EMPTY),))
+    error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(attempt,))
+    back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert back.attempts[0].request == {"model": "m", "hook": "<function>"}
+
+
 def test_the_tree_is_what_programs_catch() -> None:
     """One root; the failed calls share their fields; argument errors are rejections."""
     assert issubclass(sr.ToolArgumentsError, sr.ReplyRejected)

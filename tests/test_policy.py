@@ -48,9 +48,8 @@ def test_max_retries_counts_corrections(retries: int) -> None:
     assert policy.next_step(attempts(retries + 1), 0) == End("rejected", "retries")
 
 
-@pytest.mark.req("X25")
 def test_the_default_is_three_corrections_and_shared_argument_retries() -> None:
-    """``max_retries`` is 3 by default, ``arg_retries`` None: argument corrections share that budget."""
+    """``max_retries`` is 3 by default, ``arg_retries`` None: argument corrections share that budget (X25)."""
     policy = RetryPolicy()
     assert (policy.max_retries, policy.arg_retries) == (3, None)
     assert policy.next_step(attempts(3, scope="a"), 0, scoped=True) == Again(3)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from pydantic import BaseModel, Field
 
 from strictreply.issues import Category, Issue
 from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, calls_of
@@ -32,6 +35,26 @@ def test_replies_are_matched_by_their_fields() -> None:
             case DirectAnswer(answer=text):
                 seen.append(text)
     assert seen == [{"x": 1}, "b", "x", 2]
+
+
+class Order(BaseModel):
+    """Typed arguments."""
+
+    number: int = Field(alias="no")
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (ToolCall("a", Order(no=7)), {"tool": "a", "args": {"no": 7}}),
+        (ToolCalls((ONE, TWO)), {"calls": [{"tool": "a", "args": {"x": 1}, "id": "id1"}, TWO.to_dict()]}),
+        (DirectAnswer("x"), {"answer": "x"}),
+        (DirectAnswer(Order(no=7)), {"answer": {"no": 7}}),
+    ],
+)
+def test_every_reply_is_told_as_json(reply: AssistantReply, told: dict[str, Any]) -> None:
+    """Typed arguments and answers by their aliases, as the model wrote them; the id where there is one."""
+    assert reply.to_dict() == told
 
 
 def test_values_cannot_be_changed() -> None:

@@ -133,6 +133,8 @@ def test_content_that_breaks_the_response_format_is_invalid(wanted: Any, content
         {"response_format": {"type": "json_schema"}},
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nothing"}}}},
         {"tools": ["search"]},
+        {"tools": 5},
+        {"tools": TERMS.tools["search"].definition},
         {"messages": None},
         {"messages": "hello"},
     ],
@@ -156,6 +158,7 @@ def test_messages_are_copied() -> None:
     """The list that goes on is not the caller's."""
     messages = list(USER)
     assert shape(TERMS, {"messages": messages})[1]["messages"] is not messages
+    assert shape(TERMS, {"messages": (turn for turn in messages)})[1]["messages"] == messages
 
 
 @given(

@@ -206,6 +206,31 @@ def test_an_example_is_held_to_the_model_as_well() -> None:
     assert example_for(situation(terms_of(answer=Impossible, tools=[]), said("{}"), 3)) is None
 
 
+def test_the_next_tool_stands_in_for_one_without_example() -> None:
+    """In the text channel any reply that the contract admits will do: the first that can be shown."""
+    terms = terms_of(tools=[Impossible, TOOLS[1]], channel="text")
+    assert example_for(situation(terms, said("prose"), 3)) == {"tool": "weather", "args": {"city": "text"}}
+    terms = terms_of(tools=[Impossible], channel="text", answer=Impossible)
+    assert example_for(situation(terms, said("prose"), 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("channel", "message"),
+    [
+        ("native", said(calls=[call("final_answer", {"answer": {"total": 0, "note": "x"}})])),
+        ("text", said('{"tool":"final_answer","args":{"answer":{"total":0,"note":"x"}}}')),
+    ],
+)
+def test_an_answer_by_tool_is_corrected_where_it_stands(channel: Any, message: Any) -> None:
+    """The broken sub-schema is the answer's, the example is what final_answer takes."""
+    terms = terms_of(answer=Invoice, answer_style="tool", channel=channel, tools=[])
+    text = STEERING.correction(situation(terms, message, 3))
+    assert 'Schema of /total: {"minimum":1,"type":"integer"}' in text
+    shown = example_in(text)
+    reply = said(calls=[call("final_answer", shown)]) if channel == "native" else said(json.dumps(shown))
+    assert not isinstance(judge(terms, reply), Invalid)
+
+
 def test_a_structured_answer_is_shown_only_for_a_fault_in_it() -> None:
     """A wrong tool name is not answered with an example of an answer."""
     terms = terms_of(answer=Invoice)
@@ -237,6 +262,14 @@ def test_a_long_first_fault_is_cut_not_dropped() -> None:
     assert "no such tool" in text
     assert "00-nnn" in text
     assert len(text.encode()) <= MAX_CORRECTION_BYTES
+
+
+def test_faults_that_do_not_fit_are_left_out_whole() -> None:
+    """Long faults are dropped one by one, short ones after them still stand."""
+    issues = [Issue("x", Category.FORMAT_ERROR, f"/{index}", "w" * 700) for index in range(5)]
+    issues.append(Issue("x", Category.FORMAT_ERROR, "/last", "short"))
+    lines = STEERING.correction(Situation(tuple(issues), terms_of(), 1)).splitlines()
+    assert [line[:4] for line in lines] == ["Not ", "- /0", "- /1", "- /l"]
 
 
 def test_many_faults_are_counted() -> None:

@@ -224,7 +224,7 @@ def test_declarations_are_copied() -> None:
 
 
 @pytest.mark.parametrize("declaration", [search, Refund, DEFINITION], ids=["function", "model", "openai"])
-def test_with_extra(declaration: object) -> None:
+def test_held_to(declaration: object) -> None:
     """An open twin of a tool differs in what it admits, not in what is told; asked for twice, it is itself."""
     closed = Tool.of(declaration)
     opened = Tool.of(closed, extra="schema")
@@ -234,7 +234,23 @@ def test_with_extra(declaration: object) -> None:
     assert not isinstance(opened.build({**fit, "more": 1}), Invalid)
     assert opened.definition == closed.definition
     assert Tool.of(opened) is opened
-    assert opened.with_extra("schema") is opened
+    assert opened.held_to("schema", "assert") is opened
+
+
+def test_definitions_are_compiled_once() -> None:
+    """A definition given again, as requests do on every call, is the tool that was compiled before."""
+    assert Tool.of(copy.deepcopy(DEFINITION)) is Tool.of(copy.deepcopy(DEFINITION))
+    assert Tool.of(DEFINITION, extra="schema") is not Tool.of(DEFINITION)
+
+
+@pytest.mark.parametrize("formats", ["assert", "annotate"])
+def test_formats_reach_every_declaration(formats: Formats) -> None:
+    """``formats`` says for a tool of any kind whether a format is a rule."""
+    dated = {"type": "object", "properties": {"day": {"type": "string", "format": "date"}}}
+    refused = formats == "assert"
+    for declaration in ({"name": "t", "parameters": dated}, Tool.from_json_schema("t", dated)):
+        issues = Tool.of(declaration, formats=formats).parameters.check({"day": "x"})
+        assert [issue.code for issue in issues] == (["args.format"] if refused else [])
 
 
 def test_an_open_model_stays_open() -> None:

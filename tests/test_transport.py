@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
@@ -17,13 +18,33 @@ class Unset:
     """A value that is no JSON."""
 
 
+class Completions(openai.resources.chat.Completions):
+    """The SDK's class, which tells what reached it."""
+
+    with_raw_response: Any = None
+
+    def create(self, **keywords: Any) -> Any:
+        """Send nothing."""
+
+
 def sent(messages: Any, **keywords: Any) -> dict[str, Any]:
     """Give the keywords that reach the SDK's ``create`` for a request."""
     seen: dict[str, Any] = {}
-    completions = SimpleNamespace(create=seen.update, with_raw_response=SimpleNamespace(create=seen.update))
+    completions = Completions(Server(completion("x")).client())
+    completions.with_raw_response = SimpleNamespace(create=seen.update)
     transport = Transport(SimpleNamespace(chat=SimpleNamespace(completions=completions)))
     transport.send({"messages": messages, **keywords}, None)
     return seen
+
+
+def test_other_sdks_are_read_as_objects() -> None:
+    """A raw response of another SDK may be anything: its own ``create`` is used, and its model is dumped."""
+    given = ChatCompletion.model_validate(completion("x"))
+    completions = SimpleNamespace(create=lambda **request: given, with_raw_response=None)
+    sending = Sending(Transport(SimpleNamespace(chat=SimpleNamespace(completions=completions))), DEFAULT_LIMITS)
+    assert sending.receive(sending.send({"messages": USER}, None)) == completion("x")
+    assert sending.completion(completion("x"), spliced=False) is given
+    assert sending.completion(completion("y"), spliced=True).choices[0].message.content == "y"
 
 
 def test_plain_json_goes_past_the_transform() -> None:
@@ -76,6 +97,20 @@ def test_sdk_objects_are_read_without_their_defaults() -> None:
     plain = completion("x", vendor=[1])
     assert as_json(ChatCompletion.model_validate(plain)) == plain
     assert as_json({"a": (1, {"b": ChatCompletion.model_validate(plain)})}) == {"a": [1, {"b": plain}]}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """Nest objects so deep."""
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("odd", [object(), b"x", [object()], {"a": {1}}, nested(100_000)])
+def test_what_is_no_json_is_no_response(odd: Any) -> None:
+    """What a client without HTTP gives beside JSON is malformed, not an exception."""
+    assert Sending(Transport(Client(completion("x"))), DEFAULT_LIMITS).receive(odd) is None
 
 
 def test_a_spliced_completion_is_the_sdks_own_class() -> None:

@@ -88,7 +88,12 @@ class Attempt:
             },
             "seconds": self.seconds,
         }
-        return told | {"request": plain(self.request), "raw": plain(self.raw)} if raw else told
+        return told | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else told
+
+
+def plain_request(request: Request) -> dict[str, JSON]:
+    """Copy a request into what JSON can hold."""
+    return {name: plain(value) for name, value in request.items()}
 
 
 def plain(value: object) -> JSON:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import time
 from abc import ABC, abstractmethod
@@ -30,7 +31,6 @@ from strictreply.flow import (
     Event,
     Failed,
     Noted,
-    Notify,
     Outcome,
     Replied,
     Sleep,
@@ -112,6 +112,11 @@ class _Wrapped(ABC):
         return getattr(self._client, name)
 
     @property
+    def unwrapped(self) -> Any:
+        """The client inside, as it was given: its replies are not checked."""
+        return self._client
+
+    @property
     def chat(self) -> Any:
         """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
         completions = _Guarded(self._client.chat.completions, create=self.create)
@@ -143,7 +148,7 @@ class _Wrapped(ABC):
         logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
         redact = self._settings.log_replies
         if redact is not None and logger.isEnabledFor(logging.DEBUG):
-            logger.debug("attempt %d: raw reply %s", attempt.number, redact(repr(attempt.raw)))
+            logger.debug("attempt %d: raw reply %s", attempt.number, redact(json.dumps(attempt.raw)))
         watcher = self._settings.on_attempt
         return None if watcher is None else watcher(attempt)
 
@@ -163,6 +168,15 @@ class _Wrapped(ABC):
 
 class StrictClient(_Wrapped):
     """A wrapped sync client; everything not named here is the client's own."""
+
+    def __enter__(self) -> Self:
+        """Enter the client's own context."""
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the client's own context: it closes its connections."""
+        self._client.__exit__(*error)
 
     def reply(self, **keywords: Any) -> AssistantReply:
         """Make one call and give its typed reply.
@@ -195,8 +209,8 @@ class StrictClient(_Wrapped):
                 return Woke(time.perf_counter() - start)
             case Check():
                 return perform_check(effect)
-            case Notify(attempt=attempt):
-                self._note(attempt)
+            case _:
+                self._note(effect.attempt)
                 return Noted(time.perf_counter() - start)
 
     def _call(self, request: JSONObject, timeout: float | None, sending: Sending, start: float) -> Replied | Failed:
@@ -210,6 +224,15 @@ class StrictClient(_Wrapped):
 
 class AsyncStrictClient(_Wrapped):
     """A wrapped async client: the twin of :class:`StrictClient`."""
+
+    async def __aenter__(self) -> Self:
+        """Enter the client's own context."""
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Leave the client's own context: it closes its connections."""
+        await self._client.__aexit__(*error)
 
     async def reply(self, **keywords: Any) -> AssistantReply:
         """Make one call and give its typed reply; see :meth:`StrictClient.reply`."""
@@ -237,8 +260,8 @@ class AsyncStrictClient(_Wrapped):
                 return Woke(time.perf_counter() - start)
             case Check():
                 return await aperform_check(effect)
-            case Notify(attempt=attempt):
-                told = self._note(attempt)
+            case _:
+                told = self._note(effect.attempt)
                 if inspect.isawaitable(told):
                     await told
                 return Noted(time.perf_counter() - start)
@@ -345,7 +368,8 @@ def wrap(
     """Wrap a client so that only valid replies come out of it.
 
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()`` or anything with their ``chat.completions.create``;
-    it is not changed. Give a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …) here.
+    it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready ``contract``, or its keywords
+    (``tools``, ``answer``, ``channel``, …) here.
     ``on_attempt`` is told of every attempt; ``log_replies`` turns a raw reply into what DEBUG may log, None logs none.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
@@ -356,6 +380,7 @@ def wrap(
         raise ContractError(message)
     contract = contract or Contract(tools=() if tools is None else tools, **declared)
     settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies)
+    client = client.unwrapped if isinstance(client, _Wrapped) else client
     if _is_async(client):
         return AsyncStrictClient(client, contract, settings)
     _refuse_async(contract, on_attempt)
@@ -376,4 +401,7 @@ def _refuse_async(contract: Contract, on_attempt: OnAttempt | None) -> None:
 def _is_async(client: Any) -> bool:
     """Tell an async client by its ``create``, under whatever decorators the SDK put around it."""
     create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
-    return inspect.iscoroutinefunction(inspect.unwrap(create)) if callable(create) else False
+    if not callable(create):
+        return False
+    called = getattr(create, "__call__", None)  # noqa: B004 - an object may be called like an async function
+    return inspect.iscoroutinefunction(inspect.unwrap(create)) or inspect.iscoroutinefunction(called)

@@ -32,7 +32,8 @@ class Contract:
     calls at once. ``extraction`` is one leniency or several; ``strict`` forgives nothing. ``extra`` is ``forbid`` or
     ``schema`` for all tools and the answer, None to leave each tool as it was declared. ``answer_style="tool"`` makes
     the tool ``final_answer`` the only way to answer (requirement T14). ``blank_answers`` admits white space as an
-    answer. ``formats`` says whether ``format`` is asserted in the answer; each tool says so for itself.
+    answer. ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it
+    was declared, and asserts it in the answer.
 
     Raises ContractError when a declaration is wrong.
     """
@@ -48,7 +49,7 @@ class Contract:
         parallel: bool = False,
         extraction: Extraction | Iterable[Extraction] = "strict",
         extra: Extra | None = None,
-        formats: Formats = "assert",
+        formats: Formats | None = None,
         answer_style: AnswerStyle = "union",
         blank_answers: bool = False,
         limits: Limits = DEFAULT_LIMITS,
@@ -57,17 +58,17 @@ class Contract:
         _one_of("channel", channel, _CHANNELS)
         _one_of("answer_style", answer_style, ("union", "tool"))
         _one_of("extra", extra, _EXTRAS)
-        _one_of("formats", formats, ("assert", "annotate"))
+        _one_of("formats", formats, (None, "assert", "annotate"))
         modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
         for mode in modes:
             _one_of("extraction", mode, _EXTRACTIONS)
-        declared = by_name(Tool.of(tool, extra=extra) for tool in tools)
+        declared = by_name(Tool.of(tool, extra=extra, formats=formats) for tool in tools)
         if answer_style == "tool" and FINAL_ANSWER in declared:
             message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
             raise ContractError(message)
         self.terms = Terms(
             tools=declared,
-            answer=Answer.of(answer, extra=extra or "forbid", formats=formats, blank=blank_answers),
+            answer=Answer.of(answer, extra=extra or "forbid", formats=formats or "assert", blank=blank_answers),
             channel=channel,
             parallel=parallel,
             answer_style=answer_style,

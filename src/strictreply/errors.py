@@ -18,9 +18,10 @@ Programs read fields and codes. ``str()`` is made of our words and the schema's:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from strictreply.attempts import Attempt, Usage, total_usage
+from strictreply.attempts import Attempt, Usage, plain_request, total_usage
 from strictreply.issues import Issue
 from strictreply.story import remedy_lines, tell
 
@@ -70,8 +71,9 @@ class CallFailed(StrictReplyError):
         super().__init__(_capped("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields."""
-        return _rebuilt, (type(self), self.args, self.__dict__)
+        """Pickle by fields; of each request what JSON can hold, for a caller may have put anything into it."""
+        attempts = tuple(replace(attempt, request=plain_request(attempt.request)) for attempt in self.attempts)
+        return _rebuilt, (type(self), self.args, self.__dict__ | {"attempts": attempts})
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -150,7 +152,8 @@ class TransportFailed(CallFailed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the cause: SDK exceptions hold live connections."""
-        return _rebuilt, (type(self), self.args, self.__dict__ | {"cause": None})
+        rebuilt, (kind, args, fields) = super().__reduce__()
+        return rebuilt, (kind, args, fields | {"cause": None})
 
 
 class ToolExecutionError(StrictReplyError):

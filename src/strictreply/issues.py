@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 FOUND_CHARS = 120
 
@@ -52,7 +52,7 @@ class Code(StrEnum):
         template: str,
         category: Category = Category.FORMAT_ERROR,
         remedy: Remedy = Remedy.CORRECT,
-    ) -> Code:
+    ) -> Self:
         """Attach words, category and remedy to the dotted code."""
         member = str.__new__(cls, value)
         member._value_ = value
@@ -132,6 +132,9 @@ class Code(StrEnum):
     )
 
 
+_CODES = {code.value: code for code in Code}
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """One fault of a reply.
@@ -158,10 +161,8 @@ class Issue:
     @property
     def remedy(self) -> Remedy:
         """What helps against this fault; a code of the user's own is corrected."""
-        try:
-            return Code(self.code).remedy
-        except ValueError:
-            return Remedy.CORRECT
+        known = _CODES.get(self.code)
+        return Remedy.CORRECT if known is None else known.remedy
 
     @property
     def dotted(self) -> str:

@@ -15,8 +15,9 @@ MAX_NUMBER_DIGITS = 4300
 class Limits:
     """The caps of one reply; beyond any of them it is refused, not read on.
 
-    ``reply_bytes`` counts UTF-8 bytes of one JSON text, ``depth`` its nested containers, ``nodes`` its values of
-    every kind, ``calls`` the tool calls of one message. Work stays linear and under 100 ms at the defaults.
+    ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message together, ``depth``
+    its nested containers, ``nodes`` its values of every kind, ``calls`` the tool calls of one message. Work stays
+    linear, and some 100 ms at the defaults.
 
     Raises ValueError when a cap is not positive, or ``depth`` is above 200.
     """

@@ -15,6 +15,7 @@ from strictreply.issues import Issue
 from strictreply.typing import JSONObject
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_POINTER = "^(/([^~/]|~[01])*)*$"
 _SAYS_SOMETHING: JSONObject = {"type": "string", "pattern": r"\S"}
 
 _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
@@ -25,7 +26,7 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
             "description": "JSON Pointer (RFC 6901) to the fault, from the root of what was judged: the assistant "
             "message in the native channel, going on through the JSON in arguments; the JSON in content in the text "
             "channel; the response for envelope codes.",
-            "format": "json-pointer",
+            "pattern": _POINTER,
         },
         "message": {"description": "The rule that was broken, in words that never come from the model."},
         "hint": {"description": "The nearest remedy, in words that never come from the model; empty when none."},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,9 @@ def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]
     _refuse_unheld(request)
     tools = request.pop("tools", None)
     if tools is not None:
+        if not _is_series(tools):
+            message = "tools must be a list of tools"
+            raise ContractError(message)
         terms = terms.with_tools(Tool.of(tool) for tool in tools)
     terms = _shaped_by_choice(terms, request.pop("tool_choice", None))
     parallel = request.pop("parallel_tool_calls", None)
@@ -38,7 +41,7 @@ def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]
 
 def _refuse_unheld(request: JSONObject) -> None:
     """Refuse what the contract has no verdict for, before anything is sent."""
-    if not isinstance(request.get("messages"), list | tuple):
+    if not _is_series(request.get("messages")):
         message = "messages is required: a list of chat messages"
         raise ContractError(message)
     request["messages"] = list(request["messages"])
@@ -49,6 +52,11 @@ def _refuse_unheld(request: JSONObject) -> None:
         if request.get(name) is not None:
             message = f"{name!r} is the API's legacy form; declare the functions with tools= instead"
             raise ContractError(message)
+
+
+def _is_series(value: object) -> bool:
+    """Tell what holds one thing after another, as the SDK takes it: a list, a tuple, a generator."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _shaped_by_choice(terms: Terms, choice: object) -> Terms:

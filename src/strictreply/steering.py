@@ -22,6 +22,7 @@ MAX_CORRECTION_BYTES = 2_000
 MAX_LISTED_FAULTS = 12
 SCHEMA_TIER = 2
 EXAMPLE_TIER = 3
+_ANSWER_PARTS = 6  # "", tool_calls, index, function, arguments, answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,8 @@ def _example_line(situation: Situation) -> list[str]:
 def example_for(situation: Situation) -> JSON:
     """Make the smallest reply that would be valid where the fault is; None when none can be made.
 
-    For one native call that is its arguments, for a fault in a structured answer the answer; in the text channel it
-    is the whole JSON object.
+    For one native call, ``final_answer`` included, that is its arguments, for a fault in a structured answer the
+    answer; in the text channel it is the whole JSON object.
     """
     terms, tool = situation.terms, situation.tool
     if tool is not None:
@@ -124,7 +125,8 @@ def example_for(situation: Situation) -> JSON:
         return {"tool": tool, "args": args} if terms.channel == "text" and args is not None else args
     if terms.channel == "text":
         return _union_example(terms)
-    return _answer_example(terms) if _is_about_answer(situation) else None
+    answer = _answer_example(terms) if _is_about_answer(situation) else None
+    return {"answer": answer} if answer is not None and terms.answer_style == "tool" else answer
 
 
 def _args_example(tool: Tool) -> JSON:
@@ -169,8 +171,15 @@ def _is_about_answer(situation: Situation) -> bool:
 def _first_place(situation: Situation) -> str:
     """Give the pointer of the first fault inside the value that its schema governs."""
     path = situation.issues[0].path
-    root = situation.at or ("/content" if situation.terms.channel == "native" else "/answer")
-    return path.removeprefix(root)
+    return path.removeprefix(situation.at or _answer_place(situation.terms, path))
+
+
+def _answer_place(terms: Terms, path: str) -> str:
+    """Point to the answer in which ``path`` lies: it stands elsewhere in each channel and style of answering."""
+    by_tool = terms.answer_style == "tool"
+    if terms.channel == "text":
+        return "/args/answer" if by_tool else "/answer"
+    return "/".join(path.split("/")[:_ANSWER_PARTS]) if by_tool else "/content"
 
 
 def _within(parts: list[str], limit: int) -> str:

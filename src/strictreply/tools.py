@@ -6,9 +6,11 @@ What a reply may call, and when, is the contract's matter; nothing here reads re
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeAlias, cast, overload
 
 from pydantic import TypeAdapter
@@ -27,6 +29,9 @@ Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
+MAX_REMEMBERED = 512
+"""How many definitions given as mappings are kept compiled, the last used ones."""
+
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
 
 
@@ -67,31 +72,32 @@ class Tool:
         object.__setattr__(self, "definition", {"type": "function", "function": told})
 
     @classmethod
-    def of(cls, declaration: object, *, extra: Extra | None = None) -> Tool:
+    def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool:
         """Take whatever a user may declare a tool by.
 
         That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
-        entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` None keeps what the declaration says.
+        entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and ``formats`` None keep what the
+        declaration says. Definitions are compiled once, however often they are given.
 
         Raises ContractError on anything else, and when the declaration itself is wrong.
         """
         closed: Extra = extra or "forbid"
         if isinstance(declaration, Tool):
-            return declaration.with_extra(extra or declaration.extra)
+            return declaration.held_to(extra or declaration.extra, formats or declaration.formats)
         if isinstance(declaration, Mapping):
-            definition = cast("Mapping[str, Any]", declaration)
-            read = cls.from_mcp if "inputSchema" in definition else cls.from_openai
-            return read(definition, extra=closed)
+            return _defined(cast("Mapping[str, Any]", declaration), closed, formats or "assert")
         if isinstance(declaration, type):
-            return cls.from_model(declaration, extra=closed)
-        if hasattr(declaration, "inputSchema"):
-            return cls.from_mcp(declaration, extra=closed)
-        if callable(declaration):
-            return cls.from_function(declaration, extra=closed)
-        raise ContractError(
-            f"{type(declaration).__name__} declares no tool; give a function, a pydantic model, a Tool, "
-            "an OpenAI tool definition or an MCP tools/list entry"
-        )
+            tool = cls.from_model(declaration, extra=closed)
+        elif hasattr(declaration, "inputSchema"):
+            tool = cls.from_mcp(declaration, extra=closed)
+        elif callable(declaration):
+            tool = cls.from_function(declaration, extra=closed)
+        else:
+            raise ContractError(
+                f"{type(declaration).__name__} declares no tool; give a function, a pydantic model, a Tool, "
+                "an OpenAI tool definition or an MCP tools/list entry"
+            )
+        return tool.held_to(closed, formats or tool.formats)
 
     @classmethod
     def from_function(
@@ -241,12 +247,12 @@ class Tool:
         """Call the function itself, unchecked, as if it had not been declared a tool."""
         return self._code()(*args, **kwargs)
 
-    def with_extra(self, extra: Extra) -> Tool:
-        """Give the same tool with objects closed (``forbid``) or taken as written (``schema``)."""
-        if extra == self.extra:
+    def held_to(self, extra: Extra, formats: Formats) -> Tool:
+        """Give the same tool with its schema closed (``forbid``) or as written, and ``format`` asserted or not."""
+        if (extra, formats) == (self.extra, self.formats):
             return self
-        parameters = Schema.compile(self.parameters.source, extra=extra, formats=self.formats)
-        return replace(self, parameters=parameters, extra=extra)
+        parameters = Schema.compile(self.parameters.source, extra=extra, formats=formats)
+        return replace(self, parameters=parameters, extra=extra, formats=formats)
 
     def build(self, args: JSON, *, at: str = "") -> Any | Invalid:
         """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
@@ -340,6 +346,27 @@ def tool(
         return Tool.from_function(function, name=name, description=description, check=check, extra=extra)
 
     return declared if function is None else declared(function)
+
+
+def _defined(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool:
+    """Read an OpenAI or MCP definition; one that was read before is not compiled again."""
+    try:
+        text = json.dumps(definition)
+    except (TypeError, ValueError, RecursionError):  # no plain JSON: the reading says where
+        return _read(definition, extra, formats)
+    return _remembered(text, extra, formats)
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _remembered(text: str, extra: Extra, formats: Formats) -> Tool:
+    """Compile the definition that a JSON text spells: requests name their tools anew on every call."""
+    return _read(json.loads(text), extra, formats)
+
+
+def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool:
+    """Tell an MCP entry from an OpenAI definition, and read it."""
+    read = Tool.from_mcp if "inputSchema" in definition else Tool.from_openai
+    return read(definition, extra=extra, formats=formats)
 
 
 def _compile(schema: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Schema:

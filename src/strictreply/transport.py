@@ -36,6 +36,8 @@ class Sent:
 class Transport:
     """The one seam to the API: a client with ``chat.completions.create``, its own retries turned off.
 
+    ``raw`` is true for the openai SDK, whose raw body is read; what other clients give is read as an object.
+
     Raises TypeError when the object has no such method.
     """
 
@@ -48,7 +50,7 @@ class Transport:
         if not callable(getattr(completions, "create", None)):
             message = "wrap() needs a client with chat.completions.create, such as openai.OpenAI()"
             raise TypeError(message)
-        self.raw = hasattr(completions, "with_raw_response")
+        self.raw = _is_openai(completions)
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
         """Make the call; gives what the SDK gives, an awaitable from an async client."""
@@ -63,7 +65,7 @@ class Transport:
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if not self.raw:
-            return Sent(as_json(source), source)
+            return Sent(_as_json_or_none(source), source)
         value = decode(source.content, _around(limits))
         return Sent(None if isinstance(value, Invalid) else value, source)
 
@@ -72,7 +74,7 @@ class Transport:
         given = sent.source.parse() if self.raw else sent.source
         if not spliced:
             return given
-        construct = getattr(type(given), "construct", None)
+        construct = getattr(type(given), "model_construct", None)
         return construct(**response) if callable(construct) else response
 
 
@@ -115,7 +117,7 @@ def _shortened(given: Any, left: float) -> Any:
 
 
 def as_json(value: Any) -> JSON:
-    """Read an SDK object or a mapping as plain JSON; what is neither is given as it is, for the contract to refuse."""
+    """Read an SDK object or a mapping as plain JSON; TypeError for what is neither, as json.dumps has it."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
@@ -123,13 +125,29 @@ def as_json(value: Any) -> JSON:
         return {str(name): as_json(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(member) for member in cast("Sequence[object]", value)]
-    return cast("JSON", value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    message = f"{type(value).__name__} is no JSON"
+    raise TypeError(message)
+
+
+def _as_json_or_none(value: Any) -> JSON:
+    """Read what a client without HTTP gave; None when it is no JSON, or nested beyond reading."""
+    try:
+        return as_json(value)
+    except (TypeError, RecursionError):
+        return None
 
 
 def _without_retries(client: Any) -> Any:
     """Turn off the SDK's own retries in a copy, where it has any."""
     with_options = getattr(client, "with_options", None)
     return with_options(max_retries=0) if callable(with_options) and hasattr(client, "max_retries") else client
+
+
+def _is_openai(completions: Any) -> bool:
+    """Tell the openai SDK by its class, also behind a program's own client: only its raw responses are known to us."""
+    return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
 
 
 def _past_transform(keywords: JSONObject) -> JSONObject:
@@ -141,16 +159,19 @@ def _past_transform(keywords: JSONObject) -> JSONObject:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether an object or array is JSON through and through, without recursion."""
+    """Tell whether a value is JSON through and through, without recursion."""
     pending = [value]
     while pending:
         one = pending.pop()
         kind = type(one)
-        if kind is dict and _STR.issuperset(map(type, one)):
-            one = one.values()
-        elif kind is not list:
+        if kind is dict:
+            if not _STR.issuperset(map(type, one)):
+                return False
+            pending.extend(one.values())
+        elif kind is list:
+            pending.extend(one)
+        elif kind not in _SCALARS:
             return False
-        pending += [member for member in one if type(member) not in _SCALARS]
     return True
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cli.running import Command, Process, Serve
 from typer.testing import CliRunner, Result
 
+from cli.running import Command, Process, Serve
 from strictreply.cli.app import app
 from strictreply.demo import SCENARIO, DemoServer, Responder, UnreliableModel
 

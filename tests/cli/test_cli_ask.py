@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+
 from cli.running import Command, Serve, answering, tools_file
 from openai_shapes import call, completion, message
-
 from strictreply.cli.terminal import Status
 from strictreply.demo import error_reply
 
@@ -133,6 +133,13 @@ def test_wrong_usage_is_told_before_anything_is_sent(command: Command, words: tu
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
     assert done.stderr.strip()
     assert "Traceback" not in done.stderr
+
+
+def test_the_public_api_is_asked_for_a_named_model_only(command: Command) -> None:
+    """With a key alone, nothing is sent before a model is named."""
+    done = command("ask", "Hello?", OPENAI_API_KEY="sk-none")
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert "--model" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "5", '[{"name": ""}]', "\x00"])

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cli.running import TOOLS, Command, tools_file
 from openai_shapes import call, completion, message
 from shared_data import SHARED, needs_shared
-
 from strictreply.cli.terminal import Status
 
 
@@ -72,7 +72,9 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("lines", "status"), [([GOOD, GOOD], 0), ([], 0), ([GOOD, BAD], 1), ([GOOD, "broken"], 1), (["", " "], 0)]
 )
-def test_the_status_says_whether_all_were_valid(command: Command, tmp_path: Path, lines: list[str], status: int) -> None:
+def test_the_status_says_whether_all_were_valid(
+    command: Command, tmp_path: Path, lines: list[str], status: int
+) -> None:
     """0 when nothing is wrong, an empty file included; 1 when a reply is invalid or a line cannot be read."""
     assert command("check", str(written(tmp_path, lines))).exit_code == status
     assert command("check", "--json", str(written(tmp_path, lines))).exit_code == status

@@ -6,9 +6,9 @@ import re
 import socket
 
 import pytest
+
 from cli.running import Command, Serve, answering
 from openai_shapes import call, completion, message
-
 from strictreply.cli.terminal import Status
 from strictreply.demo import SCENARIO, UnreliableModel, error_reply
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai_shapes import call, completion, message
 from rich.console import Console
 
+from openai_shapes import call, completion, message
 from strictreply.attempts import Attempt
 from strictreply.cli.live import HANGING, Live, excerpt, place
 from strictreply.cli.terminal import printable

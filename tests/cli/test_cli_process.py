@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,12 +14,14 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+
 from cli.running import Process, Serve, tools_file
 from openai_shapes import call, completion, message
-
 from strictreply.cli.terminal import Status
 from strictreply.demo import SCENARIO, HTTPReply
 from strictreply.typing import JSONObject
+
+on_a_terminal = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this platform opens no pseudo-terminals")
 
 SELF_INTERRUPTING = """
 import os, signal
@@ -78,9 +82,10 @@ def test_demo_runs_from_end_to_end(process: Process) -> None:
 def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None:
     """``ask`` works against the model that ``serve-demo`` serves; Ctrl-C ends that with 130 and one line."""
     server = process("serve-demo", "--port", "0", "--failure-rate", "1")
-    url = read_until(server.stdout, "http://").split()[-4].rstrip(";")
+    url = read_until(server.stdout, "http://").partition("served at ")[2].partition(";")[0]
     path = tmp_path / "tools.json"
-    schema = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+    members = {"city": {"type": "string"}, "unit": {"type": "string"}, "days": {"type": "integer"}}
+    schema = {"type": "object", "properties": members, "required": ["city", "unit", "days"]}
     path.write_text(json.dumps([{"name": "get_weather", "parameters": schema}]), encoding="utf-8")
     answer = process("ask", "How hot is Phoenix today, in fahrenheit?", "--tools", str(path), "--base-url", url)
     status, stdout, stderr = ended(answer)
@@ -138,31 +143,54 @@ def test_an_interrupted_check_tells_what_it_has(process: Process, tmp_path: Path
         assert stdout.splitlines()[-1] == "2 replies: 2 valid, 0 invalid"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a terminal is opened with the pty module")
-@pytest.mark.parametrize("plain", [True, False])
-def test_colours_are_for_terminals_that_want_them(process: Process, monkeypatch: pytest.MonkeyPatch, plain: bool) -> None:
-    """On a terminal the demo is coloured, unless NO_COLOR is set."""
-    import pty  # noqa: PLC0415 - not on every platform
+def test_without_its_extra_the_command_says_what_to_install() -> None:
+    """Where typer is not installed the status is not 0 and stderr names the extra."""
+    program = "import sys; sys.modules['typer'] = None; from strictreply.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == Status.FAILED
+    assert "strictreply[cli]" in done.stderr
+    assert "Traceback" not in done.stderr
 
+
+@on_a_terminal
+@pytest.mark.parametrize("plain", [True, False])
+def test_colours_are_for_terminals_that_want_them(
+    process: Process, monkeypatch: pytest.MonkeyPatch, plain: bool
+) -> None:
+    """On a terminal the demo is coloured, unless NO_COLOR is set."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1") if plain else monkeypatch.delenv("NO_COLOR", raising=False)
-    master, terminal = pty.openpty()
+    master, terminal = os.openpty()
     started = process("demo", "--failure-rate", "0", stdout=terminal)
-    with open(terminal, "wb"):
-        pass
+    os.close(terminal)
     printed = read_terminal(master)
     assert ended(started)[0] == 0
     assert b"valid at once" in printed
     assert (b"\x1b[32m" in printed) is not plain
 
 
+@on_a_terminal
+def test_progress_is_shown_to_a_person(process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """When stderr is a terminal it shows how far a file has been read, its name as it is, and clears up behind."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    path = tmp_path / "[bold]replies.jsonl"
+    path.write_text(f"{search_line('boots')}\n" * 50, encoding="utf-8")
+    master, terminal = os.openpty()
+    started = process("check", str(path), "--tools", tools_file(tmp_path), stderr=terminal)
+    os.close(terminal)
+    printed = read_terminal(master)
+    stdout, _ = started.communicate(timeout=60)
+    assert (started.returncode, stdout.splitlines()[-1]) == (0, "50 replies: 50 valid, 0 invalid")
+    assert b"[bold]replies.jsonl" in printed
+    assert b"100%" in printed
+    assert b"[progress" not in printed
+    assert printed.endswith(b"\x1b[2K")
+
+
 def read_terminal(master: int) -> bytes:
     """Read what was written to a terminal until its last writer is gone."""
     printed = b""
-    with open(master, "rb", buffering=0) as screen:
-        try:
-            while chunk := screen.read(4096):
-                printed += chunk
-        except OSError:  # Linux tells the end of a terminal so
-            pass
+    with open(master, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # how Linux tells the end
+        while chunk := screen.read(4096):
+            printed += chunk
     return printed

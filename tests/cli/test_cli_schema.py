@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli.running import Command
 
+from cli.running import Command
 from strictreply.published import published_schemas
 
 

@@ -44,12 +44,8 @@ def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
 
 def _judged(files: Sequence[Path], judge: Judge) -> Generator[tuple[Path, Judged], None, None]:
     """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(markup=False),
-        TimeRemainingColumn(),
-    )
+    named = TextColumn("{task.description}", markup=False)
+    columns = (named, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     screen = console(stderr=True)
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
         for path in files:

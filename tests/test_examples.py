@@ -1,0 +1,94 @@
+"""Each example runs offline, as it stands, and prints what it promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+MAX_LINES = 60
+
+PROMISES: dict[str, list[str]] = {
+    "wrap_sync": [
+        r"^typed reply: Oslo: 4 degrees celsius, 3 days$",
+        r"^attempt 1: [a-z]+\.[a-z_]+",
+        r"^attempt \d: valid$",
+        r'^completion: \{.*"Oslo".*\}$',
+    ],
+    "wrap_async": [
+        r"^refunded 29\.90 EUR for order 1042 \(broken\)  \[asked [2-4]x\]$",
+        r"^refunded 12\.50 EUR for order 1077 \(late\)  \[asked [2-4]x\]$",
+        r"^You can send anything back .*\[asked 1x\]$",
+    ],
+    "declare_tools": [
+        *(rf"^{name}: \{{" for name in ("search", "Refund", "weather", "convert", "lookup")),
+        r"^valid: ToolCall\(tool='search', args=.*limit=2",
+        r"^valid: ToolCall\(tool='Refund', args=Refund\(order=7, reason='broken'\)",
+        r"^invalid: args\.extra_key at /tool_calls/0/function/arguments$",
+        r"^invalid: args\.type at /tool_calls/0/function/arguments/limit$",
+    ],
+    "structured_answer": [
+        r"^attempt 1: [a-z]+\.[a-z_]+ at .*, found ",
+        r"^order 1042 of Grace Hopper: delivered, 29\.90 EUR$",
+        r"^\d+ tokens in [2-4] attempts$",
+    ],
+    "text_channel": [
+        r"^attempt 1: [a-z]+\.[a-z_]+",
+        r"^attempt \d: valid$",
+        r"^call: search_products \['running shoes no\. 1', 'running shoes no\. 2'\]$",
+        r"^strict about a fence: Invalid$",
+        r"^lenient about a fence: Valid by \w+",
+    ],
+    "custom_steering": [
+        r"^attempt 1 was asked for with: the question alone$",
+        r"^attempt 2 was asked for with: Our API refused that\.",
+        r"^reply: ToolCall\(tool='get_weather', .*Phoenix",
+    ],
+    "error_handling": [
+        r"^declared wrongly: .*create_refund",
+        r"^reply: ToolCall\(tool='create_refund', .*order=1042, reason='broken', amount=29\.9",
+        r"^rejected \(retries\) after 3 attempts: [a-z]+\.[a-z_]+",
+        r"^halted \(tokens\) after \d+ tokens$",
+        r"^transport failed \(connection\), HTTP status None, asked to wait: None$",
+    ],
+    "tool_loop": [
+        r"^ +user: Is it warmer in Paris or in Tokyo today\?$",
+        r"^ +tool: 14 degrees celsius in Paris",
+        r"^ +tool: 21 degrees celsius in Tokyo",
+        r"^answer: .*14 degrees celsius in Paris.*21 degrees celsius in Tokyo",
+        r"^\d exchanges, \d+ asks, [1-9]\d* replies refused, none of them in the transcript$",
+    ],
+}
+
+
+def test_every_example_is_run_here() -> None:
+    """No example stands unread, and each is short."""
+    paths = {path.stem: path for path in FOLDER.glob("*.py")}
+    assert sorted(paths) == sorted(PROMISES)
+    assert {name for name, path in paths.items() if len(path.read_text("utf-8").splitlines()) > MAX_LINES} == set()
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_an_example_keeps_its_promise(name: str, tmp_path: Path) -> None:
+    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints these lines in order."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")} | {
+        "PYTHONIOENCODING": "utf-8"
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(FOLDER / f"{name}.py")],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    left = iter(done.stdout.splitlines())
+    for promise in PROMISES[name]:
+        assert any(re.search(promise, line) for line in left), f"{promise} is not in, or not in order:\n{done.stdout}"
