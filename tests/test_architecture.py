@@ -33,6 +33,7 @@ LAYERS: dict[str, set[str]] = {
         "policy",
         "published",
         "schema",
+        "replaying",
         "scoping",
         "shaping",
         "signatures",

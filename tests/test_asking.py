@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
-from strictreply.asking import MAX_REPLAY_CHARS, Ask, Bad, Turn, first_turn, next_turn
+from strictreply.asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.channels import judge
 from strictreply.contract import Contract
 from strictreply.policy import Again, RetryPolicy
@@ -131,7 +131,7 @@ def test_an_argument_correction_asks_for_just_that_call() -> None:
     replayed, answered = request["messages"][-2:]
     assert replayed["tool_calls"][0]["function"] == {"name": "search", "arguments": '{"limit": 1}'}
     assert answered["role"] == "tool"
-    assert '"query"' in answered["content"]
+    assert "/query" in answered["content"]
     assert "weather" not in json.dumps(request)
     assert "city" not in json.dumps(request)
 
@@ -160,50 +160,6 @@ def test_tier_zero_is_the_same_request() -> None:
     ask = ask_of()
     turn = corrected(ask, message(""))
     assert next_turn(ask, turn, None, Again(0)) is turn
-
-
-def test_an_empty_reply_is_not_replayed() -> None:
-    """There is no assistant's turn to show when nothing came."""
-    turn = corrected(ask_of(), message(""))
-    assert [one["role"] for one in turn.request["messages"]] == ["system", "user", "user"]
-
-
-def test_replayed_calls_have_ids_of_our_own() -> None:
-    """The ids that came may be empty, repeated or hostile: each call and its tool turn get a fresh one."""
-    bad = message(calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")])
-    turn = corrected(ask_of(parallel=True), bad)
-    assistant, *answers, closing = turn.request["messages"][2:]
-    assert [one["id"] for one in assistant["tool_calls"]] == ["call_1", "call_2"]
-    assert [one["tool_call_id"] for one in answers] == ["call_1", "call_2"]
-    assert {one["content"] for one in answers} == {"Not run: the reply was not valid."}
-    assert closing["role"] == "user"
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        [call("search", "{nope")],
-        [call("search", "[1]")],
-        [call("no such name!", {})],
-        ["x"],
-        [{"id": "a", "type": "function", "function": {"name": "search", "arguments": {"query": 1}}}],
-        [call("search", {"query": "x" * MAX_REPLAY_CHARS, "z": 1})],
-    ],
-)
-def test_calls_that_servers_would_refuse_are_replayed_as_text(broken: list[Any]) -> None:
-    """A history with malformed calls would be refused: they are shown as text, capped."""
-    turn = corrected(ask_of(), message(calls=broken))
-    assistant, correction = turn.request["messages"][2:]
-    assert assistant.keys() == {"role", "content"}
-    assert len(assistant["content"]) <= MAX_REPLAY_CHARS + 1
-    assert correction["role"] == "user"
-
-
-def test_reasoning_is_not_replayed() -> None:
-    """Vendor extras of the bad message are neither shown again nor counted against the cap."""
-    bad = message(calls=[call("search", {"query": 1})]) | {"reasoning_content": "r" * 100_000}
-    turn = corrected(ask_of(), bad)
-    assert turn.request["messages"][2].keys() == {"role", "content", "tool_calls"}
 
 
 def test_escalation_comes_with_the_third_correction() -> None:

@@ -171,8 +171,7 @@ def test_arguments_are_held_to_the_tools_schema() -> None:
     verdict = TEXT.check('{"tool":"add","args":{"a":1}}')
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
-    assert (issue.code, issue.path) == ("args.required", "/args")
-    assert '"b"' in issue.message  # the schema's own name for what is missing
+    assert (issue.code, issue.path) == ("args.required", "/args/b")
     assert runs_of_add(completion(message('{"tool":"add","args":{"a":1}}'))) == []
 
 

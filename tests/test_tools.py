@@ -20,6 +20,7 @@ from strictreply.errors import ContractError, ToolExecutionError
 from strictreply.issues import Issue
 from strictreply.replies import Invalid
 from strictreply.tools import Tool, tool
+from strictreply.typing import Formats
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
 NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/"

@@ -167,7 +167,7 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         if not isinstance(spliced, Invalid):
             message = spliced
         elif not ask.policy.allow_tool_switch:
-            return Judged(Invalid((*spliced.issues, *turn.scope.issues)), message, response=response)
+            return Judged(spliced, message, response=response)
     return Judged(judge_opened(ask.terms, Opened(message)), message, response=response)
 
 
@@ -184,7 +184,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         return None
     kept = turn.scope
     if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
-        return Bad(kept.message, judged.issues, kept)
+        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept)
     return Bad(judged.message, judged.issues, scope_of(ask.terms, judged.message, judged.issues))
 
 

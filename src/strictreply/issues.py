@@ -77,7 +77,7 @@ class Code(StrEnum):
     JSON_NUMBER_TOO_LONG = "json.number_too_long", "a number of more than {limit} digits"
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
-    SHAPE_MISSING_KEY = "shape.missing_key", "must have the key {name}"
+    SHAPE_MISSING_KEY = "shape.missing_key", "is required"
     SHAPE_EXTRA_KEY = "shape.extra_key", "has a key beside {names}"
     SHAPE_WRONG_TYPE = "shape.wrong_type", "must be {expected}"
     SHAPE_EMPTY = "shape.empty", "must not be empty"

@@ -58,7 +58,7 @@ class TieredSteering:
     def correction(self, situation: Situation) -> str:
         """Say what to change, in at most ``max_bytes`` bytes of UTF-8."""
         if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
-            return _within([_shortening(situation.tier)], self.max_bytes)
+            return _within([_shortening(situation.tier), *_fault_lines(situation)], self.max_bytes)
         parts = [_headline(situation), *_fault_lines(situation)]
         if situation.tier >= SCHEMA_TIER:
             parts += _schema_line(situation)
@@ -83,8 +83,9 @@ def _shortening(tier: int) -> str:
 
 
 def _fault_lines(situation: Situation) -> list[str]:
-    """List each fault by its place, its rule and the nearest remedy."""
-    lines = dict.fromkeys(_fault_line(issue, situation.at) for issue in situation.issues)
+    """List each fault by its place, its rule and the nearest remedy; that a reply was cut is no fault to mend."""
+    faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
+    lines = dict.fromkeys(_fault_line(issue, situation.at) for issue in faults)
     shown = list(lines)[:MAX_LISTED_FAULTS]
     return [*shown, f"- and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else shown
 

@@ -124,7 +124,7 @@ def test_a_call_names_a_declared_tool(name: object, code: str, category: Categor
         ('{"query": 5}', "args.type", "/query"),
         ('{"query": "x", "limit": 0}', "args.minimum", "/limit"),
         ('{"query": "x", "more": 1}', "args.extra_key", ""),
-        ("{}", "args.required", ""),
+        ("{}", "args.required", "/query"),
     ],
 )
 def test_arguments_are_strict_json_that_fits(arguments: str, code: str, path: str) -> None:
@@ -277,7 +277,7 @@ def test_final_answer() -> None:
     assert faults(FINAL, message('{"answer":"x"}')) == [("tool.required", "/tool_calls")]
     assert faults(FINAL, message(None, [call("final_answer", {"foo": 1})])) == [
         ("shape.extra_key", ARGUMENTS),
-        ("shape.missing_key", ARGUMENTS),
+        ("shape.missing_key", f"{ARGUMENTS}/answer"),
     ]
     assert faults(FINAL, message(None, [call("final_answer", {"answer": " "})])) == [
         ("shape.empty", f"{ARGUMENTS}/answer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ def command() -> Command:
 def process() -> Iterator[Process]:
     """Start the command as a process of its own with pipes for its output; it is gone when the test ends."""
     started: list[subprocess.Popen[str]] = []
+    # A shell starts background jobs with Ctrl-C ignored, and what is ignored is inherited: not by these.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def start(*words: str, **options: Any) -> subprocess.Popen[str]:
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
@@ -48,6 +51,7 @@ def process() -> Iterator[Process]:
         return started[-1]
 
     yield start
+    signal.signal(signal.SIGINT, before)
     for one in started:
         one.kill()
         one.communicate()

@@ -41,7 +41,7 @@ def faults(schema: Any, value: Any) -> list[tuple[str, str]]:
     [
         ({"order": 1}, []),
         ({"order": 1.0, "note": None}, []),
-        ({}, [("required", "")]),
+        ({}, [("required", "/order")]),
         ({"order": "1"}, [("type", "/order")]),
         ({"order": True}, [("type", "/order")]),
         ({"order": 1, "reason": "lost"}, [("enum", "/reason")]),
@@ -132,10 +132,10 @@ def test_hints_name_the_nearest(value: Any, word: str) -> None:
     ("value", "expected"),
     [
         ({"kind": "circle", "r": "1"}, [("type", "/in/r")]),
-        ({"kind": "square"}, [("required", "/in")]),
+        ({"kind": "square"}, [("required", "/in/a")]),
         ({"kind": "square", "a": 1, "r": 1}, [("extra_key", "/in")]),
         ({"kind": "oval"}, [("enum", "/in/kind")]),
-        ({}, [("required", "/in")]),
+        ({}, [("required", "/in/kind")]),
         (1, [("type", "/in")]),
     ],
 )

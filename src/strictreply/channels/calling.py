@@ -52,7 +52,7 @@ def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str) -> DirectA
     """Read the answer out of a call of ``final_answer``: exactly one member, ``answer``."""
     issues = extra_keys(args, ("answer",), at)
     if "answer" not in args:
-        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, at, name='"answer"'))
+        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer(at, "answer")))
     if issues:
         return Invalid(tuple(issues))
     answer = terms.answer.judge(args["answer"], pointer(at, "answer"))

@@ -8,7 +8,7 @@ from strictreply.channels.calling import extra_keys, judge_args, judge_name
 from strictreply.channels.envelope import peek
 from strictreply.decoding import decode
 from strictreply.extraction import extract
-from strictreply.issues import Code, Issue, quote
+from strictreply.issues import Code, Issue, pointer, quote
 from strictreply.replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
 from strictreply.terms import Terms
 from strictreply.typing import JSON
@@ -79,7 +79,7 @@ def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
     issues = extra_keys(value, _CALL_KEYS)
     issues += [
-        Issue.of(Code.SHAPE_MISSING_KEY, name=f'"{key}"', hint=_missing_hint(terms))
+        Issue.of(Code.SHAPE_MISSING_KEY, pointer("", key), hint=_missing_hint(terms))
         for key in _CALL_KEYS
         if key not in value
     ]

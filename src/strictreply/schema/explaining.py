@@ -61,12 +61,13 @@ class Explainer:
         path = pointer(at, *(token if isinstance(token, int) or token in self._names else "*" for token in fault.path))
         wrong = value_at(value, fault.path)
 
-        def issue(rule: Rule, expected: str, found: str, hint: str = "") -> Issue:
+        def issue(rule: Rule, expected: str, found: str, hint: str = "", *, member: str | None = None) -> Issue:
             message = rule.template.format(expected=expected)
-            return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
+            where = path if member is None else pointer(path, member)
+            return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, where, message, hint, found)
 
         if rule in (Rule.REQUIRED, Rule.DEPENDENT_REQUIRED):
-            yield from (issue(rule, word(name), "") for name in fault.names)
+            yield from (issue(rule, "", "", member=name) for name in fault.names)
         elif fault.keyword in KEY_RULES:
             allowed = self.allowed_keys(fault.schema)
             for name in _unexpected(fault, allowed, all_faults):
