@@ -10,17 +10,17 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
 import anyio
 
 from strictreply.asking import Ask
 from strictreply.attempts import Attempt, Usage, total_usage
 from strictreply.checking import Check, aperform_check, perform_check
-from strictreply.contract import Contract
+from strictreply.contract import Contract, Declaration
 from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError, ReplyHalted, ReplyRejected, ToolArgumentsError, TransportFailed
 from strictreply.failures import Failure, classify
@@ -348,12 +348,22 @@ def _transport_failed(
     return error
 
 
+class Wrapping(Declaration, total=False):
+    """The keywords of :func:`wrap`: a ready contract or the keywords of one, and how to go about it."""
+
+    contract: Contract | None
+    policy: RetryPolicy | None
+    steering: Steering | None
+    on_attempt: OnAttempt | None
+    log_replies: Redact | None
+
+
 @overload
-def wrap(client: AsyncOpenAI, **declared: Any) -> AsyncStrictClient: ...
+def wrap(client: AsyncOpenAI, **keywords: Unpack[Wrapping]) -> AsyncStrictClient: ...
 @overload
-def wrap(client: OpenAI, **declared: Any) -> StrictClient: ...
+def wrap(client: OpenAI, **keywords: Unpack[Wrapping]) -> StrictClient: ...
 @overload
-def wrap(client: Any, **declared: Any) -> Any: ...
+def wrap(client: Any, **keywords: Unpack[Wrapping]) -> Any: ...
 def wrap(
     client: Any,
     *,
@@ -362,23 +372,22 @@ def wrap(
     steering: Steering | None = None,
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
-    tools: Iterable[object] | None = None,
-    **declared: Any,
+    **declared: Unpack[Declaration],
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that only valid replies come out of it.
 
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()`` or anything with their ``chat.completions.create``;
     it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready ``contract``, or its keywords
-    (``tools``, ``answer``, ``channel``, …) here.
+    (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None ours.
     ``on_attempt`` is told of every attempt; ``log_replies`` turns a raw reply into what DEBUG may log, None logs none.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
     async ``on_attempt``.
     """
-    if contract is not None and (declared or tools is not None):
+    if contract is not None and declared:
         message = "give wrap() a contract or the keywords of one, not both"
         raise ContractError(message)
-    contract = contract or Contract(tools=() if tools is None else tools, **declared)
+    contract = contract or Contract(**declared)
     settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies)
     client = client.unwrapped if isinstance(client, _Wrapped) else client
     if _is_async(client):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 from strictreply.answers import FINAL_ANSWER, Answer
 from strictreply.channels import judge
@@ -21,6 +21,21 @@ from strictreply.typing import AnswerStyle, Channel, Extra, Extraction, Formats
 _CHANNELS = ("native", "text")
 _EXTRACTIONS = ("strict", "fenced", "first_object", "after_think")
 _EXTRAS = (None, "forbid", "schema")
+
+
+class Declaration(TypedDict, total=False):
+    """The keywords that declare a contract; :class:`Contract` says what each means."""
+
+    tools: Iterable[object]
+    answer: object
+    channel: Channel
+    parallel: bool
+    extraction: Extraction | Iterable[Extraction]
+    extra: Extra | None
+    formats: Formats | None
+    answer_style: AnswerStyle
+    blank_answers: bool
+    limits: Limits
 
 
 class Contract:
