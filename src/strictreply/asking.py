@@ -84,17 +84,22 @@ def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObj
     if terms.channel == "text":
         return base | {"messages": _instructed(messages, instructions(terms))}
     request = base | {"messages": messages}
-    by_tool = terms.answer_style == "tool"
-    definitions = [] if by_tool and terms.choice == "none" else [tool.definition for tool in terms.tools.values()]
-    if by_tool and admits_answer(terms):
-        definitions.append(final_answer_definition(terms))
+    definitions = _definitions(terms)
     if definitions:
         request |= {"tools": definitions} | _choice(terms)
         request |= {} if terms.parallel else {"parallel_tool_calls": False}  # true is the API's own default
-    structured = terms.answer.schema is not None and not by_tool
+    structured = terms.answer.schema is not None and terms.answer_style == "union"
     if structured and admits_answer(terms) and "response_format" not in request:
         request |= {"response_format": response_format(terms)}
     return request
+
+
+def _definitions(terms: Terms) -> list[JSONObject]:
+    """Give the tools that may be called, and the one that answers where an answer is a call."""
+    if terms.answer_style == "union":
+        return [tool.definition for tool in terms.tools.values()]
+    declared = [] if terms.choice == "none" else [tool.definition for tool in terms.tools.values()]
+    return [*declared, final_answer_definition(terms)] if admits_answer(terms) else declared
 
 
 def _choice(terms: Terms) -> JSONObject:

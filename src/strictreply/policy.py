@@ -127,17 +127,20 @@ class RetryPolicy:
         reason = "malformed_response" if failure is None else failure.kind
         failed = sum(1 for attempt in attempts if _is_transport_fault(attempt))
         retryable = failure is None or failure.retryable
-        if reason == "timeout" and self.deadline is not None and spent >= self.deadline:
+        if reason == "timeout" and self.time_left(spent) == 0:
             return End("halted", "deadline")
         if not retryable or failed > self.transport_retries:
             return End("failed", reason)
-        wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
-        asked = None if failure is None else failure.retry_after
-        if asked is not None:
-            if asked > self.max_retry_after or (self.deadline is not None and spent + asked >= self.deadline):
-                return End("failed", reason)
-            wait = asked
+        wait = None if failure is None else failure.retry_after
+        if wait is None:
+            wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
+        elif not self._allows_pause(wait, spent):
+            return End("failed", reason)
         return self._within_budgets(Again(0, wait), attempts, spent, failure, spent_up="failed")
+
+    def _allows_pause(self, asked: float, spent: float) -> bool:
+        """Tell whether a pause that the server asked for is short enough, and ends before the deadline."""
+        return asked <= self.max_retry_after and (self.deadline is None or spent + asked < self.deadline)
 
     def _within_budgets(
         self,

@@ -95,19 +95,21 @@ class _Closer:
         node, schema = location.node, location.node.schema
         if any(statement in schema for statement in STATEMENTS):
             return
-        choices = _choices(node)
-        if choices:
-            for edge in choices:
-                self._close_choice(location, edge)
-            if location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
-                schema["unevaluatedProperties"] = False
-            return
-        if location.shared and id(node) in self._composed:
+        if self._close_choices(location) or (location.shared and id(node) in self._composed):
             return
         members = _composition(node)
         if location.forced or any("properties" in member.schema for member in members):
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
+
+    def _close_choices(self, location: Location) -> bool:
+        """Close the alternatives that a place chooses from, when that is all it does; returns whether it is."""
+        schema, choices = location.node.schema, _choices(location.node)
+        for edge in choices:
+            self._close_choice(location, edge)
+        if choices and location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
+            schema["unevaluatedProperties"] = False
+        return bool(choices)
 
     def _close_choice(self, location: Location, edge: Edge) -> None:
         """Close what a place delegates to, beside the reference when the target may not be closed itself."""

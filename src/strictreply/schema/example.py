@@ -96,9 +96,7 @@ class _Maker:
         if depth > MAX_DEPTH:
             raise _NoExample
         schema, members, items = self._merged(node)
-        given = [schema["const"]] if "const" in schema else schema.get("enum")
-        if not given and self._defaults and nth == 0 and "default" in schema:
-            given = [schema["default"]]
+        given = self._given(schema, nth)
         if given:
             return given[nth % len(given)]
         match _type(schema, self._branch):
@@ -114,6 +112,14 @@ class _Maker:
                 return None
             case kind:
                 return _number(schema, nth, whole=kind == "integer")
+
+    def _given(self, schema: dict[str, Any], nth: int) -> Any:
+        """List the values that a schema spells out itself; None when there are none."""
+        if "const" in schema:
+            return [schema["const"]]
+        if not schema.get("enum") and self._defaults and nth == 0 and "default" in schema:
+            return [schema["default"]]
+        return schema.get("enum")
 
     def _merged(self, node: Node | None) -> tuple[dict[str, Any], dict[str, Node], dict[str | int | None, Node]]:
         """Merge what judges the same value: its keywords, its members' schemas and its items' schemas."""

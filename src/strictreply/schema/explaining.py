@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
+from strictreply.decoding import masked_pointer
 from strictreply.issues import Category, Issue, pointer, quote
 from strictreply.schema.faults import Fault, value_at
 from strictreply.schema.graph import Graph, Node
@@ -58,7 +59,7 @@ class Explainer:
     def _issues(self, fault: Fault, all_faults: list[Fault], value: JSON, at: str, place: str) -> Iterator[Issue]:
         """Report one fault; each key that is missing or too many is an issue of its own."""
         rule = KEYWORDS.get(fault.keyword, Rule.NOT)
-        path = pointer(at, *(token if isinstance(token, int) or token in self._names else "*" for token in fault.path))
+        path = masked_pointer(at, fault.path, self._names)
         wrong = value_at(value, fault.path)
 
         def issue(rule: Rule, expected: str, found: str, hint: str = "", *, member: str | None = None) -> Issue:
@@ -70,9 +71,9 @@ class Explainer:
             yield from (issue(rule, "", "", member=name) for name in fault.names)
         elif fault.keyword in KEY_RULES:
             allowed = self.allowed_keys(fault.schema)
+            broken = rule if allowed else Rule.NO_KEYS
             for name in _unexpected(fault, allowed, all_faults):
-                hint = _did_you_mean(name, [key for key in allowed if isinstance(wrong, dict) and key not in wrong])
-                yield issue(rule if allowed else Rule.NO_KEYS, list_words(allowed), quote(name), hint)
+                yield issue(broken, list_words(allowed), quote(name), _did_you_mean(name, _unused(allowed, wrong)))
         elif rule is Rule.PROPERTY_NAMES:
             yield from (issue(rule, "", quote(name)) for name in fault.names)
         else:
@@ -140,6 +141,11 @@ def _unexpected(fault: Fault, allowed: list[str], all_faults: list[Fault]) -> li
     if fault.keyword == "additionalProperties" or unknown or len(all_faults) > 1:
         return unknown
     return list(fault.names)
+
+
+def _unused(allowed: list[str], wrong: JSON) -> list[str]:
+    """Give the allowed keys that an object does not have yet."""
+    return [key for key in allowed if isinstance(wrong, dict) and key not in wrong]
 
 
 def _hint(fault: Fault, wrong: object) -> str:

@@ -183,13 +183,17 @@ def _names(keyword: str, error: ValidationError) -> list[str]:
         return []
     match keyword:
         case "required":
-            return [name for name in value if name not in instance and repr(name) in error.message][:1]
+            return _missing(value, instance, error)
         case "dependentRequired":
-            missing = [name for given, needed in value.items() if given in instance for name in needed]
-            return [name for name in missing if name not in instance and repr(name) in error.message][:1]
+            return _missing([name for given in value if given in instance for name in value[given]], instance, error)
         case "additionalProperties":
             return _others(error.schema if isinstance(error.schema, dict) else {}, instance)
         case "unevaluatedProperties":
             return [name for name in instance if repr(name) in error.message]
         case _:
             return []
+
+
+def _missing(needed: list[str], instance: dict[str, Any], error: ValidationError) -> list[str]:
+    """Find the one member that an error says is missing."""
+    return [name for name in needed if name not in instance and repr(name) in error.message][:1]

@@ -63,20 +63,25 @@ def _rewrite(node: Node, keyword: str) -> bool:
     targets = [edge.target for edge in node.along(Applies.HERE) if edge.keyword == keyword]
     if len(targets) < max(2, len(node.schema[keyword])):
         return False
-    branches = [_described(target) for target in targets]
-    groups = _grouped(branches)
-    if groups is None:
+    told = _told([_described(target) for target in targets], keyword)
+    if told is None:
         return False
-    types = list(dict.fromkeys(name for branch in branches for name in branch.types))
-    conditions = [rule for kind, group in groups.items() for rule in _conditions(kind, group, keyword)]
-    if len(groups) == 1 and any(keyword in rule["then"] for rule in conditions):
-        return False
-    told: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
-    if conditions:
-        told["allOf"] = conditions
     del node.schema[keyword]
     node.schema["allOf"] = [*node.schema.get("allOf", ()), told]
     return True
+
+
+def _told(branches: list[Branch], keyword: str) -> dict[str, Any] | None:
+    """Spell the conditions that tell branches apart; None when they cannot be told."""
+    groups = _grouped(branches)
+    if groups is None:
+        return None
+    conditions = [rule for kind, group in groups.items() for rule in _conditions(kind, group, keyword)]
+    if len(groups) == 1 and any(keyword in rule["then"] for rule in conditions):
+        return None
+    types = list(dict.fromkeys(name for branch in branches for name in branch.types))
+    told: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
+    return told | {"allOf": conditions} if conditions else told
 
 
 def _described(node: Node) -> Branch:
