@@ -1,6 +1,6 @@
 """What reading and checking a reply costs beside ``json.loads`` of the same text: CPU time, medians of one run.
 
-    PYTHONPATH=src python benchmarks/reading.py
+PYTHONPATH=src python benchmarks/reading.py
 """
 
 from __future__ import annotations
