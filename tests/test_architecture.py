@@ -24,6 +24,7 @@ LAYERS: dict[str, set[str]] = {
         "complaints",
         "contract",
         "decoding",
+        "definitions",
         "describing",
         "diagnosis",
         "driving",

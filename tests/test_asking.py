@@ -106,7 +106,7 @@ def test_a_text_correction_shows_schema_fault_and_bad_text() -> None:
     bad = '{"answer": 42, "tool": "search"}'
     turn = corrected(ask, message('{"answer": 42}'))
     texts = [turn["content"] for turn in turn.request["messages"]]
-    schema = json.loads(texts[1].partition("\n")[2])
+    schema = json.loads(texts[0].rpartition("\n")[2])
     branches = schema["anyOf"]
     assert any("tool" in branch["properties"] for branch in branches)
     assert any("answer" in branch["properties"] for branch in branches)
@@ -116,10 +116,42 @@ def test_a_text_correction_shows_schema_fault_and_bad_text() -> None:
 
 
 def test_instructions_stand_behind_the_callers_own() -> None:
-    """The text channel's instructions follow the leading system turns, and what comes after keeps its place."""
+    """The text channel's instructions end the caller's first turn, or make one: many templates take only one."""
     messages = first_turn(ask_of(channel="text")).request["messages"]
-    assert [turn["role"] for turn in messages] == ["system", "system", "user"]
-    assert (messages[0], messages[2]) == (USER[0], USER[1])
+    assert [turn["role"] for turn in messages] == ["system", "user"]
+    assert messages[0]["content"].startswith(USER[0]["content"])
+    assert messages[1] == USER[1]
+    alone = first_turn(ask_of(channel="text", request={"messages": USER[1:]})).request["messages"]
+    assert [turn["role"] for turn in alone] == ["system", "user"]
+    parts = [{"role": "developer", "content": [{"type": "text", "text": "a"}]}, USER[1]]
+    parted = first_turn(ask_of(channel="text", request={"messages": parts})).request["messages"]
+    assert [part["type"] for part in parted[0]["content"]] == ["text", "text"]
+    assert len(parts[0]["content"]) == 1
+
+
+def test_the_union_takes_the_place_of_the_callers_format() -> None:
+    """In the text channel a ``json_schema`` response format is spelled for the union, or the server would refuse it."""
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    request = first_turn(ask_of(channel="text", request={"response_format": wanted})).request
+    assert "anyOf" in request["response_format"]["json_schema"]["schema"]
+    plain = {"type": "json_object"}
+    assert first_turn(ask_of(channel="text", request={"response_format": plain})).request["response_format"] == plain
+
+
+def test_a_forced_call_is_asked_for_without_a_format() -> None:
+    """Re-asking one call, nothing is said of how content should look."""
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    ask = ask_of(request={"response_format": wanted})
+    assert first_turn(ask).request["response_format"] == wanted
+    assert "response_format" not in corrected(ask, message(calls=[call("search", {"query": 1})])).request
+
+
+def test_what_the_caller_says_of_parallel_calls_is_sent() -> None:
+    """An explicit keyword goes out as it came; without one only a prohibition is sent."""
+    assert first_turn(ask_of(request={"parallel_tool_calls": True})).request["parallel_tool_calls"] is True
+    assert first_turn(ask_of()).request["parallel_tool_calls"] is False
+    assert "parallel_tool_calls" not in first_turn(ask_of(parallel=True)).request
+    assert "parallel_tool_calls" not in first_turn(ask_of(tools=[], request={"parallel_tool_calls": True})).request
 
 
 @pytest.mark.req("T28")

@@ -104,6 +104,7 @@ PROVOKED: dict[Code, tuple[Terms, object]] = {
     Code.REPLY_CONTENT: (NATIVE.terms, message(["hi"])),
     Code.REPLY_TRUNCATED: (NATIVE.terms, completion(message("hi"), "length")),
     Code.REPLY_REFUSAL: (NATIVE.terms, message(None, refusal="no")),
+    Code.REPLY_BROKEN_OFF: (NATIVE.terms, completion(message("hi"), "error")),
     Code.REPLY_CONTENT_FILTER: (NATIVE.terms, completion(message("hi"), "content_filter")),
     Code.ENVELOPE_MALFORMED: (NATIVE.terms, []),
     Code.ENVELOPE_CHOICES: (NATIVE.terms, GOOD | {"choices": []}),
@@ -236,8 +237,7 @@ def test_an_unknown_tool_is_named_and_the_tools_are_listed() -> None:
         wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=1)).reply(model="m", messages=[])
     assert len(client.script.requests) == 2
     correction = client.script.requests[1]["messages"][-1]["content"]
-    assert "add" in correction
-    assert "now" in correction
+    assert TEXT.terms.tool_list in correction
     assert [found.code for found in caught.value.issues] == ["tool.unknown"]
 
 

@@ -121,3 +121,40 @@ def test_the_response_format_holds_the_answers_schema() -> None:
 def test_prompts_are_compact() -> None:
     """JSON in a prompt has no spaces, and letters stay letters."""
     assert compact({"a": [1, "é"]}) == '{"a":[1,"é"]}'
+
+
+class Item(BaseModel):
+    """One line of an order."""
+
+    sku: str
+
+
+class Order(BaseModel):
+    """An answer with a definition of its own."""
+
+    items: list[Item]
+
+
+def test_an_answers_definitions_are_found_from_where_they_stand() -> None:
+    """References in a structured answer resolve in the tool that carries it, and in the union of the text channel."""
+    answered = {"answer": {"items": [{"sku": "a"}]}}
+    wrong = {"answer": {"items": [{"sku": 1}]}}
+    by_tool = Contract(answer=Order, answer_style="tool").terms
+    parameters: Any = final_answer_definition(by_tool)["function"]
+    for schema, wrap in (
+        (parameters["parameters"], lambda value: value),
+        (union_schema(by_tool), lambda value: {"tool": "final_answer", "args": value}),
+        (union_schema(Contract(answer=Order, channel="text").terms), lambda value: value),
+    ):
+        validator = jsonschema.Draft202012Validator(schema)
+        assert validator.is_valid(wrap(answered))
+        assert not validator.is_valid(wrap(wrong))
+
+
+def test_a_schema_that_refers_to_its_own_root_stays_itself_in_the_union() -> None:
+    """``#`` in a tool's schema means that schema, also where it is shown inside another."""
+    tree = {"type": "object", "properties": {"next": {"$ref": "#"}}}
+    schema = union_schema(Contract(tools=[{"name": "walk", "parameters": tree}], channel="text").terms)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert validator.is_valid({"tool": "walk", "args": {"next": {"next": {}}}})
+    assert not validator.is_valid({"tool": "walk", "args": {"next": 1}})

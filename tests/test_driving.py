@@ -72,3 +72,15 @@ def test_what_perform_raises_passes_through_and_closes_the_flow(error: BaseExcep
         coroutine.send(None)
     assert watched.closed
     assert awatched.closed
+
+
+def test_a_stop_iteration_of_an_effect_is_not_the_end_of_the_flow() -> None:
+    """An exhausted iterator in a user's callback is a bug of theirs, never a result of None."""
+
+    def perform(effect: str) -> int:
+        raise StopIteration
+
+    watched = Watched()
+    with pytest.raises(StopIteration):
+        drive(watched.flow(), perform)
+    assert watched.closed

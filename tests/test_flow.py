@@ -117,6 +117,21 @@ def test_every_event_counts_against_the_deadline() -> None:
     assert [effect.timeout for effect in calls(effects)] == [10, 5]
 
 
+@pytest.mark.parametrize("slow", [Noted(11), Checked((), 11)])
+def test_checks_and_watchers_spend_the_deadline_too(slow: Noted | Checked) -> None:
+    """Time lost in a watcher or a user's check counts like any other."""
+    checked = Tool.from_json_schema("search", SCHEMA, check=lambda args: None)
+    flow = flow_of(RetryPolicy(deadline=10), tools=[checked])
+    refused = Issue("args.check", Category.FORMAT_ERROR, "/tool_calls/0/function/arguments", "no")
+    next(flow)
+    assert isinstance(flow.send(Replied(GOOD)), Check)
+    noting = flow.send(Checked((refused,), slow.seconds if isinstance(slow, Checked) else 0))
+    assert isinstance(noting, Notify)
+    with pytest.raises(StopIteration) as ended:
+        flow.send(slow if isinstance(slow, Noted) else Noted())
+    assert ended.value.value.end == End("halted", "deadline")
+
+
 def test_a_pause_that_took_too_long_ends_at_the_deadline() -> None:
     """When waking comes after the deadline nothing is sent any more."""
     flow = flow_of(RetryPolicy(deadline=10, wait=wait_fixed(2)))
@@ -201,7 +216,7 @@ class TestScoped:
 
     def test_one_well_formed_completion_comes_back(self) -> None:
         """The new arguments stand under the original id, the sibling is untouched, the order is kept."""
-        fixed = completion(calls=[call("search", {"query": "tea", "limit": 3}, "zzz")])
+        fixed = completion(calls=[call("search", {"query": "tea", "limit": 3}, "zzz")], finish_reason="stop")
         outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, fixed)
         assert isinstance(outcome, Accepted)
         assert outcome.spliced
@@ -247,6 +262,15 @@ class TestScoped:
         assert isinstance(outcome, Accepted)
         assert (outcome.reply, outcome.response, outcome.spliced) == (reply, switched, False)
 
+    def test_an_allowed_switch_loses_no_sibling(self) -> None:
+        """Where a switch is allowed the whole reply is asked for again: nothing is frozen, and nothing forgotten."""
+        flow = flow_of(RetryPolicy(allow_tool_switch=True), parallel=True)
+        outcome, effects = finish(flow, TWO_WRONG_FIRST, GOOD)
+        assert isinstance(outcome, Accepted)
+        request = calls(effects)[1].request
+        assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
+        assert "tool_choice" not in request
+
     def test_a_cut_correction_keeps_the_frozen_siblings(self) -> None:
         """When the re-asked call is cut, it alone is asked for again, with more room."""
         contract = Contract(tools=[SEARCH, WEATHER], parallel=True)
@@ -255,7 +279,10 @@ class TestScoped:
         outcome, effects = finish(reply_flow(ask), TWO_WRONG_FIRST, cut, GOOD)
         assert isinstance(outcome, Accepted)
         assert [made.scope for made in outcome.attempts] == [None, "search", "search"]
-        assert calls(effects)[2].request["max_tokens"] == 20
+        last = calls(effects)[2].request
+        assert last["max_tokens"] == 20
+        assert "/query" in last["messages"][-2]["content"]  # the fault in what is shown is still named
+        assert "token limit" not in last["messages"][-2]["content"].partition("\n")[2]
         assert isinstance(outcome.reply, ToolCalls)
 
     def test_several_wrong_calls_ask_for_the_whole_reply(self) -> None:
@@ -266,7 +293,7 @@ class TestScoped:
         request = calls(effects)[1].request
         assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
         assert "tool_choice" not in request
-        assert [turn["role"] for turn in request["messages"][2:]] == ["assistant", "tool", "tool", "user"]
+        assert [turn["role"] for turn in request["messages"][2:]] == ["assistant", "tool", "tool"]
 
     @pytest.mark.req("T31")
     def test_a_corrected_call_is_judged_again(self) -> None:
@@ -290,7 +317,7 @@ class TestScoped:
         outcome, effects = finish(flow_of(channel="text"), wrong, good)
         assert isinstance(outcome, Accepted)
         assert (outcome.response, outcome.spliced) == (good, False)
-        instructions = calls(effects)[1].request["messages"][1]["content"]
+        instructions = calls(effects)[1].request["messages"][0]["content"]
         assert "search" in instructions
         assert "weather" not in instructions
 

@@ -35,6 +35,7 @@ def test_remedies_follow_from_the_code() -> None:
         "reply.truncated": Remedy.SHORTEN,
         "reply.refusal": Remedy.STOP,
         "reply.content_filter": Remedy.STOP,
+        "reply.broken_off": Remedy.RESEND,
         "envelope.malformed": Remedy.RESEND,
         "envelope.choices": Remedy.RESEND,
         "envelope.error": Remedy.RESEND,

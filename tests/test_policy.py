@@ -132,6 +132,9 @@ def test_retry_after_beyond_the_deadline_fails_at_once() -> None:
     failure = Failure("rate_limit", retryable=True, retry_after=59.0)
     step = RetryPolicy(deadline=10).next_step(attempts(1, (), failure="x"), 1.0, failure)
     assert step == End("failed", "rate_limit")
+    nearly = Failure("rate_limit", retryable=True, retry_after=9.0)
+    assert RetryPolicy(deadline=10).next_step(attempts(1, (), failure="x"), 1.0, nearly) == step
+    assert RetryPolicy(deadline=10.5).next_step(attempts(1, (), failure="x"), 1.0, nearly) == Again(0, 9.0)
 
 
 def test_the_transport_waits_without_being_told() -> None:

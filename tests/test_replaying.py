@@ -21,19 +21,23 @@ def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
     return dict(completion(content, calls)["choices"][0]["message"])
 
 
-def test_an_empty_reply_is_not_replayed() -> None:
-    """There is no assistant's turn to show when nothing came."""
-    assert replayed(TERMS, message(""), WORDS, None) == [{"role": "user", "content": WORDS}]
+def test_an_empty_reply_is_named() -> None:
+    """Where nothing came the assistant's turn says so in our words: roles alternate, and no turn is empty."""
+    assistant, correction = replayed(TERMS, message(""), WORDS, None)
+    assert (assistant["role"], bool(assistant["content"])) == ("assistant", True)
+    assert correction == {"role": "user", "content": WORDS}
 
 
 def test_replayed_calls_have_ids_of_our_own() -> None:
     """The ids that came may be empty, repeated or hostile: each call and its tool turn get a fresh one."""
     bad = message(calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")])
-    assistant, *answers, closing = replayed(TERMS, bad, WORDS, None)
-    assert [one["id"] for one in assistant["tool_calls"]] == ["call_1", "call_2"]
-    assert [one["tool_call_id"] for one in answers] == ["call_1", "call_2"]
-    assert WORDS not in {one["content"] for one in answers}
-    assert closing == {"role": "user", "content": WORDS}
+    assistant, *answers = replayed(TERMS, bad, WORDS, None)
+    ids = [one["id"] for one in assistant["tool_calls"]]
+    assert [one["tool_call_id"] for one in answers] == ids
+    assert len(set(ids)) == 2
+    assert all(len(one) == 9 and one.isalnum() for one in ids)  # what the strictest templates take
+    assert [one["content"] == WORDS for one in answers] == [False, True]
+    assert answers[0]["content"] == "Not run: the reply was not valid."
 
 
 def test_the_correction_answers_the_failing_call() -> None:
@@ -41,8 +45,8 @@ def test_the_correction_answers_the_failing_call() -> None:
     bad = message(calls=[call("search", {"query": "a"}), call("search", {"query": 1})])
     scope = Scope("search", 1, "/tool_calls/1/function/arguments", bad, ())
     _, kept, corrected = replayed(TERMS, bad, WORDS, scope)
-    assert corrected == {"role": "tool", "tool_call_id": "call_2", "content": WORDS}
-    assert kept["content"] != WORDS
+    assert corrected == {"role": "tool", "tool_call_id": "call00002", "content": WORDS}
+    assert kept["content"] == "Valid, and kept as it is."
 
 
 @pytest.mark.parametrize(
@@ -50,6 +54,8 @@ def test_the_correction_answers_the_failing_call() -> None:
     [
         [call("search", "{nope")],
         [call("search", "[1]")],
+        [call("search", '{"query": NaN}')],
+        [call("search", '{"query": "\\ud800"}')],
         [call("no such name!", {})],
         ["x"],
         [{"id": "a", "type": "function", "function": {"name": "search", "arguments": {"query": 1}}}],
@@ -64,7 +70,10 @@ def test_calls_that_servers_would_refuse_are_replayed_as_text(broken: list[Any])
     assert correction == {"role": "user", "content": WORDS}
 
 
-def test_reasoning_is_not_replayed() -> None:
-    """Vendor extras of the bad message are neither shown again nor counted against the cap."""
-    bad = message(calls=[call("search", {"query": 1})]) | {"reasoning_content": "r" * 100_000}
-    assert replayed(TERMS, bad, WORDS, None)[0].keys() == {"role", "content", "tool_calls"}
+def test_a_providers_own_state_is_sent_back() -> None:
+    """Servers that think in tool loops want their reasoning and signatures back; other extras are left out."""
+    one = call("search", {"query": 1}) | {"extra_content": {"google": {"thought_signature": "s"}}, "index": 0}
+    bad = message(calls=[one]) | {"reasoning_content": "because", "annotations": [], "refusal": None}
+    assistant = replayed(TERMS, bad, WORDS, None)[0]
+    assert assistant.keys() == {"role", "content", "tool_calls", "reasoning_content"}
+    assert assistant["tool_calls"][0].keys() == {"id", "type", "function", "extra_content"}

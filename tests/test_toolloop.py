@@ -86,6 +86,10 @@ def test_steps_are_bounded() -> None:
         sr.run(client, USER, model="m", max_steps=5)
     assert raised.value.steps == 5
     assert len(fake.script.requests) == 5
+    endless, asked = looped(*[completion(calls=[call("search", {"query": "a"})])] * 99)
+    with pytest.raises(sr.StepsExceeded):
+        sr.run(endless, USER, model="m")
+    assert len(asked.script.requests) == 8
 
 
 @pytest.mark.req("T38", "T41")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,6 +80,22 @@ def test_deep_values_are_walked_without_recursion() -> None:
     seen = sent([deep])
     assert seen["messages"] == []
     assert seen["extra_body"]["messages"][0] is deep
+
+
+def test_a_message_that_holds_itself_goes_the_sdks_way() -> None:
+    """What has no end is not walked for ever: the SDK says what is wrong with it."""
+    endless: dict[str, Any] = {"role": "user"}
+    endless["self"] = endless
+    assert sent([endless])["messages"] == [endless]
+
+
+def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
+    """Log probabilities of minus infinity, as some servers send them, cost no reply."""
+    body = json.dumps(completion("x") | {"logprob": float("-inf")}).encode()
+    sending = Sending(Transport(Server(completion("x")).client()), DEFAULT_LIMITS)
+    read = sending.receive(SimpleNamespace(content=body))
+    assert isinstance(read, dict)
+    assert read["choices"] == completion("x")["choices"]
 
 
 def test_a_client_without_http_is_read_as_it_is() -> None:

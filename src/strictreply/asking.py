@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strictreply.channels.envelope import peek
-from strictreply.describing import admits_answer, final_answer_definition, instructions, response_format
+from strictreply.describing import (
+    admits_answer,
+    final_answer_definition,
+    instructions,
+    response_format,
+    union_schema,
+)
 from strictreply.issues import Issue, Remedy
 from strictreply.policy import Again, RetryPolicy
 from strictreply.replaying import replayed
@@ -62,13 +68,15 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     """Make the request that follows a reply that did not fit; the same again for tier 0."""
     if step.tier == 0 or bad is None:
         return turn
-    issues, scope = bad.issues, bad.scope
+    issues, scope = bad.issues, None if ask.policy.allow_tool_switch else bad.scope
     base = _with_more_room(turn.base) if any(issue.remedy is Remedy.SHORTEN for issue in issues) else turn.base
     terms = ask.terms if scope is None else ask.terms.only(scope.tool)
     situation = Situation(issues, ask.terms, step.tier, scope.tool if scope else None, scope.at if scope else "")
     correction = ask.steering.correction(situation)
     turns = replayed(ask.terms, bad.message, correction, scope)
     request = _dressed(terms, base, [*base["messages"], *turns])
+    if scope is not None and terms.channel == "native":
+        request.pop("response_format", None)  # a forced call is all that is wanted
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
     return Turn(request, base, correction, step.tier, scope)
@@ -82,12 +90,16 @@ def _with_more_room(base: JSONObject) -> JSONObject:
 def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObject:
     """Put the terms into a request, each channel in its own way."""
     if terms.channel == "text":
-        return base | {"messages": _instructed(messages, instructions(terms))}
+        request = base | {"messages": _instructed(messages, instructions(terms))} | _union_format(terms, base)
+        request.pop("parallel_tool_calls", None)  # there are no tools in this request
+        return request
     request = base | {"messages": messages}
     definitions = _definitions(terms)
     if definitions:
         request |= {"tools": definitions} | _choice(terms)
         request |= {} if terms.parallel else {"parallel_tool_calls": False}  # true is the API's own default
+    else:
+        request.pop("parallel_tool_calls", None)
     structured = terms.answer.schema is not None and terms.answer_style == "union"
     if structured and admits_answer(terms) and "response_format" not in request:
         request |= {"response_format": response_format(terms)}
@@ -113,9 +125,20 @@ def _choice(terms: Terms) -> JSONObject:
     return {"tool_choice": {"type": "function", "function": {"name": terms.choice}}}
 
 
+def _union_format(terms: Terms, base: JSONObject) -> JSONObject:
+    """Spell the caller's ``json_schema`` response format for the union: the bare schema would shut the union out."""
+    wanted = peek(base.get("response_format"), "type")
+    if wanted != "json_schema":
+        return {}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": union_schema(terms)}}}
+
+
 def _instructed(messages: list[Message], text: str) -> list[Message]:
-    """Set our instructions behind the caller's own leading instructions."""
-    leading = 0
-    while leading < len(messages) and peek(messages[leading], "role") in _INSTRUCTION_ROLES:
-        leading += 1
-    return [*messages[:leading], {"role": "system", "content": text}, *messages[leading:]]
+    """Set our instructions behind the caller's own, in the same turn: many templates take only one, and first."""
+    first = messages[0] if messages else None
+    content = peek(first, "content")
+    if peek(first, "role") not in _INSTRUCTION_ROLES or not isinstance(first, dict):
+        return [{"role": "system", "content": text}, *messages]
+    if isinstance(content, list):
+        return [first | {"content": [*content, {"type": "text", "text": text}]}, *messages[1:]]
+    return [first | {"content": f"{content}\n\n{text}" if content else text}, *messages[1:]]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from strictreply.issues import Issue
 from strictreply.typing import JSON, Request
+
+MAX_DEPTH = 200
+"""How deep a copy of a request goes: far beyond any that can be sent, and short of Python's own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +99,41 @@ def plain_request(request: Request) -> dict[str, JSON]:
     return {name: plain(value) for name, value in request.items()}
 
 
-def plain(value: object) -> JSON:
-    """Copy mappings and sequences into dicts and lists; name what JSON cannot hold by its type."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(member) for member in value]
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
+def type_name(value: object) -> str:
+    """Name a value by its type."""
     return f"<{type(value).__name__}>"
+
+
+def plain(value: object, *, other: Callable[[object], str] = type_name, above: tuple[int, ...] = ()) -> JSON:
+    """Copy mappings and sequences into dicts and lists, and scalars as exactly str, int and float.
+
+    ``other`` spells what JSON cannot hold. A value inside itself, or more than 200 levels deep, is named by its type;
+    ``above`` holds the identities of the values around this one.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str | int | float):
+        return _exact(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return other(value)
+    if id(value) in above or len(above) >= MAX_DEPTH:
+        return type_name(value)
+    inside = (*above, id(value))
+    if isinstance(value, Mapping):
+        return {_key(name): plain(member, other=other, above=inside) for name, member in value.items()}
+    return [plain(member, other=other, above=inside) for member in value]
+
+
+def _key(name: object) -> str:
+    """Spell the name of a member; one that is neither text nor a number is named by its type."""
+    return str(plain(name) if isinstance(name, str | int | float) or name is None else type_name(name))
+
+
+def _exact(value: str | float) -> str | int | float:
+    """Take the value out of a subclass: a member of an Enum pickles as its class, which a reader may not have."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 
 def total_usage(attempts: tuple[Attempt, ...]) -> Usage:

@@ -1,7 +1,11 @@
-"""The user's own checks of valid calls: asked for as an effect, because they may need I/O."""
+"""The user's own checks of valid calls: asked for as an effect, because they may need I/O.
+
+Each check is given a deep copy of the arguments: what comes out of a contract is what was judged.
+"""
 
 from __future__ import annotations
 
+import copy
 import inspect
 from dataclasses import dataclass
 from typing import Any
@@ -70,10 +74,22 @@ async def aperform_check(effect: Check) -> Checked:
 
 def _outcome(tool: Tool, args: Any) -> Any:
     """Call a tool's check; a ValueError is what it found, anything else is a bug of it and goes on up."""
+    if tool.check is None:
+        return None
+    given = _copied(tool, args)
     try:
-        return None if tool.check is None else tool.check(args)
+        return tool.check(given)
     except ValueError as error:
         return error
+
+
+def _copied(tool: Tool, args: Any) -> Any:
+    """Copy arguments for a check, so that it cannot change what was judged; ContractError when they have no copy."""
+    try:
+        return copy.deepcopy(args)
+    except (TypeError, copy.Error) as error:
+        message = f"the arguments of tool {tool.name!r} cannot be copied for its check: {type(error).__name__}"
+        raise ContractError(message) from error
 
 
 def _found(tool: Tool, outcome: Any, args: Any, at: str) -> tuple[Issue, ...]:

@@ -11,7 +11,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
@@ -194,6 +194,7 @@ class StrictClient(_Wrapped):
     def exchange(self, **keywords: Any) -> Exchange:
         """Make one call like :meth:`reply`, and give it with its story."""
         ask = self._ask(keywords)
+        _refuse_async_checks(ask.terms)
         sending = self._sending(ask)
         outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
         return self._exchange(ask, outcome, sending)
@@ -208,7 +209,7 @@ class StrictClient(_Wrapped):
                 time.sleep(seconds)
                 return Woke(time.perf_counter() - start)
             case Check():
-                return perform_check(effect)
+                return replace(perform_check(effect), seconds=time.perf_counter() - start)
             case _:
                 self._note(effect.attempt)
                 return Noted(time.perf_counter() - start)
@@ -259,7 +260,8 @@ class AsyncStrictClient(_Wrapped):
                 await anyio.sleep(seconds)
                 return Woke(time.perf_counter() - start)
             case Check():
-                return await aperform_check(effect)
+                checked = await aperform_check(effect)
+                return replace(checked, seconds=time.perf_counter() - start)
             case _:
                 told = self._note(effect.attempt)
                 if inspect.isawaitable(told):
@@ -336,7 +338,8 @@ def _transport_failed(
     """Make the error of a failed transport, with what the server said of waiting."""
     if failure is None:
         return TransportFailed(message, reason=reason, attempts=attempts)
-    error = TransportFailed(
+    # Not chained to its cause: a traceback would print the server's words, which may hold the model's.
+    return TransportFailed(
         message,
         reason=reason,
         attempts=attempts,
@@ -344,8 +347,6 @@ def _transport_failed(
         retry_after=failure.retry_after,
         status_code=failure.status_code,
     )
-    error.__cause__ = failure.cause
-    return error
 
 
 class Wrapping(Declaration, total=False):
@@ -382,7 +383,7 @@ def wrap(
     ``on_attempt`` is told of every attempt; ``log_replies`` turns a raw reply into what DEBUG may log, None logs none.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
-    async ``on_attempt``.
+    async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
     """
     if contract is not None and declared:
         message = "give wrap() a contract or the keywords of one, not both"
@@ -398,13 +399,18 @@ def wrap(
 
 def _refuse_async(contract: Contract, on_attempt: OnAttempt | None) -> None:
     """Refuse, while declaring, what a sync client could not await."""
-    for tool in contract.tools:
-        if tool.is_async_check:
-            message = f"the check of tool {tool.name!r} is async; wrap an async client"
-            raise ContractError(message)
+    _refuse_async_checks(contract.terms)
     if inspect.iscoroutinefunction(on_attempt):
         message = "on_attempt is async; wrap an async client"
         raise ContractError(message)
+
+
+def _refuse_async_checks(terms: Terms) -> None:
+    """Refuse a tool whose check a sync client could not await, before anything is sent."""
+    for tool in terms.tools.values():
+        if tool.check is not None and tool.is_async_check:
+            message = f"the check of tool {tool.name!r} is async; wrap an async client"
+            raise ContractError(message)
 
 
 def _is_async(client: Any) -> bool:

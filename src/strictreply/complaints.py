@@ -1,13 +1,20 @@
-"""What pydantic or a user's own check says against arguments, as issues that hold none of the model's words."""
+"""What pydantic or a user's own check says against arguments, as issues that hold none of the model's words.
+
+The rule is one of words: a word of a message that stands anywhere in what the model wrote becomes ``[value]``.
+English function words, the schema's names, words of one or two letters and punctuation may stay, also when the model
+wrote them. It is no proof against a check that encodes values, or glues five letters of one to its own.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
-from itertools import chain, islice, takewhile
+from functools import cached_property
+from itertools import islice
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
@@ -21,13 +28,24 @@ Checked: TypeAlias = Iterable[Issue] | None
 """What a user's check finds: issues, or None when all is well."""
 
 _MAX_ISSUES = 32
+_MAX_DETAILS = 200
+_MAX_READ = 400
 _MAX_WORDS = 200
-_MAX_ERROR_TEXT = 2_000
-_MIN_ECHO = 3
-_CUT_ECHO = 16
+_MAX_SEARCHED = 100_000_000
+_MIN_WORD = 3
+_MIN_GLUED = 6
 _REFUSED = "refused by a check"
+_BETWEEN = "\0"
 _BLANK = "\0"
-_ENCODER = json.JSONEncoder()
+
+_WORD = re.compile(r"[^\W_]+")
+# letters that are spelled out, or scripts of short words, are read as one: a row of words of one or two letters
+_UNIT = re.compile(r"[^\W_]{3,}|[^\W_]{1,2}(?:[\W_]+[^\W_]{1,2}(?![^\W_]))*")
+# what hangs on a value goes with it: other values, the backslash of an escape, marks and quotes beyond ASCII
+_BLANKS = re.compile(rf"(?:[^\w\0-\x7f]|\\)*{_BLANK}(?:[\W_]*{_BLANK})?[^\w\0-\x7f]*")
+_FUNCTION_WORDS = frozenset(
+    ["a", "an", "and", "any", "are", "as", "at", "be", "been", "before", "after", "between", "both", "but", "by", "can", "cannot", "does", "each", "either", "equal", "exactly", "few", "fewer", "for", "from", "greater", "has", "have", "if", "in", "into", "is", "it", "its", "least", "less", "longer", "many", "may", "more", "most", "must", "neither", "no", "nor", "not", "of", "on", "one", "only", "or", "other", "same", "shorter", "should", "some", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "too", "was", "were", "when", "which", "will", "with", "within", "without"]
+)
 
 
 def check_issues(
@@ -40,19 +58,20 @@ def check_issues(
 ) -> tuple[Issue, ...]:
     """Turn what a check raised or returned into issues that hold none of the model's words.
 
-    ``args`` is what was checked, as JSON or typed: its strings, keys and numbers of three characters and more become
-    ``[value]`` in the messages. ``at`` points to it; of the member names below only those in ``names`` (the
-    schema's) are shown, others are ``*``. A ValueError gets the code ``<place>.check``, pydantic's one issue for
-    each of its errors. At most 32 issues are reported.
+    ``args`` is what was checked, as JSON or typed: a word of three letters and more that stands in its strings, keys
+    or numbers, whatever its case, becomes ``[value]`` in the messages, unless it is a function word or a word of
+    ``names``, the schema's member names. ``at`` points to it; of the member names below only those in ``names`` are
+    shown, others are ``*``. A ValueError gets the code ``<place>.check``, pydantic's one issue for each of its
+    errors, or one for all of them when there are over 200. At most 32 issues are reported; of a message the first
+    400 characters are read, and at most 200 reported.
 
     Raises ContractError when the check returned neither issues nor None.
     """
     if outcome is None:
         return ()
-    complaint = _Complaint.about(args, at=at, names=names, place=place)
+    complaint = _Complaint(args, at, names, place, _Echoes(args, names))
     if isinstance(outcome, ValidationError):
-        details = outcome.errors(include_url=False, include_input=False)
-        return tuple(complaint.from_pydantic(detail) for detail in details[:_MAX_ISSUES])
+        return tuple(complaint.all_from_pydantic(outcome))
     if isinstance(outcome, ValueError):
         return (complaint.issue(at, str(outcome)),)
     try:
@@ -76,21 +95,23 @@ def _issues(outcome: object) -> Iterator[Issue]:
 class _Complaint:
     """One value under complaint: where it stands, and the texts in it that must not be repeated."""
 
-    value: JSON
+    value: Any
     at: str
     names: Collection[str]
     place: str
-    echoes: Mapping[str, Collection[str]]
-
-    @classmethod
-    def about(cls, value: Any, *, at: str, names: Collection[str], place: str) -> _Complaint:
-        """Take a value as JSON or typed; names of the schema are our words, and may be repeated."""
-        return cls(value, at, names, place, _echoes(value, names))
+    echoes: _Echoes
 
     def issue(self, path: str, words: str, found: str = "") -> Issue:
         """Report one fault in a developer's words, made safe."""
-        message = _safe(words, self.echoes) or _REFUSED
-        return Issue(f"{self.place}.check", Category.FORMAT_ERROR, path, message, "", found)
+        return self._issue(path, self.echoes.blanked(words) or _REFUSED, found)
+
+    def all_from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
+        """Report pydantic's errors; a flood of them as one, because it takes seconds to spell them out."""
+        if error.error_count() > _MAX_DETAILS:
+            yield self._issue(self.at, f"refused by {error.error_count()} checks")
+        else:
+            details = error.errors(include_url=False, include_input=False)
+            yield from map(self.from_pydantic, details[:_MAX_ISSUES])
 
     def from_pydantic(self, detail: ErrorDetails) -> Issue:
         """Report one of pydantic's errors: the validator's own words where it raised, else pydantic's."""
@@ -107,10 +128,14 @@ class _Complaint:
         return replace(
             issue,
             path=pointer(self.at, *tokens),
-            message=_safe(issue.message, self.echoes) or _REFUSED,
-            hint=_safe(issue.hint, self.echoes),
+            message=self.echoes.blanked(issue.message) or _REFUSED,
+            hint=self.echoes.blanked(issue.hint),
             found=issue.found if _presentable(issue.found) else quote(issue.found),
         )
+
+    def _issue(self, path: str, message: str, found: str = "") -> Issue:
+        """Report one fault in words that are safe."""
+        return Issue(f"{self.place}.check", Category.FORMAT_ERROR, path, message, "", found)
 
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
         """Follow pydantic's location where it names members; it names union branches and missing keys, too."""
@@ -128,24 +153,70 @@ def _presentable(found: str) -> bool:
     return len(found) <= FOUND_CHARS and found.isascii() and found.isprintable()
 
 
-def _echoes(value: object, names: Collection[str]) -> dict[str, set[str]]:
-    """Index what a value says, but for ``names``, by its first three characters: a text is searched for few of them."""
-    echoes: dict[str, set[str]] = {}
-    for leaf in _leaves(value):
-        for text in _spellings(leaf):
-            if len(text) >= _MIN_ECHO and text not in names:
-                echoes.setdefault(text[:_MIN_ECHO], set()).add(text)
-    return echoes
+class _Echoes:
+    """What the model wrote, as words of messages are looked for in it; read when the first one is."""
+
+    def __init__(self, value: object, names: Collection[str]) -> None:
+        """Look for the words of a value, JSON or typed; those of ``names`` are the schema's, and may be repeated."""
+        self._value = value
+        self._names = names
+        self._known: dict[str, bool] = {}
+
+    def blanked(self, text: str) -> str:
+        """Make a developer's words fit for a prompt: one line, capped, with ``[value]`` for what the model wrote."""
+        printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_READ])
+        blanked = _UNIT.sub(self._unit, unicodedata.normalize("NFC", printable))
+        line = " ".join(_BLANKS.sub("[value]", blanked).split())
+        return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 1]}…"
+
+    def _unit(self, match: re.Match[str]) -> str:
+        """Give a word as it is, or a blank when the model wrote it."""
+        return _BLANK if self._repeats(match[0]) else match[0]
+
+    def _repeats(self, unit: str) -> bool:
+        """Tell whether a word, or a row of short ones, holds anything of what the model wrote."""
+        if all(word.casefold() in self._exempt for word in _WORD.findall(unit)):
+            return False
+        letters = _letters(unit)
+        size = _MIN_GLUED if letters.isascii() else _MIN_WORD  # scripts without spaces glue short words
+        if len(letters) < _MIN_WORD:
+            return False
+        windows = (letters[start : start + size] for start in range(len(letters) - size + 1))
+        return self._wrote(letters) or any(self._wrote(window) for window in windows)
+
+    def _wrote(self, letters: str) -> bool:
+        """Search for letters, once; when the work is at its bound, yes is the safe answer."""
+        if letters not in self._known:
+            spent = len(self._known) * len(self._written) > _MAX_SEARCHED
+            self._known[letters] = spent or letters in self._written
+        return self._known[letters]
+
+    @cached_property
+    def _written(self) -> str:
+        """The letters and digits of all that the model wrote, raw and escaped as JSON and Python do."""
+        raw = _BETWEEN.join(str(leaf) for leaf in _leaves(self._value) if not isinstance(leaf, bool | None))
+        escaped = json.dumps(raw)[1:-1].replace("\\u0000", _BETWEEN), repr(raw)[1:-1].replace("\\x00", _BETWEEN)
+        return _BETWEEN.join(_letters(spelling) for spelling in {raw, *escaped})
+
+    @cached_property
+    def _exempt(self) -> frozenset[str]:
+        """The words that may stay, casefolded."""
+        return _FUNCTION_WORDS.union(*(_WORD.findall(name.casefold()) for name in self._names))
 
 
-def _spellings(leaf: object) -> tuple[str, ...]:
-    """Give how a string or number may stand in a text: raw, trimmed, and escaped as Python and JSON do."""
-    if isinstance(leaf, bool | None):
-        return ()
-    text = str(leaf)
-    if text.isascii() and text.isalnum():
-        return (text,)
-    return text, text.strip(), repr(text)[1:-1], _ENCODER.encode(text)[1:-1]
+class _Kept(dict[int, int | None]):
+    """A table for ``str.translate`` that keeps letters, digits and what stands between texts."""
+
+    def __missing__(self, code: int) -> int | None:
+        """Judge each character once."""
+        kept = self[code] = code if chr(code).isalnum() or chr(code) == _BETWEEN else None
+        return kept
+
+
+def _letters(text: str) -> str:
+    """Fold what looks alike (case, width, ligatures, accents), and drop all but letters and digits."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return folded.translate(_Kept())
 
 
 def _leaves(value: object) -> Iterator[object]:
@@ -181,30 +252,3 @@ def _parts(value: object) -> list[object] | None:
         case _:
             members = fields(value) if is_dataclass(value) else ()
             return [getattr(value, member.name) for member in members] or None
-
-
-def _safe(text: str, echoes: Mapping[str, Collection[str]]) -> str:
-    """Make a developer's words fit for a prompt: one line, capped, with ``[value]`` for what the model wrote.
-
-    A text over 2,000 characters is dropped: it can only be an echo, and the work here must stay bounded.
-    """
-    if len(text) > _MAX_ERROR_TEXT:
-        return ""
-    characters = [char if char.isprintable() else " " for char in text]
-    grams = {text[index : index + _MIN_ECHO] for index in range(len(text))}
-    for echo in chain.from_iterable(echoes[gram] for gram in grams & echoes.keys()):
-        for start, end in _repeats(text, echo):
-            characters[start:end] = _BLANK * (end - start)
-    line = " ".join(re.sub(f"{_BLANK}+", "[value]", "".join(characters)).split())
-    return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 1]}…"
-
-
-def _repeats(text: str, echo: str) -> Iterator[tuple[int, int]]:
-    """Find where a text repeats an echo; a long one also when only its beginning is repeated, as people cut values."""
-    head = echo[:_CUT_ECHO]
-    start = text.find(head)
-    while start >= 0:
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(echo, text[start:], strict=False))
-        end = start + sum(1 for _ in same)
-        yield start, end
-        start = text.find(head, end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypedDict
 
 from strictreply.answers import FINAL_ANSWER, Answer
@@ -77,6 +77,7 @@ class Contract:
         modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
         for mode in modes:
             _one_of("extraction", mode, _EXTRACTIONS)
+        _refuse_one_tool(tools)
         declared = by_name(Tool.of(tool, extra=extra, formats=formats) for tool in tools)
         if answer_style == "tool" and FINAL_ANSWER in declared:
             message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
@@ -89,6 +90,8 @@ class Contract:
             answer_style=answer_style,
             extraction=modes,
             limits=limits,
+            extra=extra,
+            formats=formats,
         )
 
     @classmethod
@@ -138,6 +141,13 @@ def judge_reply(terms: Terms, reply: object) -> Verdict:
         return judge_text(terms, reply)
     value = decode(reply, terms.limits, names=terms.names)
     return value if isinstance(value, Invalid) else judge(terms, value)
+
+
+def _refuse_one_tool(tools: object) -> None:
+    """Refuse a tool where a list of tools belongs."""
+    if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
+        message = f"tools must be a list of tools; put the one {type(tools).__name__} into a list"
+        raise ContractError(message)
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str | None, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from strictreply.answers import FINAL_ANSWER
 from strictreply.terms import Terms
@@ -14,6 +15,8 @@ _TEXT_RULES = (
     "JSON Schema:"
 )
 
+_REFERENCE_ELSEWHERE = re.compile(r'"\$ref":"(?!#/\$defs/)')
+
 
 def compact(value: JSON) -> str:
     """Spell JSON for a prompt: no spaces, so that it costs few tokens."""
@@ -22,7 +25,7 @@ def compact(value: JSON) -> str:
 
 def answer_schema(terms: Terms) -> dict[str, JSON]:
     """The schema of ``{"answer": …}``."""
-    return _closed_object({"answer": terms.answer.document})
+    return _closed_object({"answer": _embedded("answer", terms.answer.document)})
 
 
 def call_schema(tool: Tool) -> dict[str, JSON]:
@@ -45,7 +48,8 @@ def union_schema(terms: Terms) -> dict[str, JSON]:
 
 def admits_answer(terms: Terms) -> bool:
     """Tell whether an answer may be given under the demanded choice; where it is a tool, it counts as a call, too."""
-    return terms.choice in {"auto", "none"} or (terms.choice == "required" and terms.answer_style == "tool")
+    by_call = terms.answer_style == "tool" and terms.choice in {"required", FINAL_ANSWER}
+    return by_call or terms.choice in {"auto", "none"}
 
 
 def instructions(terms: Terms) -> str:
@@ -60,7 +64,7 @@ def final_answer_definition(terms: Terms) -> dict[str, JSON]:
         "function": {
             "name": FINAL_ANSWER,
             "description": "Give the final answer to the user.",
-            "parameters": answer_schema(terms),
+            "parameters": _hoisted(terms),
         },
     }
 
@@ -81,8 +85,18 @@ def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+def _hoisted(terms: Terms) -> dict[str, JSON]:
+    """The schema of ``{"answer": …}`` with the answer's definitions at its root, where servers look for them."""
+    answer = terms.answer.document
+    if not isinstance(answer, dict) or _REFERENCE_ELSEWHERE.search(compact(answer)):
+        return answer_schema(terms)
+    inner = {key: value for key, value in answer.items() if key != "$defs"}
+    defined = {"$defs": answer["$defs"]} if "$defs" in answer else {}
+    return _closed_object({"answer": inner}) | defined
+
+
 def _embedded(name: str, document: object) -> JSON:
     """Place a schema inside another; one with references of its own gets a base URI to keep them its own."""
-    if isinstance(document, dict) and ("$defs" in document or "definitions" in document):
+    if isinstance(document, dict) and '"$ref"' in compact(document):
         return {"$id": f"urn:tool:{name}", **document}
     return document  # type: ignore[return-value]

@@ -7,7 +7,8 @@ A flow holds all decisions and does no I/O; a driver performs effects and decide
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 Effect = TypeVar("Effect")
 Event = TypeVar("Event")
@@ -17,12 +18,10 @@ Result = TypeVar("Result")
 def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Event]) -> Result:
     """Run ``flow`` to its result, performing each effect in turn; what ``perform`` raises closes the flow."""
     try:
-        effect = next(flow)
-        while True:
-            effect = flow.send(perform(effect))
-    except StopIteration as stop:
-        result: Result = stop.value
-        return result
+        step = _begun(flow)
+        while not isinstance(step, _Done):
+            step = _continued(flow, perform(step))
+        return step.result
     finally:
         flow.close()
 
@@ -30,11 +29,32 @@ def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Ev
 async def adrive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Awaitable[Event]]) -> Result:
     """Run ``flow`` like :func:`drive`, awaiting each effect."""
     try:
-        effect = next(flow)
-        while True:
-            effect = flow.send(await perform(effect))
-    except StopIteration as stop:
-        result: Result = stop.value
-        return result
+        step = _begun(flow)
+        while not isinstance(step, _Done):
+            step = _continued(flow, await perform(step))
+        return step.result
     finally:
         flow.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Done(Generic[Result]):
+    """The flow is over: a value, so that a StopIteration of ``perform`` is never taken for the end of the flow."""
+
+    result: Result
+
+
+def _begun(flow: Generator[Effect, Event, Result]) -> Effect | _Done[Result]:
+    """Run a flow to its first effect, or to its result."""
+    try:
+        return next(flow)
+    except StopIteration as stop:
+        return _Done(stop.value)
+
+
+def _continued(flow: Generator[Effect, Event, Result], event: Event) -> Effect | _Done[Result]:
+    """Tell a flow what happened, and run it to its next effect, or to its result."""
+    try:
+        return flow.send(event)
+    except StopIteration as stop:
+        return _Done(stop.value)

@@ -23,7 +23,7 @@ from typing import Any
 
 from strictreply.attempts import Attempt, Usage, plain_request, total_usage
 from strictreply.issues import Issue
-from strictreply.story import remedy_lines, tell
+from strictreply.story import cause_line, remedy_lines, tell
 
 MAX_MESSAGE_BYTES = 3_500
 MAX_LISTED_ISSUES = 8
@@ -132,6 +132,8 @@ class TransportFailed(CallFailed):
 
     ``cause`` is the SDK's exception, None when the response itself was malformed and after unpickling;
     ``retry_after`` the seconds the server asked to wait, or None; ``status_code`` its HTTP status, or None.
+    ``str()`` does not say what the cause said, and no traceback shows it: a server's words may hold the model's.
+    ``explain()`` ends with it.
     """
 
     def __init__(
@@ -149,6 +151,11 @@ class TransportFailed(CallFailed):
         self.retry_after = retry_after
         self.status_code = status_code
         super().__init__(message, reason=reason, attempts=attempts)
+
+    def explain(self) -> str:
+        """Tell the whole story, with the raw replies and what the SDK's exception said: for a person, not for a log."""
+        told = super().explain()
+        return told if self.cause is None else f"{told}\n{cause_line(self.cause)}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the cause: SDK exceptions hold live connections."""

@@ -164,10 +164,9 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         return Judged(opened, message, response=response)
     if turn.scope is not None:
         spliced = splice(ask.terms, turn.scope, message)
-        if not isinstance(spliced, Invalid):
-            message = spliced
-        elif not ask.policy.allow_tool_switch:
+        if isinstance(spliced, Invalid):
             return Judged(spliced, message, response=response)
+        message = spliced
     return Judged(judge_opened(ask.terms, Opened(message)), message, response=response)
 
 

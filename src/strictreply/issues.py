@@ -104,6 +104,12 @@ class Code(StrEnum):
         Category.FORMAT_ERROR,
         Remedy.SHORTEN,
     )
+    REPLY_BROKEN_OFF = (
+        "reply.broken_off",
+        "the server broke the reply off",
+        Category.API_TRANSIENT,
+        Remedy.RESEND,
+    )
     REPLY_REFUSAL = "reply.refusal", "the model refused", Category.API_TERMINAL, Remedy.STOP
     REPLY_CONTENT_FILTER = (
         "reply.content_filter",

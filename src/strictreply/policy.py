@@ -22,6 +22,7 @@ _BUDGETS = (
     *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
     *("deadline", "max_tokens_total", "max_cost", "max_retry_after"),
 )
+_NEEDED = frozenset({"max_retries", "transport_retries", "max_retry_after"})
 _BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
 _CALL_PLACES = ("/tool_calls/", "/args")
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
@@ -58,7 +59,8 @@ class RetryPolicy:
     ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
     ``stop`` and ``wait`` are tenacity's; without ``wait`` a correction is sent at once and a failed transport is
     repeated after a jittered exponential pause. ``max_retry_after`` is the longest ``Retry-After`` that is obeyed.
-    ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29).
+    ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29):
+    the whole reply is then asked for again, and ``arg_retries`` has nothing to count.
     ``escalation`` holds request keywords (a stronger ``model``, ``response_format``, …) sent from the third
     correction on.
 
@@ -83,7 +85,10 @@ class RetryPolicy:
         """Refuse budgets that mean nothing."""
         for name in _BUDGETS:
             value = getattr(self, name)
-            if value is not None and value < 0:
+            if value is None and name in _NEEDED:
+                message = f"RetryPolicy.{name} must be a number; 0 allows none"
+                raise ValueError(message)
+            if value is not None and not value >= 0:  # NaN is no budget either
                 message = f"RetryPolicy.{name} must not be negative"
                 raise ValueError(message)
         if self.max_cost is not None and self.price is None:

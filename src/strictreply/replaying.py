@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 
+from strictreply.decoding import decode
 from strictreply.scoping import Scope
 from strictreply.terms import Terms
 from strictreply.typing import JSONObject, Message
@@ -16,6 +17,8 @@ from strictreply.typing import JSONObject, Message
 MAX_REPLAY_CHARS = 8_000
 _NOT_RUN = "Not run: the reply was not valid."
 _KEPT = "Valid, and kept as it is."
+_EMPTY = "(an empty reply)"
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")  # servers that think in tool loops want it back
 _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -24,9 +27,7 @@ def replayed(terms: Terms, message: JSONObject, correction: str, scope: Scope | 
     calls = message.get("tool_calls")
     if terms.channel == "native" and isinstance(calls, list) and calls and _replayable(terms, message):
         return _native_replay(message, correction, scope)
-    text = _as_text(message)
-    bad: list[Message] = [{"role": "assistant", "content": text}] if text else []
-    return [*bad, {"role": "user", "content": correction}]
+    return [{"role": "assistant", "content": _as_text(message)}, {"role": "user", "content": correction}]
 
 
 def _replayable(terms: Terms, message: JSONObject) -> bool:
@@ -43,54 +44,61 @@ def _well_formed(terms: Terms, function: object) -> bool:
     name = function.get("name")
     if not isinstance(name, str) or not (name in terms.tools or _API_NAME.fullmatch(name)):
         return False
-    try:
-        return isinstance(json.loads(function["arguments"]), dict)
-    except (ValueError, RecursionError):
-        return False
+    return isinstance(decode(function["arguments"]), dict)
 
 
 def _native_replay(message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
     """Replay native calls under ids of our own, with a tool turn for each, as the API demands."""
     calls = message["tool_calls"]
-    failing = scope.index if scope is not None else 0 if len(calls) == 1 else None
+    answered = len(calls) - 1 if scope is None else scope.index
     content = message.get("content")
     assistant: JSONObject = {
         "role": "assistant",
         "content": content if isinstance(content, str) and content else None,
         "tool_calls": [_bare_call(call, _replay_id(index)) for index, call in enumerate(calls)],
+        **{name: message[name] for name in _REASONING if message.get(name)},
     }
-    other = _KEPT if scope is not None else _NOT_RUN
-    answers: list[Message] = [
-        {"role": "tool", "tool_call_id": _replay_id(index), "content": correction if index == failing else other}
-        for index in range(len(calls))
+    other = _NOT_RUN if scope is None else _KEPT
+    return [
+        assistant,
+        *(
+            {"role": "tool", "tool_call_id": _replay_id(index), "content": correction if index == answered else other}
+            for index in range(len(calls))
+        ),
     ]
-    closing: list[Message] = [] if failing is not None else [{"role": "user", "content": correction}]
-    return [assistant, *answers, *closing]
 
 
 def _replay_id(index: int) -> str:
-    """Name a replayed call: never by the id that came, which may hold anything."""
-    return f"call_{index + 1}"
+    """Name a replayed call: never by the id that came, which may hold anything.
+
+    Nine letters and digits are what the strictest servers take (Mistral's templates).
+    """
+    return f"call{index + 1:05}"
 
 
 def _bare_call(call: JSONObject, id_: str) -> JSONObject:
-    """Copy the fields of a call that the API defines."""
+    """Copy the fields of a call that servers read, a provider's own state with them."""
     function = call["function"]
+    state = {"extra_content": call["extra_content"]} if call.get("extra_content") else {}
     return {
         "id": id_,
         "type": "function",
         "function": {"name": function["name"], "arguments": function["arguments"]},
+        **state,
     }
 
 
 def _as_text(message: JSONObject) -> str:
-    """Spell a reply that cannot be replayed natively as the assistant's text, capped."""
-    text = _spelled(message)
+    """Spell a reply that cannot be replayed natively as the assistant's text, capped.
+
+    An empty one is named in our words: templates want the roles to alternate, and no turn without text.
+    """
+    text = _spelled(message) or _EMPTY
     return text if len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
 
 
 def _spelled(message: JSONObject) -> str:
-    """Spell what a message says and calls; reasoning and other extras are not shown again."""
+    """Spell what a message says and calls."""
     content, calls = message.get("content"), message.get("tool_calls")
     parts = [content] if isinstance(content, str) and content else []
     return "\n".join([*parts, json.dumps(calls)] if calls else parts)

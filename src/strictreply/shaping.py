@@ -31,11 +31,12 @@ def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]
         if not _is_series(tools):
             message = "tools must be a list of tools"
             raise ContractError(message)
-        terms = terms.with_tools(Tool.of(tool) for tool in tools)
+        terms = terms.with_tools(Tool.of(tool, extra=terms.extra, formats=terms.formats) for tool in tools)
     terms = _shaped_by_choice(terms, request.pop("tool_choice", None))
-    parallel = request.pop("parallel_tool_calls", None)
-    if parallel is not None:
-        terms = replace(terms, parallel=bool(parallel))
+    if request.get("parallel_tool_calls") is None:
+        request.pop("parallel_tool_calls", None)
+    else:
+        terms = replace(terms, parallel=bool(request["parallel_tool_calls"]))
     return _shaped_by_format(terms, request)
 
 
@@ -103,21 +104,26 @@ def _shaped_by_format(terms: Terms, request: JSONObject) -> tuple[Terms, JSONObj
         return terms, request
     if isinstance(wanted, type):
         del request["response_format"]
-        return replace(terms, answer=Answer.of(wanted)), request
+        return replace(terms, answer=_answer(terms, wanted)), request
     if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
         message = "response_format must be of type text, json_object or json_schema"
         raise ContractError(message)
     if wanted["type"] == "json_object":
         return replace(terms, answer=Answer.of({"type": "object"}, extra="schema")), request
     if wanted["type"] == "json_schema":
-        return replace(terms, answer=_answer_of(wanted.get("json_schema"))), request
+        return replace(terms, answer=_answer(terms, _schema_in(wanted.get("json_schema")))), request
     return terms, request
 
 
-def _answer_of(described: object) -> Answer:
-    """Compile the schema of a ``json_schema`` response format."""
+def _answer(terms: Terms, kind: object) -> Answer:
+    """Compile what a request asks of the answer, as strictly as the contract's own."""
+    return Answer.of(kind, extra=terms.extra or "forbid", formats=terms.formats or "assert")
+
+
+def _schema_in(described: object) -> Mapping[str, Any]:
+    """Find the schema of a ``json_schema`` response format."""
     schema = described.get("schema") if isinstance(described, Mapping) else None
     if not isinstance(schema, Mapping):
         message = "response_format.json_schema.schema must be a JSON Schema"
         raise ContractError(message)
-    return Answer.of(schema)
+    return schema

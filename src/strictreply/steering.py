@@ -20,6 +20,7 @@ from strictreply.typing import JSON
 
 MAX_CORRECTION_BYTES = 2_000
 MAX_LISTED_FAULTS = 12
+MAX_LISTED_TOOLS = 12
 SCHEMA_TIER = 2
 EXAMPLE_TIER = 3
 _ANSWER_PARTS = 6  # "", tool_calls, index, function, arguments, answer
@@ -72,6 +73,8 @@ def _headline(situation: Situation) -> str:
     ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, f"Not valid {situation.tier} times.")
     if situation.tool is not None:
         return f"{ordinal} Call {situation.tool} again with corrected arguments:"
+    if any(issue.code.startswith("json.") for issue in situation.issues):
+        return f"{ordinal} Reply again with the JSON alone, no prose or code fence around it:"
     return f"{ordinal} Reply again, corrected:"
 
 
@@ -105,7 +108,22 @@ def _schema_line(situation: Situation) -> list[str]:
         return [f"Schema of {place or 'it'}: {compact(schema.part(place))}"]
     if situation.terms.channel == "text":
         return [f"Schema of the reply: {compact(union_schema(situation.terms))}"]
-    return []
+    return _tools_line(situation)
+
+
+def _tools_line(situation: Situation) -> list[str]:
+    """Recall the tools with their parameters' names, when the fault is in which of them was called."""
+    tools = callable_tools(situation.terms)
+    if not tools or not any(issue.code.startswith("tool.") for issue in situation.issues):
+        return []
+    return ["Tools: " + ", ".join(f"{tool.name}({', '.join(_parameters(tool))})" for tool in tools[:MAX_LISTED_TOOLS])]
+
+
+def _parameters(tool: Tool) -> list[str]:
+    """Name the parameters of a tool in order."""
+    source = tool.parameters.source
+    properties = source.get("properties") if isinstance(source, dict) else None
+    return list(properties)[:MAX_LISTED_TOOLS] if isinstance(properties, dict) else []
 
 
 def _example_line(situation: Situation) -> list[str]:

@@ -35,6 +35,11 @@ def tell(headline: str, attempts: tuple[Attempt, ...]) -> str:
     return "\n".join([*lines, *(line.strip() for line in remedy_lines(last))])
 
 
+def cause_line(cause: Exception) -> str:
+    """Say in a line what an exception said, capped; what is not printable ASCII is escaped, as in a ``repr``."""
+    return f"Caused by {type(cause).__name__}: {_capped(ascii(str(cause)))}"
+
+
 def _attempt_lines(attempt: Attempt) -> list[str]:
     """Tell one attempt: what was asked, what came, what was wrong."""
     scope = f", only the arguments of {attempt.scope}" if attempt.scope else ""
@@ -60,7 +65,11 @@ def _reply_text(attempt: Attempt) -> str:
         choices = shown.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
         shown = first.get("message", shown) if isinstance(first, dict) else shown
-    text = json.dumps(shown)
+    return _capped(json.dumps(shown))
+
+
+def _capped(text: str) -> str:
+    """Cut a long text, and say how long it was."""
     return text if len(text) <= MAX_RAW_CHARS else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in all)"
 
 

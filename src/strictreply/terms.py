@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from strictreply.answers import Answer
+from strictreply.answers import FINAL_ANSWER, Answer
 from strictreply.errors import ContractError
 from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.tools import Tool
-from strictreply.typing import AnswerStyle, Channel, Extraction
+from strictreply.typing import AnswerStyle, Channel, Extra, Extraction, Formats
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
 MAX_LISTED_NAMES = 20
@@ -23,6 +23,8 @@ class Terms:
 
     ``tools`` are by name, in the order they were declared. ``choice`` is ``auto``, ``required``, ``none`` or the name
     of the one tool that must be called, as ``tool_choice`` says it. ``extraction`` names the leniencies in order.
+    ``extra`` and ``formats`` are what the contract says of tools and answers that a request brings along, None when it
+    says nothing.
     """
 
     tools: Mapping[str, Tool]
@@ -33,6 +35,8 @@ class Terms:
     answer_style: AnswerStyle = "union"
     extraction: tuple[Extraction, ...] = ("strict",)
     limits: Limits = DEFAULT_LIMITS
+    extra: Extra | None = None
+    formats: Formats | None = None
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -42,9 +46,14 @@ class Terms:
         return UNION_NAMES.union(*(schema.names for schema in schemas))
 
     @cached_property
+    def callable_names(self) -> list[str]:
+        """The names that a call may have: the tools', and ``final_answer`` where that is how to answer."""
+        return [*self.tools, FINAL_ANSWER] if self.answer_style == "tool" else list(self.tools)
+
+    @cached_property
     def tool_list(self) -> str:
         """The tools' names as text, capped: our words, fit for a correction (requirement T34)."""
-        names = list(self.tools)
+        names = self.callable_names
         more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
         return ", ".join(names[:MAX_LISTED_NAMES]) + more
 
@@ -54,7 +63,7 @@ class Terms:
 
     def with_choice(self, choice: str) -> Terms:
         """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""
-        if choice not in CHOICES and choice not in self.tools:
+        if choice not in CHOICES and choice not in self.callable_names:
             message = f"tool_choice names {choice!r}, which is not among the tools: {self.tool_list or 'none'}"
             raise ContractError(message)
         if choice == "required" and not self.tools and self.answer_style == "union":

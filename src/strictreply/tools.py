@@ -16,8 +16,9 @@ from typing import Any, TypeAlias, cast, overload
 from pydantic import TypeAdapter
 
 from strictreply.complaints import Checked
+from strictreply.definitions import VendorMembers, member_of, read_definition
 from strictreply.errors import ContractError, ToolExecutionError
-from strictreply.issues import pointer, quote
+from strictreply.issues import quote
 from strictreply.models import adapter_of, document_of, instance_of
 from strictreply.replies import Invalid
 from strictreply.schema import Schema
@@ -28,11 +29,8 @@ Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 MAX_REMEMBERED = 512
 """How many definitions given as mappings are kept compiled, the last used ones."""
-
-_MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +39,8 @@ class Tool:
 
     ``parameters`` is what its arguments must fit; ``check`` is a further check by the user, given the typed
     arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
-    arguments into an instance, None when they stay a dict. ``definition`` is the OpenAI tool definition, made once
-    and shared: read it, do not change it.
+    arguments into an instance, None when they stay a dict. ``vendor`` holds what a definition said beyond OpenAI's
+    members. ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
 
     Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``.
     """
@@ -57,6 +55,7 @@ class Tool:
     extra: Extra = field(default="forbid", repr=False)
     formats: Formats = field(default="assert", repr=False)
     strict: bool | None = field(default=None, repr=False)
+    vendor: VendorMembers = field(default=VendorMembers(), repr=False)
     definition: JSONObject = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +68,8 @@ class Tool:
         told["parameters"] = self.parameters.source
         if self.strict is not None:
             told["strict"] = self.strict
-        object.__setattr__(self, "definition", {"type": "function", "function": told})
+        whole = {"type": "function", "function": told | self.vendor.within} | self.vendor.beside
+        object.__setattr__(self, "definition", whole)
 
     @classmethod
     def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool:
@@ -189,24 +189,15 @@ class Tool:
     ) -> Tool:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
-        Missing ``parameters`` mean none; ``strict`` stays in the definition.
+        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition.
 
-        Raises ContractError with the path of the member that is wrong.
+        Raises ContractError with the path of the member that is wrong, or looks like a known one misspelt.
         """
-        body, at = _function_of(definition)
-        _refuse_members(body, at)
-        strict = body.get("strict")
-        parameters: JSONObject | None = body.get("parameters")
+        read = read_definition(definition)
         declared = cls.from_json_schema(
-            body["name"],
-            _NO_PARAMETERS if parameters is None else parameters,
-            body.get("description") or "",
-            extra,
-            check=check,
-            function=function,
-            formats=formats,
+            read.name, read.parameters, read.description, extra, check=check, function=function, formats=formats
         )
-        return declared if strict is None else replace(declared, strict=strict)
+        return replace(declared, strict=read.strict, vendor=read.vendor)
 
     @classmethod
     def from_mcp(
@@ -224,7 +215,7 @@ class Tool:
 
         Raises ContractError when the name or the schema is missing or of the wrong type.
         """
-        name, description, schema = (_member(entry, key) for key in ("name", "description", "inputSchema"))
+        name, description, schema = (member_of(entry, key) for key in ("name", "description", "inputSchema"))
         if not isinstance(name, str):
             raise ContractError("an MCP tool has a name, a string", path="/name")
         if not isinstance(schema, Mapping):
@@ -264,27 +255,33 @@ class Tool:
             return args
         return instance_of(self.adapter, args, at=at, names=self.parameters.names)
 
-    def run(self, args: Any) -> Any:
+    def refuse_unrunnable(self, *, awaited: bool) -> None:
+        """Raise ContractError when there is no function to run, or an async one that is not to be awaited."""
+        self._code()
+        if self.is_async and not awaited:
+            raise self._not_awaited()
+
+    def run(self, args: Any, *, call_id: str | None = None) -> Any:
         """Call the function with typed arguments, as :meth:`build` made them.
 
-        Raises ToolExecutionError from whatever Exception the function raises; KeyboardInterrupt and cancellation pass
-        through. Raises ContractError when the tool has no function, or an async one.
+        Raises ToolExecutionError, with ``call_id``, from whatever Exception the function raises; KeyboardInterrupt and
+        cancellation pass through. Raises ContractError when the tool has no function, or an async one.
         """
-        result = self._call(args)
+        result = self._call(args, call_id)
         if inspect.iscoroutine(result):
             result.close()
-            raise ContractError(f"the tool {self.name!r} is async; await arun(), or wrap an async client")
+            raise self._not_awaited()
         return result
 
-    async def arun(self, args: Any) -> Any:
+    async def arun(self, args: Any, *, call_id: str | None = None) -> Any:
         """Call the function like :meth:`run`, awaiting it when it is async; a sync one is called in place."""
-        result = self._call(args)
+        result = self._call(args, call_id)
         if not inspect.isawaitable(result):
             return result
         try:
             return await result
         except Exception as error:
-            raise ToolExecutionError(self.name, kind=type(error).__name__) from error
+            raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
 
     @classmethod
     def _typed(
@@ -303,14 +300,18 @@ class Tool:
             raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
         return self.function
 
-    def _call(self, args: Any) -> Any:
+    def _not_awaited(self) -> ContractError:
+        """Say that an async function has to be awaited."""
+        return ContractError(f"the tool {self.name!r} is async; await arun(), or wrap an async client")
+
+    def _call(self, args: Any, call_id: str | None) -> Any:
         """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
         function = self._code()
         positional, named = ([args], {}) if self.signature is None else self.signature.arguments(args)
         try:
             return function(*positional, **named)
         except Exception as error:
-            raise ToolExecutionError(self.name, kind=type(error).__name__) from error
+            raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
 
 
 @overload
@@ -376,36 +377,6 @@ def _compile(schema: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Sc
     if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
         raise ContractError("the parameters of a tool must be the schema of an object", path="/type")
     return parameters
-
-
-def _function_of(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Find the function in an OpenAI tool definition, and the pointer to it."""
-    if definition.get("type", "function") != "function":
-        raise ContractError('only tools of the type "function" can be declared', path="/type")
-    if "function" not in definition:
-        return {key: value for key, value in definition.items() if key != "type"}, ""
-    for key in definition.keys() - {"type", "function"}:
-        raise ContractError("a tool definition has the members type and function only", path=pointer("", key))
-    if not isinstance(definition["function"], Mapping):
-        raise ContractError("the function of a tool definition is a mapping", path="/function")
-    return cast("Mapping[str, Any]", definition["function"]), "/function"
-
-
-def _refuse_members(body: Mapping[str, Any], at: str) -> None:
-    """Refuse members of a function definition that are unknown, missing or of the wrong type."""
-    if "name" not in body:
-        raise ContractError("a tool definition must have a name", path=at)
-    for key, value in body.items():
-        kind = _MEMBERS.get(key)
-        if kind is None:
-            raise ContractError(f"a function definition has only {', '.join(_MEMBERS)}", path=pointer(at, key))
-        if not isinstance(value, kind) and (value is not None or key == "name"):
-            raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
-
-
-def _member(entry: object, key: str) -> object:
-    """Read a member of a mapping or an object, None when it has none."""
-    return cast("Mapping[str, object]", entry).get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
 
 
 def _is_async(function: object) -> bool:

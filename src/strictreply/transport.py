@@ -1,8 +1,8 @@
 """Sending one request through the wrapped client, and reading what came as plain JSON.
 
 Plain JSON messages and tools go past the SDK's type-driven transform (``extra_body``), which gives the same bytes for
-a fraction of the time; anything else takes the SDK's own way. The response is read from its raw body by the strict
-reader, so the SDK's model of it is only built when somebody wants it.
+a fraction of the time; anything else takes the SDK's own way. The response is read from its raw body, so the SDK's
+model of it is only built when somebody wants it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from strictreply.decoding import decode
-from strictreply.limits import MAX_JSON_DEPTH, Limits
-from strictreply.replies import Invalid
+import jiter
+
+from strictreply.limits import Limits
 from strictreply.typing import JSON, JSONObject
 
 ENVELOPE_FACTOR = 16
 """How much larger than a reply a whole response may be: it also carries log probabilities and usage."""
+
+MAX_PLAIN_NODES = 2_000_000
+"""How many values of a request are looked at; one with more, or that holds itself, takes the SDK's own way."""
 
 _PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
 """What may go past the transform, and what holds its place in the body meanwhile: the order of members stays."""
@@ -66,8 +69,7 @@ class Transport:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if not self.raw:
             return Sent(_as_json_or_none(source), source)
-        value = decode(source.content, _around(limits))
-        return Sent(None if isinstance(value, Invalid) else value, source)
+        return Sent(_envelope(source.content, limits.reply_bytes * ENVELOPE_FACTOR), source)
 
     def completion(self, sent: Sent, response: JSONObject, *, spliced: bool) -> Any:
         """Give the SDK's own completion for a response, or the response itself where there is no SDK model."""
@@ -100,10 +102,17 @@ class Sending:
         return None if self.last is None else self.transport.completion(self.last, response, spliced=spliced)
 
 
-def _around(limits: Limits) -> Limits:
-    """Give the caps of a whole response from those of the reply in it."""
-    nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
-    return Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
+def _envelope(body: bytes, cap: int) -> JSON:
+    """Read the body of a response; None when it is no JSON, names a member twice or is larger than ``cap`` bytes.
+
+    NaN and Infinity may stand in what is not ours, such as log probabilities; the reply itself is text in it.
+    """
+    if len(body) > cap:
+        return None
+    try:
+        return cast("JSON", jiter.from_json(body, allow_inf_nan=True, catch_duplicate_keys=True, cache_mode="keys"))
+    except ValueError:
+        return None
 
 
 def _shortened(given: Any, left: float) -> Any:
@@ -159,10 +168,13 @@ def _past_transform(keywords: JSONObject) -> JSONObject:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a value is JSON through and through, without recursion."""
-    pending = [value]
+    """Tell whether a value is JSON through and through, without recursion; what has no end is not."""
+    pending, left = [value], MAX_PLAIN_NODES
     while pending:
         one = pending.pop()
+        left -= 1
+        if left < 0:
+            return False
         kind = type(one)
         if kind is dict:
             if not _STR.issuperset(map(type, one)):

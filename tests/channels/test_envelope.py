@@ -85,10 +85,35 @@ def test_how_a_reply_ended_comes_first(
     assert only(contract.check(response)) == (code, path, remedy)
 
 
-@pytest.mark.parametrize("finish_reason", ["stop", "tool_calls", "function_call", "banana", 3, ["length"]])
+@pytest.mark.parametrize("finish_reason", [None, "", "stop", "tool_calls", "function_call", "banana"])
 def test_other_endings_do_not_matter(finish_reason: object) -> None:
     """Servers disagree about the finish reason of a good reply: only the known bad endings count."""
     assert isinstance(CONTRACT.check(completion(GOOD, finish_reason)), Valid)
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "code"),
+    [
+        ("max_tokens", "reply.truncated"),
+        ("model_length", "reply.truncated"),
+        ("MAX_TOKENS", "reply.truncated"),
+        ("SAFETY", "reply.content_filter"),
+        ("error", "reply.broken_off"),
+        ("insufficient_system_resource", "reply.broken_off"),
+        (3, "envelope.malformed"),
+        (["length"], "envelope.malformed"),
+    ],
+)
+def test_bad_endings_in_the_words_of_other_servers(finish_reason: object, code: str) -> None:
+    """A reply that was cut, filtered or broken off is never taken for whole, however the server spells it."""
+    assert only(CONTRACT.check(completion(GOOD, finish_reason)))[0] == code
+
+
+def test_an_error_inside_the_choice_is_an_error() -> None:
+    """Some gateways report upstream failures beside a half message."""
+    response = completion(GOOD, "stop")
+    response["choices"][0]["error"] = {"code": 502}
+    assert only(CONTRACT.check(response))[:2] == ("envelope.error", "/choices/0/error")
 
 
 def test_vendor_fields_do_not_matter() -> None:

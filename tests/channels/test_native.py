@@ -323,3 +323,14 @@ def test_json_text_of_a_message() -> None:
     assert faults(CONTRACT, '{"role":"assistant","content":"a","content":"b"}') == [("json.duplicate_key", "/*")]
     assert CONTRACT.check('{"role":"assistant","content":"a"}') == Valid(DirectAnswer("a"))
     assert faults(CONTRACT, completion(message(None))) == [("reply.empty", "")]
+
+
+def test_final_answer_is_among_the_names_that_are_listed() -> None:
+    """With ``answer_style="tool"`` a model that answers in prose, or misspells the name, is led to ``final_answer``."""
+    refused = [FINAL.check(message("ok")), FINAL.check(message(None, [call("final_anwser", {"answer": "x"})]))]
+    prose, misspelt = (issue for verdict in refused if isinstance(verdict, Invalid) for issue in verdict.issues)
+    assert (prose.code, misspelt.code) == ("tool.required", "tool.unknown")
+    assert all("final_answer" in issue.message for issue in (prose, misspelt))
+    assert "final_answer" in misspelt.hint
+    forced = FINAL.terms.with_choice("final_answer")
+    assert judge_reply(forced, message(None, [call("final_answer", {"answer": "x"})])) == Valid(DirectAnswer("x"))

@@ -124,3 +124,37 @@ def test_ambiguous_branches_stay_refused() -> None:
     """A value that fits two branches of a oneOf as written is refused though only one closed branch takes it."""
     union: dict[str, Any] = {"oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
     assert [issue.code for issue in Schema.compile(union).check({"a": 1})] == ["args.one_of"]
+
+
+SHARED = {"type": "object", "properties": {"a": {}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        pytest.param(
+            {
+                "properties": {
+                    "x": {"$ref": "#/$defs/A"},
+                    "y": {"allOf": [{"$ref": "#/$defs/A"}, {"properties": {"b": {}}}]},
+                },
+                "$defs": {"A": SHARED},
+            },
+            {"x": {"a": 1}, "y": {"a": 1, "b": 2}},
+            {"y": {"a": 1, "b": 2, "c": 3}},
+            id="shared-and-composed",
+        ),
+        pytest.param({"anyOf": [True, {"properties": {"a": {}}}]}, {}, {"z": 1}, id="a-branch-that-says-nothing"),
+        pytest.param(
+            {"properties": {"l": {"contains": {"properties": {"a": {"const": 1}}, "required": ["a"]}}}},
+            {"l": [{"a": 1, "q": 2}]},
+            {"l": [{"q": 2}]},
+            id="contains-is-a-test",
+        ),
+    ],
+)
+def test_closing_keeps_the_meaning_of_compositions(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    """What is shared, chosen or only tested for is closed where it stands, never where it would refuse good values."""
+    compiled = Schema.compile(schema)
+    assert compiled.check(good) == ()
+    assert compiled.check(bad) != ()

@@ -10,7 +10,8 @@ from strictreply.replies import DirectAnswer, Invalid, ToolCall
 from strictreply.terms import Terms
 from strictreply.typing import JSON
 
-MAX_NAME_CHARS = 200
+MAX_NAME_CHARS = 64
+MAX_NEAR_NAMES = 64
 MAX_EXTRA_KEYS = 16
 
 
@@ -68,6 +69,6 @@ def extra_keys(value: dict[str, JSON], allowed: tuple[str, ...], at: str = "") -
 
 def _unknown(terms: Terms, name: str, at: str) -> Issue:
     """Report an unknown tool with the nearest declared one (requirement T34)."""
-    near = get_close_matches(name[:MAX_NAME_CHARS], terms.tools, n=1)
+    near = get_close_matches(name[:MAX_NAME_CHARS], terms.callable_names[:MAX_NEAR_NAMES], n=1)
     hint = f"did you mean {near[0]}?" if near else ""
     return Issue.of(Code.TOOL_UNKNOWN, at, names=terms.tool_list or "none", hint=hint, found=quote(name))

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from strictreply.issues import Code, Issue, quote
 from strictreply.replies import Invalid
 
-_ENDINGS = {"length": Code.REPLY_TRUNCATED, "content_filter": Code.REPLY_CONTENT_FILTER}
+_ENDINGS = {
+    **dict.fromkeys(("length", "max_tokens", "model_length"), Code.REPLY_TRUNCATED),
+    **dict.fromkeys(("content_filter", "safety", "recitation", "sensitive"), Code.REPLY_CONTENT_FILTER),
+    **dict.fromkeys(
+        ("error", "abort", "cancelled", "timeout", "network_error", "insufficient_system_resource"),
+        Code.REPLY_BROKEN_OFF,
+    ),
+}
+"""How a reply ends that must not be taken for whole, in the words of the API and of servers beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,8 @@ def open_envelope(response: object) -> Opened | Invalid:
     choices = peek(response, "choices")
     if not isinstance(choices, list | tuple) or len(choices) != 1:
         return _refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices))
+    if peek(choices[0], "error"):
+        return _refused(Code.ENVELOPE_ERROR, "/choices/0/error", found=quote(peek(choices[0], "error")))
     message = peek(choices[0], "message")
     if message is None or not _is_message(message):
         expected = "an object with an assistant message"
@@ -55,6 +65,7 @@ def _is_message(value: object) -> bool:
     return not hasattr(value, "choices") and any(hasattr(value, name) for name in _MESSAGE_KEYS)
 
 
+_FINISH = "/choices/0/finish_reason"
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
 
 
@@ -63,9 +74,11 @@ def _open_message(message: object, finish_reason: object) -> Opened | Invalid:
     refusal = peek(message, "refusal")
     if refusal:
         return _refused(Code.REPLY_REFUSAL, "/refusal", found=quote(refusal))
-    ending = _ENDINGS.get(finish_reason) if isinstance(finish_reason, str) else None
+    if finish_reason is not None and not isinstance(finish_reason, str):
+        return _refused(Code.ENVELOPE_MALFORMED, _FINISH, expected="one with a finish_reason of text")
+    ending = _ENDINGS.get((finish_reason or "").lower())
     if ending is not None:
-        return _refused(ending, "/choices/0/finish_reason")
+        return _refused(ending, _FINISH, found=quote(finish_reason))
     role = peek(message, "role")
     if role is not None and role != "assistant":
         return _refused(Code.REPLY_ROLE, "/role", found=quote(role))

@@ -8,7 +8,7 @@ import typer
 
 from strictreply.cli.endpoint import Endpoint
 from strictreply.cli.live import Live
-from strictreply.cli.terminal import Status, console, fail, interruptible
+from strictreply.cli.terminal import Status, console, fail, interruptible, refuse_broken
 from strictreply.client import wrap
 from strictreply.contract import Contract
 from strictreply.errors import CallFailed, TransportFailed
@@ -20,6 +20,7 @@ def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
 
     Stdout is ASCII JSON: what a model wrote cannot act on a terminal. ``explain`` tells the whole story of a failure.
     """
+    refuse_broken(question, "the question")
     with interruptible():
         client, model = endpoint.connect()
         strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strictreply.cli.terminal import Status, fail
+from strictreply.cli.terminal import Status, fail, refuse_broken
 from strictreply.contract import Contract
 from strictreply.errors import ContractError, TransportFailed
 
@@ -48,6 +48,9 @@ class Endpoint:
             fail("give --model")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             fail(f"--base-url {self.base_url}: it must begin with http:// or https://")
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
+            fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
+        refuse_broken(self.model or "", "--model")
         client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
         return client, self.model or self._only_model(client)
 

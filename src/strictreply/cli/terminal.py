@@ -43,6 +43,14 @@ def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
     raise typer.Exit(status)
 
 
+def refuse_broken(words: str, name: str) -> None:
+    """End the command when an argument holds what UTF-8 cannot spell: bytes of another encoding."""
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        fail(f"{name} is not valid UTF-8: {words}")
+
+
 @contextlib.contextmanager
 def interruptible(words: str = "interrupted") -> Generator[None, None, None]:
     """End the command with ``words`` on stderr and status 130 when Ctrl-C comes in the meantime."""
