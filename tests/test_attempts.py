@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.attempts import Attempt, Usage, plain, total_usage
+from strictreply.attempts import MAX_DEPTH, Attempt, Usage, plain, total_usage
 from strictreply.issues import Code, Issue
 
 
@@ -80,3 +81,40 @@ def test_plain_copies_into_json() -> None:
     """Mappings and sequences become dicts and lists; what JSON cannot hold is named by its type."""
     value = {"a": MappingProxyType({1: (1, 2.5, None, True)}), "b": {3}}
     assert plain(value) == {"a": {"1": [1, 2.5, None, True]}, "b": "<set>"}
+
+
+class Model(str, Enum):  # noqa: UP042 - a StrEnum is spelt by its value, this is not
+    """Names of models, as programs declare them."""
+
+    SMALL = "small"
+
+
+class Level(IntEnum):
+    """A number with a name."""
+
+    HIGH = 3
+
+
+class Share(float):
+    """A number of a class of its own."""
+
+
+@pytest.mark.parametrize(("value", "exact"), [(Model.SMALL, "small"), (Level.HIGH, 3), (Share(0.5), 0.5), (True, True)])
+def test_plain_takes_scalars_out_of_their_classes(value: Any, exact: Any) -> None:
+    """Members of an Enum and other subclasses become exactly what JSON has, as values and as names."""
+    assert (plain(value), type(plain(value))) == (exact, type(exact))
+    copied: Any = plain({value: None})
+    assert [(name, type(name)) for name in copied] == [(str(exact), str)]
+
+
+def test_plain_ends_whatever_it_is_given() -> None:
+    """A value inside itself, or deeper than any request, is named by its type; the same value twice is no cycle."""
+    cycle: dict[str, Any] = {"two": [[1]] * 2}
+    cycle |= {"self": cycle, "list": [cycle]}
+    assert plain(cycle) == {"two": [[1], [1]], "self": "<dict>", "list": ["<dict>"]}
+    deep: list[Any] = []
+    for _ in range(50_000):
+        deep = [deep]
+    told = json.dumps(Attempt(1, {"deep": deep}).to_dict(raw=True))
+    assert told.count("[") < MAX_DEPTH + 10
+    assert '"<list>"' in told

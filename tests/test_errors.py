@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -76,6 +77,34 @@ def test_requests_that_do_not_pickle_are_no_hindrance() -> None:
     error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(attempt,))
     back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert back.attempts[0].request == {"model": "m", "hook": "<function>"}
+
+
+def test_requests_of_any_depth_and_class_pickle() -> None:
+    """Cycles end, and the member of an Enum that a reader of the pickle may not have becomes its value."""
+
+    class Model(str, Enum):  # noqa: UP042 - a StrEnum is spelt by its value, this is not
+        SMALL = "small"
+
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    attempt = sr.Attempt(1, {"model": Model.SMALL, "messages": cycle})
+    error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(attempt,))
+    back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert back.attempts[0].request == {"model": "small", "messages": ["<list>"]}
+    assert type(back.attempts[0].request["model"]) is str
+
+
+def test_the_cause_is_told_in_the_story_alone() -> None:
+    """``explain()`` ends with what the cause said, printable and capped; ``str`` and ``repr`` do not say it."""
+    cause = ValueError("the server said \x1b[31m\x9bred \udc80\n" + "x" * 100_000)
+    error = sr.TransportFailed("the API answered HTTP 400", reason="bad_request", attempts=(), cause=cause)
+    last = error.explain().splitlines()[-1]
+    assert "ValueError" in last
+    assert "the server said \\x1b[31m\\x9bred" in last
+    assert last.isprintable()
+    assert len(last) < 2_200
+    assert "server said" not in str(error) + repr(error)
+    assert "ValueError" not in sr.TransportFailed("m", reason="malformed", attempts=()).explain()
 
 
 def test_the_tree_is_what_programs_catch() -> None:

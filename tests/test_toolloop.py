@@ -28,6 +28,18 @@ def double(args: Any) -> Any:
     return 2 * args["query"]
 
 
+class Nameless:
+    """What has no text."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise KeyError(self.__class__)
+
+
+NAMELESS = Nameless()
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA, function=double)
 WEATHER = sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=lambda args: Report(city=args["city"], degrees=7))
 
@@ -112,7 +124,7 @@ def test_a_failing_tool_is_no_schema_error() -> None:
     client, fake = looped(completion(calls=[call("fail", {"query": "x"})]), DONE, tools=[fail])
     with pytest.raises(sr.ToolExecutionError) as raised:
         sr.run(client, USER, model="m")
-    assert (raised.value.tool, raised.value.code) == ("fail", "TOOL_ERROR")
+    assert (raised.value.tool, raised.value.code, raised.value.call_id) == ("fail", "TOOL_ERROR", "call_a")
     assert isinstance(raised.value.__cause__, ValueError)
     assert not isinstance(raised.value, sr.CallFailed)
     assert not any(word in str(raised.value) for word in ("schema", "valid", "cannot find"))
@@ -128,6 +140,38 @@ def test_nothing_runs_when_one_of_several_calls_is_wrong() -> None:
     with pytest.raises(sr.ToolArgumentsError):
         sr.run(client, USER, model="m")
     assert ran == []
+
+
+async def later(args: Any) -> str:
+    """Answer when awaited."""
+    return "later"
+
+
+@pytest.mark.parametrize("function", [None, later], ids=["no function", "async"])
+def test_nothing_runs_when_a_later_call_cannot(function: Any) -> None:
+    """A reply that calls a tool without code, or an async one of a sync client, runs none of its tools."""
+    ran: list[Any] = []
+    spy = sr.Tool.from_json_schema("search", SCHEMA, function=ran.append)
+    unrunnable = sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=function)
+    both = completion(calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": "b"}, "y")])
+    client, _ = looped(both, tools=[spy, unrunnable], parallel=True)
+    with pytest.raises(sr.ContractError):
+        sr.run(client, USER, model="m")
+    assert ran == []
+
+
+def test_the_async_twin_names_the_call_that_failed() -> None:
+    """An async client awaits async tools, and the error of one carries the id of its call."""
+
+    async def fail(args: Any) -> None:
+        await asyncio.sleep(0)
+        raise KeyError(args["city"])
+
+    both = completion(calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": "b"}, "y")])
+    tools = [SEARCH, sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=fail)]
+    with pytest.raises(sr.ToolExecutionError) as raised:
+        asyncio.run(sr.arun(sr.wrap(AsyncClient(both), tools=tools, parallel=True), USER, model="m"))
+    assert (raised.value.tool, raised.value.call_id) == ("weather", "y")
 
 
 def test_tools_of_this_run_alone_are_run() -> None:
@@ -147,10 +191,20 @@ def test_tools_of_this_run_alone_are_run() -> None:
         (True, "true"),
         ({"ä": [1, 2.5]}, '{"ä":[1,2.5]}'),
         (object, "<class 'object'>"),
+        (b"text", '"text"'),
+        (b"a\xff", '"a\N{REPLACEMENT CHARACTER}"'),
+        ("a\udc80", "a\N{REPLACEMENT CHARACTER}"),
+        (
+            {"\udc80": ["\udc80", b"\xff"]},
+            '{"\N{REPLACEMENT CHARACTER}": ["\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"]}',
+        ),
+        (CYCLE, '["<list>"]'),
+        (NAMELESS, '"<Nameless>"'),
     ],
+    ids=lambda value: ascii(value)[:20] if isinstance(value, str | bytes) else type(value).__name__,
 )
 def test_results_are_told_as_text(result: Any, told: str) -> None:
-    """Text as it is, what JSON can say as JSON, everything else as its ``str``."""
+    """Text as it is, what JSON can say as JSON, everything else as its ``str``, and all of it as UTF-8."""
     tool = sr.Tool.from_json_schema("t", {"type": "object"}, function=lambda args: result)
     client, _ = looped(completion(calls=[call("t", {})]), DONE, tools=[tool])
     content = sr.run(client, USER, model="m").transcript[3]["content"]

@@ -163,7 +163,8 @@ def test_no_names(name: str) -> None:
     ("definition", "path"),
     [
         ({"type": "web_search"}, "/type"),
-        ({"type": "function", "function": FUNCTION, "cache": 1}, "/cache"),
+        ({"type": "function", "function": FUNCTION, "strict": True}, "/strict"),
+        ({"type": "function", "functoin": FUNCTION}, "/functoin"),
         ({"type": "function", "function": "search"}, "/function"),
         ({"type": "function", "function": {}}, "/function"),
         ({"type": "function", "function": {"name": 5}}, "/function/name"),
@@ -171,7 +172,9 @@ def test_no_names(name: str) -> None:
         ({"type": "function", "function": {**FUNCTION, "description": 5}}, "/function/description"),
         ({"type": "function", "function": {**FUNCTION, "parameters": []}}, "/function/parameters"),
         ({"type": "function", "function": {**FUNCTION, "strict": "yes"}}, "/function/strict"),
-        ({"type": "function", "function": {**FUNCTION, "returns": {}}}, "/function/returns"),
+        ({"type": "function", "function": {**FUNCTION, "cache": {1, 2}}}, "/function/cache"),
+        ({"type": "function", "function": FUNCTION, "cache": [{"ttl": object()}]}, "/cache/0/ttl"),
+        ({"type": "function", "function": FUNCTION, 5: 1}, ""),
         ({"name": "search", "arguments": {}}, "/arguments"),
     ],
 )
@@ -180,6 +183,51 @@ def test_openai_faults(definition: Mapping[str, Any], path: str) -> None:
     with pytest.raises(ContractError) as caught:
         Tool.from_openai(definition)
     assert caught.value.path == path
+
+
+@pytest.mark.parametrize("wrap", [{"type": "function"}, {}], ids=["beside", "flat"])
+def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
+    """Members that are none of OpenAI's stay in the definition, on both levels, as copies of plain JSON."""
+    cache: dict[str, Any] = {"type": "ephemeral", "ttl": ["5m"]}
+    function = {**FUNCTION, "cache_control": cache, "x-name": None, "arguments": 1}
+    definition = {**wrap, "function": function, "defer_loading": True, "cache_control": cache} if wrap else function
+    declared = Tool.from_openai(definition)
+    beside = {"defer_loading": True, "cache_control": cache} if wrap else {}
+    assert declared.definition == {"type": "function", "function": function, **beside}
+    assert Tool.of(definition).definition == Tool.of(declared.definition).definition == declared.definition
+    assert Tool.of(declared, extra="schema").definition == declared.definition
+    before = copy.deepcopy(declared.definition)
+    cache["ttl"].append("1h")
+    assert declared.definition == before
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("paramaters", "parameters"),
+        ("parameter", "parameters"),
+        ("PARAMETERS", "parameters"),
+        ("desciption", "description"),
+        ("Name", "name"),
+        ("Strict", "strict"),
+    ],
+)
+@pytest.mark.parametrize("place", ["/function", ""])
+def test_misspelt_members_are_no_vendors(place: str, key: str, meant: str) -> None:
+    """A near miss of a known member is refused at its path, with the word that was meant, inside and beside."""
+    inside = {**FUNCTION, key: None} if place else FUNCTION
+    definition = {"type": "function", "function": inside, **({} if place else {key: None})}
+    with pytest.raises(ContractError, match=f"did you mean {meant}") as caught:
+        Tool.of(definition)
+    assert caught.value.path == f"{place}/{key}"
+
+
+@pytest.mark.parametrize("key", ["arguments", "args", "params", "input_schema", "inputSchema", "schema"])
+def test_parameters_in_another_word_are_not_lost(key: str) -> None:
+    """Where the parameters are missing, what another API calls them is refused: the tool would have none."""
+    with pytest.raises(ContractError, match="did you mean parameters") as caught:
+        Tool.of({"type": "function", "function": {"name": "weather", key: PLACE}})
+    assert caught.value.path == f"/function/{key}"
 
 
 def test_openai_optional_members() -> None:
@@ -319,9 +367,9 @@ def test_a_tool_that_raises(function: Callable[..., Any]) -> None:
     """What a tool raises is a ToolExecutionError with the code TOOL_ERROR, without a word of schemas."""
     declared = Tool.of(function)
     with pytest.raises(ToolExecutionError) as caught:
-        asyncio.run(declared.arun(declared.build({"n": 4})))
+        asyncio.run(declared.arun(declared.build({"n": 4}), call_id="x"))
     error = caught.value
-    assert (error.tool, error.code) == (declared.name, "TOOL_ERROR")
+    assert (error.tool, error.code, error.call_id) == (declared.name, "TOOL_ERROR", "x")
     assert isinstance(error.__cause__, ValueError)
     assert not {"schema", "argument", "valid", "retry"} & set(str(error).lower().split())
     if function is broken:

@@ -53,7 +53,7 @@ class Contract:
     Raises ContractError when a declaration is wrong.
     """
 
-    __slots__ = ("terms",)
+    __slots__ = ("_terms",)
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Contract:
         if answer_style == "tool" and FINAL_ANSWER in declared:
             message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
             raise ContractError(message)
-        self.terms = Terms(
+        self._terms = Terms(
             tools=declared,
             answer=Answer.of(answer, extra=extra or "forbid", formats=formats or "assert", blank=blank_answers),
             channel=channel,
@@ -98,12 +98,17 @@ class Contract:
     def of(cls, terms: Terms) -> Contract:
         """Make a contract of compiled terms, such as those that one request shaped."""
         contract = cls.__new__(cls)
-        contract.terms = terms
+        contract._terms = terms
         return contract
 
     def __repr__(self) -> str:
         """Name the channel and the tools."""
         return f"Contract(channel={self.terms.channel!r}, tools=[{self.terms.tool_list}])"
+
+    @property
+    def terms(self) -> Terms:
+        """The declaration, compiled: what the rooms that judge and ask look things up in."""
+        return self._terms
 
     @property
     def tools(self) -> tuple[Tool, ...]:

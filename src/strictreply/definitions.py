@@ -17,7 +17,11 @@ from strictreply.typing import JSONObject
 
 _NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
-_OUTER = ("type", "function")
+
+_WITHIN = {name: name for name in _MEMBERS}
+_FLAT = _WITHIN | {"function": "function"}
+_BESIDE = {"type": "type", "function": "function"} | {name: f"{name} inside function" for name in _MEMBERS}
+"""What a misspelt member may have meant, by where it stands, and how to say so."""
 
 _OTHER_WORDS = frozenset({"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"})
 """What other APIs call the parameters: passed on as a vendor's member, they would leave a tool without any."""
@@ -54,15 +58,17 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
     outer, body, at = _parted(definition)
-    _refuse_misspelt(outer, "", (*_OUTER, *_MEMBERS))
-    _refuse_misspelt(body.keys() - _MEMBERS.keys(), at, (*_MEMBERS, *(() if at else _OUTER)))
+    within = {key: value for key, value in body.items() if key not in _MEMBERS}
+    foreign = frozenset() if "parameters" in body else _OTHER_WORDS
+    _refuse_misspelt(outer, "", _BESIDE, foreign)
+    _refuse_misspelt(within, at, _WITHIN if at else _FLAT, foreign)
     _refuse_members(body, at)
     return Definition(
         name=body["name"],
         description=body.get("description") or "",
         parameters=_NO_PARAMETERS if body.get("parameters") is None else body["parameters"],
         strict=body.get("strict"),
-        vendor=VendorMembers(_copied(outer, ""), _copied({key: body[key] for key in body if key not in _MEMBERS}, at)),
+        vendor=VendorMembers(_copied(outer, ""), _copied(within, at)),
     )
 
 
@@ -77,26 +83,23 @@ def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
         return {}, {key: value for key, value in definition.items() if key != "type"}, ""
     if not isinstance(definition["function"], Mapping):
         raise ContractError("the function of a tool definition is a mapping", path="/function")
-    outer = {key: value for key, value in definition.items() if key not in _OUTER}
+    outer = {key: value for key, value in definition.items() if key not in {"type", "function"}}
     return outer, cast("Mapping[str, Any]", definition["function"]), "/function"
 
 
-def _refuse_misspelt(keys: Iterable[object], at: str, known: tuple[str, ...]) -> None:
-    """Refuse unknown members that mean a known one: misspelt, in another API's word, or beside the function."""
+def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:
+    """Refuse unknown members that mean a known one: misspelt, in another API's word, or in the wrong place."""
     for key in keys:
-        if isinstance(key, str) and (meant := _meant(key, known)):
-            place = " inside function" if meant in _MEMBERS and known[: len(_OUTER)] == _OUTER else ""
-            raise ContractError(
-                f"a tool definition has no such member: did you mean {meant}{place}?", path=pointer(at, key)
-            )
+        if isinstance(key, str) and (meant := _meant(key, known, foreign)):
+            message = f"a tool definition has no such member; did you mean {known[meant]}?"
+            raise ContractError(message, path=pointer(at, key))
 
 
-def _meant(key: str, known: tuple[str, ...]) -> str | None:
-    """Find the known member that a key is a misspelling of, None for a vendor's own word."""
-    if key in _OTHER_WORDS:
+def _meant(key: str, known: Iterable[str], foreign: frozenset[str]) -> str | None:
+    """Find the known member that a key stands for, None when it is a vendor's own word."""
+    if key in foreign:
         return "parameters"
-    near = get_close_matches(key.lower(), known, 1, _NEAR)
-    return near[0] if near else None
+    return next(iter(get_close_matches(key.lower(), known, 1, _NEAR)), None)
 
 
 def _refuse_members(body: Mapping[str, Any], at: str) -> None:

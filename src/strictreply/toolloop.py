@@ -89,8 +89,8 @@ def run(
     """Run a conversation to its answer, executing the tools the model calls.
 
     ``keywords`` go to every exchange (``model`` at least). Results over ``max_result_chars`` characters are cut, and
-    say so. Raises what :meth:`StrictClient.exchange` raises, ToolExecutionError when a tool's code does, ContractError
-    when a reply calls a tool that cannot be run, before any of its calls is, and StepsExceeded after ``max_steps`` asks.
+    say so. Raises what :meth:`StrictClient.exchange` raises, ToolExecutionError when a tool's code does, StepsExceeded
+    after ``max_steps`` asks, and ContractError when a reply calls a tool that cannot be run; no other of its calls is.
     """
 
     def perform(effect: ToolEffect) -> Any:

@@ -135,6 +135,27 @@ def test_wrong_usage_is_told_before_anything_is_sent(command: Command, words: tu
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Hello?", ("--model", "m", "--api-key", "sk-schl\u00fcssel")),
+        ("Hello?", ("--model", "m", "--api-key", "sk\n")),
+        ("Hello?", ("--model", "m\udc80")),
+        ("Hello\udcff", ("--model", "m")),
+        ("Hello?", ("--model", "m", "--base-url", "http://[x/v1")),
+        ("Hello?", ("--model", "m", "--base-url", "http://h:port/v1")),
+        ("Hello?", ("--model", "m", "--base-url", "http://h\udc80/v1")),
+    ],
+    ids=ascii,
+)
+def test_what_cannot_be_sent_is_wrong_usage(command: Command, question: str, words: tuple[str, ...]) -> None:
+    """A key, a name, a question or an address that HTTP cannot carry is told in one line, without the key."""
+    done = command("ask", question, *words, OPENAI_BASE_URL="http://127.0.0.1:1/v1")
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.USAGE, "", 1)
+    assert done.stderr.startswith("strictreply: ")
+    assert "sk" not in done.stderr
+
+
 def test_the_public_api_is_asked_for_a_named_model_only(command: Command) -> None:
     """With a key alone, nothing is sent before a model is named."""
     done = command("ask", "Hello?", OPENAI_API_KEY="sk-none")

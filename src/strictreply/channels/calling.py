@@ -11,7 +11,7 @@ from strictreply.terms import Terms
 from strictreply.typing import JSON
 
 MAX_NAME_CHARS = 64
-MAX_NEAR_NAMES = 64
+MAX_NEAR_NAMES = 256
 MAX_EXTRA_KEYS = 16
 
 

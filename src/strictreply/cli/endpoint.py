@@ -51,7 +51,10 @@ class Endpoint:
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
         refuse_broken(self.model or "", "--model")
-        client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
+        try:
+            client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
+        except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
+            fail(f"--base-url {self.base_url}: {error}")
         return client, self.model or self._only_model(client)
 
     def _only_model(self, client: OpenAI) -> str:
