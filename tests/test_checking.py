@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from openai_shapes import call, message
 from strictreply import Contract, ContractError, Invalid, Issue, Tool, ToolCall, Valid
@@ -132,6 +132,49 @@ def test_checks_run_on_typed_arguments() -> None:
     calls = [call("Refund", {"order": "a"}, "1"), call("refund", {"order": "b"}, "2")]
     assert isinstance(Contract(tools=tools, parallel=True).check(message(None, calls)), Valid)
     assert log.given == [Refund(order="a"), {"order": "b"}]
+
+
+def spoiling(args: Any) -> None:
+    """Change what it is given, at two depths."""
+    args["evil"] = 1
+    args["lines"].append("evil")
+
+
+async def aspoiling(args: Any) -> None:
+    """Change what it is given, after an await."""
+    await asyncio.sleep(0)
+    spoiling(args)
+
+
+@pytest.mark.parametrize("check", [spoiling, aspoiling])
+def test_a_check_cannot_change_what_was_judged(check: Callable[[Any], Any]) -> None:
+    """A check is given a copy: what it does to it does not come out."""
+    schema = {"type": "object", "properties": {"lines": {"type": "array"}}}
+    declared = Contract(tools=[Tool.from_json_schema("order", schema, check=check)])
+    verdict = asyncio.run(declared.acheck(message(None, [call("order", {"lines": [1]})])))
+    assert verdict == Valid(ToolCall("order", {"lines": [1]}, "call_1"))
+
+
+class Uncopied:
+    """A value that has no copy."""
+
+    def __deepcopy__(self, memo: object) -> Uncopied:
+        """Refuse, as locks and generators do."""
+        raise TypeError
+
+
+class Holding(BaseModel):
+    """Arguments whose validator makes what has no copy."""
+
+    order: Annotated[Any, AfterValidator(lambda _: Uncopied())]
+
+
+def test_arguments_that_cannot_be_copied() -> None:
+    """A check of arguments without a copy is a declaration gone wrong; without a check they pass."""
+    reply = message(None, [call("Holding", {"order": "a"})])
+    with pytest.raises(ContractError, match="Holding"):
+        Contract(tools=[Tool.from_model(Holding, check=Log([]))]).check(reply)
+    assert isinstance(Contract(tools=[Tool.from_model(Holding)]).check(reply), Valid)
 
 
 def test_checks_run_only_on_valid_replies() -> None:

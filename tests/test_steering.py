@@ -98,6 +98,16 @@ def test_an_unknown_tool_is_answered_with_the_nearest_and_the_list() -> None:
     assert "serch" not in text
 
 
+@pytest.mark.parametrize(
+    "message", [said(""), said(calls=[call("bogus", {})]), said(calls=[call("search", {}), call("weather", {}, "b")])]
+)
+def test_faults_in_the_calls_as_a_whole_recall_the_tools(message: Any) -> None:
+    """Where no single call can be asked for again, the second correction names the tools with their parameters."""
+    terse, more = (STEERING.correction(situation(terms_of(parallel=True), message, tier)) for tier in (1, 2))
+    assert "Tools:" not in terse
+    assert "Tools: search(query, limit), weather(city)" in more
+
+
 BAD_REPLIES = [
     ("native", said(calls=[call("search", {"query": 1})])),
     ("native", said(calls=[call("search", {"query": 1}), call("weather", {}, "b")])),

@@ -2,7 +2,7 @@
 
 The rule is one of words: a word of a message that stands anywhere in what the model wrote becomes ``[value]``.
 English function words, the schema's names, words of one or two letters and punctuation may stay, also when the model
-wrote them. It is no proof against a check that encodes values, or glues five letters of one to its own.
+wrote them. It is no proof against a check that encodes values, or glues four letters of one to its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_READ = 400
 _MAX_WORDS = 200
 _MAX_SEARCHED = 100_000_000
 _MIN_WORD = 3
-_MIN_GLUED = 6
+_MIN_GLUED = 5
 _REFUSED = "refused by a check"
 _BETWEEN = "\0"
 _BLANK = "\0"
@@ -44,87 +44,14 @@ _UNIT = re.compile(r"[^\W_]{3,}|[^\W_]{1,2}(?:[\W_]+[^\W_]{1,2}(?![^\W_]))*")
 # what hangs on a value goes with it: other values, the backslash of an escape, marks and quotes beyond ASCII
 _BLANKS = re.compile(rf"(?:[^\w\0-\x7f]|\\)*{_BLANK}(?:[\W_]*{_BLANK})?[^\w\0-\x7f]*")
 _FUNCTION_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "before",
-        "after",
-        "between",
-        "both",
-        "but",
-        "by",
-        "can",
-        "cannot",
-        "does",
-        "each",
-        "either",
-        "equal",
-        "exactly",
-        "few",
-        "fewer",
-        "for",
-        "from",
-        "greater",
-        "has",
-        "have",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "least",
-        "less",
-        "longer",
-        "many",
-        "may",
-        "more",
-        "most",
-        "must",
-        "neither",
-        "no",
-        "nor",
-        "not",
-        "of",
-        "on",
-        "one",
-        "only",
-        "or",
-        "other",
-        "same",
-        "shorter",
-        "should",
-        "some",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "too",
-        "was",
-        "were",
-        "when",
-        "which",
-        "will",
-        "with",
-        "within",
-        "without",
-    ]
+    _WORD.findall(
+        "a an and any are as at be been before after between both but by can cannot does each either equal exactly few "
+        "fewer for from greater has have if in into is it its least less longer many may more most must neither no nor "
+        "not of on one only or other same shorter should some than that the their them then there these they this "
+        "those to too was were when which will with within without"
+    )
 )
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def check_issues(
@@ -240,6 +167,7 @@ class _Echoes:
         self._value = value
         self._names = names
         self._known: dict[str, bool] = {}
+        self._letters = _Letters()
 
     def blanked(self, text: str) -> str:
         """Make a developer's words fit for a prompt: one line, capped, with ``[value]`` for what the model wrote."""
@@ -256,7 +184,7 @@ class _Echoes:
         """Tell whether a word, or a row of short ones, holds anything of what the model wrote."""
         if all(word.casefold() in self._exempt for word in _WORD.findall(unit)):
             return False
-        letters = _letters(unit)
+        letters = unit.translate(self._letters)
         size = _MIN_GLUED if letters.isascii() else _MIN_WORD  # scripts without spaces glue short words
         if len(letters) < _MIN_WORD:
             return False
@@ -275,7 +203,7 @@ class _Echoes:
         """The letters and digits of all that the model wrote, raw and escaped as JSON and Python do."""
         raw = _BETWEEN.join(str(leaf) for leaf in _leaves(self._value) if not isinstance(leaf, bool | None))
         escaped = json.dumps(raw)[1:-1].replace("\\u0000", _BETWEEN), repr(raw)[1:-1].replace("\\x00", _BETWEEN)
-        return _BETWEEN.join(_letters(spelling) for spelling in {raw, *escaped})
+        return _BETWEEN.join({raw, *escaped}).translate(self._letters)
 
     @cached_property
     def _exempt(self) -> frozenset[str]:
@@ -283,19 +211,17 @@ class _Echoes:
         return _FUNCTION_WORDS.union(*(_WORD.findall(name.casefold()) for name in self._names))
 
 
-class _Kept(dict[int, int | None]):
-    """A table for ``str.translate`` that keeps letters, digits and what stands between texts."""
+class _Letters(dict[int, str]):
+    """A table for ``str.translate`` that folds case, width, ligatures and accents, and drops all but letters and digits.
 
-    def __missing__(self, code: int) -> int | None:
-        """Judge each character once."""
-        kept = self[code] = code if chr(code).isalnum() or chr(code) == _BETWEEN else None
-        return kept
+    What stands between texts is kept.
+    """
 
-
-def _letters(text: str) -> str:
-    """Fold what looks alike (case, width, ligatures, accents), and drop all but letters and digits."""
-    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return folded.translate(_Kept())
+    def __missing__(self, code: int) -> str:
+        """Fold each character once: so texts that normalization makes eighteen times longer cost little."""
+        folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", chr(code)).casefold())
+        self[code] = "".join(char for char in folded if char.isalnum() or char == _BETWEEN)
+        return self[code]
 
 
 def _leaves(value: object) -> Iterator[object]:
@@ -303,7 +229,7 @@ def _leaves(value: object) -> Iterator[object]:
     pending, seen = [value], set[int]()
     while pending:
         part = pending.pop()
-        parts = None if type(part) is str else _parts(part)
+        parts = None if type(part) in _SCALARS else _parts(part)  # ABCs are slow to ask
         if parts is None:
             yield part
         elif id(part) not in seen:  # a validator may have linked children to their parents

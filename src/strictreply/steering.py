@@ -112,11 +112,10 @@ def _schema_line(situation: Situation) -> list[str]:
 
 
 def _tools_line(situation: Situation) -> list[str]:
-    """Recall the tools with their parameters' names, when the fault is in which of them was called."""
-    tools = callable_tools(situation.terms)
-    if not tools or not any(issue.code.startswith("tool.") for issue in situation.issues):
-        return []
-    return ["Tools: " + ", ".join(f"{tool.name}({', '.join(_parameters(tool))})" for tool in tools[:MAX_LISTED_TOOLS])]
+    """Recall the tools with their parameters' names, when the fault is in the calls as a whole."""
+    shown = callable_tools(situation.terms)[:MAX_LISTED_TOOLS]
+    signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
+    return [f"Tools: {', '.join(signatures)}"] if signatures else []
 
 
 def _parameters(tool: Tool) -> list[str]:
