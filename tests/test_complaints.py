@@ -64,7 +64,7 @@ def test_place() -> None:
     ("text", "args", "message"),
     [
         ("no city 'Atlantis'", {"city": "Atlantis"}, "no [value]'"),
-        ("bad 12345 or 1.5e+30", {"n": 12345, "m": 1.5e30}, "bad [value] or [value]"),
+        ("bad 12345 or 1.5e+30", {"n": 12345, "m": 1.5e30}, "bad [value]"),
         ("ab is at most ab", {"x": "ab"}, "ab is at most ab"),
         ("it is True", {"x": True}, "it is True"),
         ("got 'a\\nb c'", {"x": "a\nb c"}, "got '[value]'"),
@@ -101,8 +101,8 @@ TRANSFORMATIONS: list[Callable[[str], str]] = [
     lambda text: text.replace(" ", "_"),
     lambda text: text.replace("-", ""),
     lambda text: text.replace("-", "\n"),
-    lambda text: f"x{text}x",
-    lambda text: " ".join(text),
+    lambda text: f"x{text[4:]}x",
+    " ".join,
     lambda text: " ".join(reversed(text.split("-"))),
 ]
 
@@ -274,8 +274,8 @@ def test_a_flood_of_pydantic_errors() -> None:
 def test_the_bound_of_the_search() -> None:
     """Words beyond the bound of the work are taken for the model's."""
     args = {"x": "abc" * 300_000}
-    many = [Issue("a.b", Category.ACTION_ERROR, "", f"new{index}") for index in range(1_000, 1_032)]
-    assert [issue.message for issue in check_issues(many, args)][-1] == "new1031"
+    many = [Issue("a.b", Category.ACTION_ERROR, "", f"new{index}") for index in range(1_000, 1_008)]
+    assert [issue.message for issue in check_issues(many, args)][-1] == "new1007"
     flood = [Issue("a.b", Category.ACTION_ERROR, "", f"new{index}" * 4) for index in range(1_000, 1_032)]
     messages = [issue.message for issue in check_issues(flood, args)]
     assert messages[0] == "new1000" * 4

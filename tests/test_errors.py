@@ -168,3 +168,10 @@ def test_contract_errors_say_where(message: str, path: str) -> None:
     error = sr.ContractError(message, path=path)
     assert error.path == path
     assert str(error) == (f"{message} (at {path})" if path else message)
+
+
+def test_a_wrong_declaration_is_told_in_bounds() -> None:
+    """However long the wrong value or its place, the error's text stays under 4 KB and safe to print."""
+    error = sr.ContractError("x" * 10_000, path="/" + "y" * 10_000)
+    assert len(str(error).encode()) < 4_096
+    assert len(error.path) == 10_001

@@ -74,11 +74,9 @@ async def aperform_check(effect: Check) -> Checked:
 
 def _outcome(tool: Tool, args: Any) -> Any:
     """Call a tool's check; a ValueError is what it found, anything else is a bug of it and goes on up."""
-    if tool.check is None:
-        return None
     given = _copied(tool, args)
     try:
-        return tool.check(given)
+        return None if tool.check is None else tool.check(given)
     except ValueError as error:
         return error
 

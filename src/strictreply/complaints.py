@@ -31,11 +31,11 @@ _MAX_ISSUES = 32
 _MAX_DETAILS = 200
 _MAX_READ = 400
 _MAX_WORDS = 200
-_MAX_SEARCHED = 100_000_000
+_MAX_SEARCHED = 60_000_000
 _MIN_WORD = 3
 _MIN_GLUED = 5
 _REFUSED = "refused by a check"
-_BETWEEN = "\0"
+_BETWEEN = "|"  # what no escape changes
 _BLANK = "\0"
 
 _WORD = re.compile(r"[^\W_]+")
@@ -202,8 +202,9 @@ class _Echoes:
     def _written(self) -> str:
         """The letters and digits of all that the model wrote, raw and escaped as JSON and Python do."""
         raw = _BETWEEN.join(str(leaf) for leaf in _leaves(self._value) if not isinstance(leaf, bool | None))
-        escaped = json.dumps(raw)[1:-1].replace("\\u0000", _BETWEEN), repr(raw)[1:-1].replace("\\x00", _BETWEEN)
-        return _BETWEEN.join({raw, *escaped}).translate(self._letters)
+        spellings = {spelled.strip("\"'") for spelled in (raw, json.dumps(raw), repr(raw), ascii(raw))}
+        # one by one: str.translate is thirty times faster on pure ASCII
+        return _BETWEEN.join(text.translate(self._letters) for text in spellings)
 
     @cached_property
     def _exempt(self) -> frozenset[str]:
@@ -211,16 +212,17 @@ class _Echoes:
         return _FUNCTION_WORDS.union(*(_WORD.findall(name.casefold()) for name in self._names))
 
 
-class _Letters(dict[int, str]):
-    """A table for ``str.translate`` that folds case, width, ligatures and accents, and drops all but letters and digits.
+class _Letters(dict[int, str | None]):
+    """A table for ``str.translate`` that folds case, width, ligatures and accents, and keeps letters and digits only.
 
-    What stands between texts is kept.
+    What stands between texts is kept, too.
     """
 
-    def __missing__(self, code: int) -> str:
+    def __missing__(self, code: int) -> str | None:
         """Fold each character once: so texts that normalization makes eighteen times longer cost little."""
         folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", chr(code)).casefold())
-        self[code] = "".join(char for char in folded if char.isalnum() or char == _BETWEEN)
+        kept = "".join(char for char in folded if char.isalnum() or char == _BETWEEN)
+        self[code] = kept or None  # None, not "": str.translate has a fast path for it
         return self[code]
 
 
@@ -240,6 +242,8 @@ def _leaves(value: object) -> Iterator[object]:
 def _parts(value: object) -> list[object] | None:
     """Open a container or an instance, whatever its serializers would hide; None for what has no parts."""
     match value:
+        case Mapping():
+            return [*value, *value.values()]
         case Enum():
             return []
         case str():
@@ -249,9 +253,7 @@ def _parts(value: object) -> list[object] | None:
         case SecretStr() | SecretBytes():
             return [value.get_secret_value()]
         case BaseModel():
-            return [vars(value), value.model_extra]
-        case Mapping():
-            return [*value, *value.values()]
+            return [*vars(value).values(), value.model_extra]
         case Collection():
             return [*value]
         case _:

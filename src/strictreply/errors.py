@@ -49,7 +49,7 @@ class ContractError(StrictReplyError, ValueError):
 
     def __init__(self, message: str, *, path: str = "") -> None:
         """Say what is wrong and, for a schema, where."""
-        super().__init__(f"{message} (at {path})" if path else message)
+        super().__init__(_capped(f"{message} (at {path})" if path else message))
         self.path = path
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -42,20 +42,25 @@ class Endpoint:
         """Make the SDK's client and choose the model; a key is only demanded by the public API."""
         from openai import OpenAI  # noqa: PLC0415 - a second of import, for the commands that call
 
-        if self.base_url is None and self.api_key is None:
-            fail("set OPENAI_API_KEY, or give --base-url (or OPENAI_BASE_URL) of a server that needs no key")
-        if self.base_url is None and self.model is None:
-            fail("give --model")
-        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            fail(f"--base-url {self.base_url}: it must begin with http:// or https://")
-        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
-            fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
-        refuse_broken(self.model or "", "--model")
+        self._refuse_unusable()
         try:
             client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
         except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
             fail(f"--base-url {self.base_url}: {error}")
         return client, self.model or self._only_model(client)
+
+    def _refuse_unusable(self) -> None:
+        """End the command when its options cannot reach any server."""
+        if self.base_url is None:
+            if self.api_key is None:
+                fail("set OPENAI_API_KEY, or give --base-url (or OPENAI_BASE_URL) of a server that needs no key")
+            if self.model is None:
+                fail("give --model")
+        elif not self.base_url.startswith(("http://", "https://")):
+            fail(f"--base-url {self.base_url}: it must begin with http:// or https://")
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
+            fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
+        refuse_broken(self.model or "", "--model")
 
     def _only_model(self, client: OpenAI) -> str:
         """Take the model of a server that serves a single one."""

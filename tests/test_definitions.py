@@ -1,0 +1,46 @@
+"""The laws of ``strictreply.definitions``: OpenAI's members are read, a vendor's kept, misspelt ones refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strictreply.definitions import Definition, VendorMembers, member_of, read_definition
+from strictreply.errors import ContractError
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text("abcä", max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abcä", max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+VENDOR = st.dictionaries(st.integers(0, 99).map("vendor_{}".format), PLAIN, max_size=4)
+
+
+@given(beside=VENDOR, within=VENDOR)
+def test_members_of_vendors_are_kept_where_they_stood(beside: dict[str, Any], within: dict[str, Any]) -> None:
+    """Whatever JSON stands beside the function and within it is read as an equal copy; nothing else changes."""
+    definition = {"type": "function", "function": {"name": "t", **within}, **beside}
+    before = copy.deepcopy(definition)
+    read = read_definition(definition)
+    nothing = {"type": "object", "properties": {}}
+    assert read == Definition("t", "", nothing, None, VendorMembers(beside, within))
+    assert definition == before
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, float("nan"), "\udc80", b"x"], ids=ascii)
+@pytest.mark.parametrize("at", ["", "/function"])
+def test_members_of_vendors_are_plain_json(at: str, value: object) -> None:
+    """What JSON cannot say is refused at its place, and not left to fail when it is sent."""
+    inside = {"name": "t", **({"cache": value} if at else {})}
+    with pytest.raises(ContractError) as caught:
+        read_definition({"type": "function", "function": inside, **({} if at else {"cache": value})})
+    assert caught.value.path == f"{at}/cache"
+
+
+def test_members_of_entries() -> None:
+    """A member is read from a mapping or an object alike, None where there is none."""
+    assert (member_of({"name": "a"}, "name"), member_of({}, "name"), member_of(object(), "name")) == ("a", None, None)
