@@ -98,7 +98,7 @@ class Contract:
     def of(cls, terms: Terms) -> Contract:
         """Make a contract of compiled terms, such as those that one request shaped."""
         contract = cls.__new__(cls)
-        contract._terms = terms
+        contract._terms = terms  # noqa: SLF001 - a slot of its own class
         return contract
 
     def __repr__(self) -> str:
