@@ -6,6 +6,16 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+ADD: dict[str, Any] = {
+    "name": "add",
+    "parameters": {
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+        "required": ["a", "b"],
+    },
+}
+NOW = {"name": "now"}
+
 
 def call(name: object, arguments: object, id_: object = "call_1") -> dict[str, Any]:
     """Spell one native tool call; arguments that are no text are written as JSON."""

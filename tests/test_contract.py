@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 from pydantic import BaseModel, Field
 
-from openai_shapes import call, completion, message
+from openai_shapes import ADD, NOW, call, completion, message
 from scripted import Client
 from strictreply import (
     Code,
@@ -37,15 +37,6 @@ from strictreply.contract import judge_reply
 from strictreply.issues import Category
 from strictreply.terms import Terms
 
-ADD = {
-    "name": "add",
-    "parameters": {
-        "type": "object",
-        "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
-        "required": ["a", "b"],
-    },
-}
-NOW = {"name": "now"}
 TEXT = Contract(tools=[ADD, NOW], channel="text")
 NATIVE = Contract(tools=[ADD, NOW])
 PARALLEL = Contract(tools=[ADD, NOW], parallel=True)

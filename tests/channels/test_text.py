@@ -9,21 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openai_shapes import call, message
+from openai_shapes import ADD, NOW, call, message
 from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
 from strictreply.contract import judge_reply
 from strictreply.issues import Category
 from strictreply.typing import Extraction
 
-ADD = {
-    "name": "add",
-    "parameters": {
-        "type": "object",
-        "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
-        "required": ["a", "b"],
-    },
-}
-NOW = {"name": "now"}
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")
 FINAL = Contract(tools=[ADD, NOW], channel="text", answer_style="tool")
 
