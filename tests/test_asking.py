@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -127,6 +128,9 @@ def test_instructions_stand_behind_the_callers_own() -> None:
     parted = first_turn(ask_of(channel="text", request={"messages": parts})).request["messages"]
     assert [part["type"] for part in parted[0]["content"]] == ["text", "text"]
     assert len(parts[0]["content"]) == 1
+    odd = [MappingProxyType({"role": "system", "content": ({"type": "text", "text": "a"},)}), USER[1]]
+    merged = first_turn(ask_of(channel="text", request={"messages": odd})).request["messages"]
+    assert [part["type"] for part in merged[0]["content"]] == ["text", "text"]
 
 
 def test_the_union_takes_the_place_of_the_callers_format() -> None:
@@ -136,6 +140,14 @@ def test_the_union_takes_the_place_of_the_callers_format() -> None:
     assert "anyOf" in request["response_format"]["json_schema"]["schema"]
     plain = {"type": "json_object"}
     assert first_turn(ask_of(channel="text", request={"response_format": plain})).request["response_format"] == plain
+
+
+def test_where_a_switch_is_allowed_the_correction_is_still_exact() -> None:
+    """The whole reply is asked for again, but what was broken is shown as for one call."""
+    ask = ask_of(policy=RetryPolicy(allow_tool_switch=True))
+    turn = corrected(ask, message(calls=[call("search", {"query": 1})]), tier=2)
+    assert len(turn.request["tools"]) == 2
+    assert "Schema of /query" in turn.request["messages"][-1]["content"]
 
 
 def test_a_forced_call_is_asked_for_without_a_format() -> None:

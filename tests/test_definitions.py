@@ -44,3 +44,21 @@ def test_members_of_vendors_are_plain_json(at: str, value: object) -> None:
 def test_members_of_entries() -> None:
     """A member is read from a mapping or an object alike, None where there is none."""
     assert (member_of({"name": "a"}, "name"), member_of({}, "name"), member_of(object(), "name")) == ("a", None, None)
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize("key", ["parametersJsonSchema", "parameter_schema", "inputs", "input_schema", "properties"])
+def test_a_schema_under_another_name_is_refused(key: str) -> None:
+    """Taken for a vendor's member it would leave a tool without parameters, and every call of it invalid."""
+    value = SCHEMA["properties"] if key == "properties" else SCHEMA
+    with pytest.raises(ContractError) as raised:
+        read_definition({"type": "function", "function": {"name": "f", key: value}})
+    assert raised.value.path == f"/function/{key}"
+
+
+@pytest.mark.parametrize("key", ["x-strict", "x-description", "x-parameters"])
+def test_extensions_are_a_vendors_own(key: str) -> None:
+    """Members that begin with ``x-`` are extensions by custom, and no misspelling."""
+    assert read_definition({"name": "f", "parameters": SCHEMA, key: "y"}).vendor.within == {key: "y"}

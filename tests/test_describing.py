@@ -158,3 +158,17 @@ def test_a_schema_that_refers_to_its_own_root_stays_itself_in_the_union() -> Non
     validator = jsonschema.Draft202012Validator(schema)
     assert validator.is_valid({"tool": "walk", "args": {"next": {"next": {}}}})
     assert not validator.is_valid({"tool": "walk", "args": {"next": 1}})
+
+
+def test_schemas_with_names_of_their_own_do_not_meet() -> None:
+    """An answer's own ``$id`` stays with its definitions, and a tool called ``answer`` is not the answer."""
+    own = {"$id": "https://example.org/inv", "type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
+    own |= {"$defs": {"A": {"type": "integer"}}}
+    by_tool = Contract(answer=own, answer_style="tool").terms
+    parameters: Any = final_answer_definition(by_tool)["function"]
+    assert jsonschema.Draft202012Validator(parameters["parameters"]).is_valid({"answer": {"a": 1}})
+    tool = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}, "$defs": {"B": {"type": "string"}}}
+    both = Contract(tools=[{"name": "answer", "parameters": tool}], answer=Order, channel="text").terms
+    validator = jsonschema.Draft202012Validator(union_schema(both))
+    assert validator.is_valid({"tool": "answer", "args": {"b": "x"}})
+    assert validator.is_valid({"answer": {"items": []}})

@@ -77,3 +77,12 @@ def test_a_providers_own_state_is_sent_back() -> None:
     assistant = replayed(TERMS, bad, WORDS, None)[0]
     assert assistant.keys() == {"role", "content", "tool_calls", "reasoning_content"}
     assert assistant["tool_calls"][0].keys() == {"id", "type", "function", "extra_content"}
+    long = replayed(TERMS, bad | {"reasoning_content": "r" * MAX_REPLAY_CHARS}, WORDS, None)[0]
+    assert "reasoning_content" not in long
+
+
+def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:
+    """Empty arguments that were fine as none do not turn the whole replay into text."""
+    bad = message(calls=[call("search", ""), call("search", {"query": 1}, "b")])
+    assistant = replayed(TERMS, bad, WORDS, Scope("search", 1, "/tool_calls/1/function/arguments", bad, ()))[0]
+    assert [one["function"]["arguments"] for one in assistant["tool_calls"]] == ["{}", '{"query": 1}']

@@ -108,6 +108,21 @@ def test_faults_in_the_calls_as_a_whole_recall_the_tools(message: Any) -> None:
     assert "Tools: search(query, limit), weather(city)" in more
 
 
+def test_only_content_that_should_be_json_is_asked_for_alone() -> None:
+    """Unreadable content is to come without prose; unreadable arguments are to come as calls again."""
+    prose = STEERING.correction(situation(terms_of(channel="text"), said("prose")))
+    calls = said(calls=[call("search", "{nope"), call("weather", "{nope", "b")])
+    arguments = STEERING.correction(situation(terms_of(parallel=True), calls))
+    assert "prose or code fence" in prose
+    assert "prose" not in arguments
+
+
+def test_the_way_to_answer_is_among_the_tools() -> None:
+    """Where an answer is a call, the recalled tools name it."""
+    terms = terms_of(answer_style="tool")
+    assert "final_answer(answer)" in STEERING.correction(situation(terms, said(""), 2))
+
+
 BAD_REPLIES = [
     ("native", said(calls=[call("search", {"query": 1})])),
     ("native", said(calls=[call("search", {"query": 1}), call("weather", {}, "b")])),

@@ -91,11 +91,12 @@ def test_a_message_that_holds_itself_goes_the_sdks_way() -> None:
 
 def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
     """Log probabilities of minus infinity, as some servers send them, cost no reply."""
-    body = json.dumps(completion("x") | {"logprob": float("-inf")}).encode()
+    body = json.dumps(completion("x") | {"logprob": float("-inf"), "more": [float("nan"), 1.5]}).encode()
     sending = Sending(Transport(Server(completion("x")).client()), DEFAULT_LIMITS)
     read = sending.receive(SimpleNamespace(content=body))
     assert isinstance(read, dict)
     assert read["choices"] == completion("x")["choices"]
+    assert (read["logprob"], read["more"]) == (None, [None, 1.5])  # so that nothing sent back is no JSON
 
 
 def test_a_client_without_http_is_read_as_it_is() -> None:

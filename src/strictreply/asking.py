@@ -6,6 +6,7 @@ assistant's own turn, and one correction: never the pile of earlier failures.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from strictreply.channels.envelope import peek
@@ -68,10 +69,11 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     """Make the request that follows a reply that did not fit; the same again for tier 0."""
     if step.tier == 0 or bad is None:
         return turn
-    issues, scope = bad.issues, None if ask.policy.allow_tool_switch else bad.scope
+    issues, about = bad.issues, bad.scope
+    scope = None if ask.policy.allow_tool_switch else about
     base = _with_more_room(turn.base) if any(issue.remedy is Remedy.SHORTEN for issue in issues) else turn.base
     terms = ask.terms if scope is None else ask.terms.only(scope.tool)
-    situation = Situation(issues, ask.terms, step.tier, scope.tool if scope else None, scope.at if scope else "")
+    situation = Situation(issues, ask.terms, step.tier, about.tool if about else None, about.at if about else "")
     correction = ask.steering.correction(situation)
     turns = replayed(ask.terms, bad.message, correction, scope)
     request = _dressed(terms, base, [*base["messages"], *turns])
@@ -137,8 +139,9 @@ def _instructed(messages: list[Message], text: str) -> list[Message]:
     """Set our instructions behind the caller's own, in the same turn: many templates take only one, and first."""
     first = messages[0] if messages else None
     content = peek(first, "content")
-    if peek(first, "role") not in _INSTRUCTION_ROLES or not isinstance(first, dict):
+    if not isinstance(first, Mapping) or first.get("role") not in _INSTRUCTION_ROLES:
         return [{"role": "system", "content": text}, *messages]
-    if isinstance(content, list):
-        return [first | {"content": [*content, {"type": "text", "text": text}]}, *messages[1:]]
-    return [first | {"content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
+    if isinstance(content, str) or not content:
+        return [{**first, "content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
+    parts = list(content) if isinstance(content, Iterable) else [content]
+    return [{**first, "content": [*parts, {"type": "text", "text": text}]}, *messages[1:]]

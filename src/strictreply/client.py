@@ -400,7 +400,7 @@ def wrap(
 def _refuse_async(contract: Contract, on_attempt: OnAttempt | None) -> None:
     """Refuse, while declaring, what a sync client could not await."""
     _refuse_async_checks(contract.terms)
-    if inspect.iscoroutinefunction(on_attempt):
+    if inspect.iscoroutinefunction(on_attempt) or inspect.iscoroutinefunction(getattr(on_attempt, "__call__", None)):  # noqa: B004
         message = "on_attempt is async; wrap an async client"
         raise ContractError(message)
 

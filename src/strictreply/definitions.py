@@ -59,7 +59,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
         raise ContractError('only tools of the type "function" can be declared', path="/type")
     outer, body, at = _parted(definition)
     within = {key: value for key, value in body.items() if key not in _MEMBERS}
-    foreign = frozenset() if "parameters" in body else _OTHER_WORDS
+    foreign = frozenset() if "parameters" in body else _OTHER_WORDS | _schemas_in(within)
     _refuse_misspelt(outer, "", _BESIDE, foreign)
     _refuse_misspelt(within, at, _WITHIN if at else _FLAT, foreign)
     _refuse_members(body, at)
@@ -90,9 +90,17 @@ def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
 def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:
     """Refuse unknown members that mean a known one: misspelt, in another API's word, or in the wrong place."""
     for key in keys:
-        if isinstance(key, str) and (meant := _meant(key, known, foreign)):
+        if isinstance(key, str) and not key.startswith("x-") and (meant := _meant(key, known, foreign)):
             message = f"a tool definition has no such member; did you mean {known[meant]}?"
             raise ContractError(message, path=pointer(at, key))
+
+
+def _schemas_in(members: Mapping[str, Any]) -> frozenset[str]:
+    """Name the members that hold the schema of an object, whatever they are called."""
+    objects = {key: cast("Mapping[str, Any]", value) for key, value in members.items() if isinstance(value, Mapping)}
+    return frozenset(
+        key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"
+    )
 
 
 def _meant(key: str, known: Iterable[str], foreign: frozenset[str]) -> str | None:

@@ -33,7 +33,7 @@ def call_schema(tool: Tool) -> dict[str, JSON]:
     described: dict[str, JSON] = {"const": tool.name}
     if tool.description:
         described["description"] = tool.description
-    return _closed_object({"tool": described, "args": _embedded(tool.name, tool.parameters.source)})
+    return _closed_object({"tool": described, "args": _embedded(f"tool:{tool.name}", tool.parameters.source)})
 
 
 def union_schema(terms: Terms) -> dict[str, JSON]:
@@ -88,7 +88,7 @@ def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
 def _hoisted(terms: Terms) -> dict[str, JSON]:
     """The schema of ``{"answer": …}`` with the answer's definitions at its root, where servers look for them."""
     answer = terms.answer.document
-    if not isinstance(answer, dict) or _REFERENCE_ELSEWHERE.search(compact(answer)):
+    if not isinstance(answer, dict) or "$id" in answer or _REFERENCE_ELSEWHERE.search(compact(answer)):
         return answer_schema(terms)
     inner = {key: value for key, value in answer.items() if key != "$defs"}
     defined = {"$defs": answer["$defs"]} if "$defs" in answer else {}
@@ -98,5 +98,5 @@ def _hoisted(terms: Terms) -> dict[str, JSON]:
 def _embedded(name: str, document: object) -> JSON:
     """Place a schema inside another; one with references of its own gets a base URI to keep them its own."""
     if isinstance(document, dict) and '"$ref"' in compact(document):
-        return {"$id": f"urn:tool:{name}", **document}
+        return {"$id": f"urn:strictreply:{name}", **document}
     return document  # type: ignore[return-value]

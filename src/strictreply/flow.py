@@ -141,7 +141,8 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             return _accepted(judged.verdict, judged, attempts)
         bad = _bad(ask, turn, judged)
         scope = None if bad is None else bad.scope
-        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=scope is not None)
+        alone = scope is not None and not ask.policy.allow_tool_switch
+        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone)
         if isinstance(step, Again) and step.wait > 0:
             woke = yield Sleep(step.wait)
             spent += woke.seconds

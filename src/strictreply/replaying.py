@@ -44,7 +44,7 @@ def _well_formed(terms: Terms, function: object) -> bool:
     name = function.get("name")
     if not isinstance(name, str) or not (name in terms.tools or _API_NAME.fullmatch(name)):
         return False
-    return isinstance(decode(function["arguments"]), dict)
+    return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 
 
 def _native_replay(message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
@@ -56,7 +56,7 @@ def _native_replay(message: JSONObject, correction: str, scope: Scope | None) ->
         "role": "assistant",
         "content": content if isinstance(content, str) and content else None,
         "tool_calls": [_bare_call(call, _replay_id(index)) for index, call in enumerate(calls)],
-        **{name: message[name] for name in _REASONING if message.get(name)},
+        **_reasoning(message),
     }
     other = _NOT_RUN if scope is None else _KEPT
     return [
@@ -66,6 +66,12 @@ def _native_replay(message: JSONObject, correction: str, scope: Scope | None) ->
             for index in range(len(calls))
         ),
     ]
+
+
+def _reasoning(message: JSONObject) -> JSONObject:
+    """Give back a provider's reasoning, unless it is longer than what we replay."""
+    kept = {name: message[name] for name in _REASONING if message.get(name)}
+    return kept if len(json.dumps(kept)) <= MAX_REPLAY_CHARS else {}
 
 
 def _replay_id(index: int) -> str:
@@ -83,7 +89,7 @@ def _bare_call(call: JSONObject, id_: str) -> JSONObject:
     return {
         "id": id_,
         "type": "function",
-        "function": {"name": function["name"], "arguments": function["arguments"]},
+        "function": {"name": function["name"], "arguments": function["arguments"] or "{}"},
         **state,
     }
 

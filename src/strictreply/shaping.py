@@ -81,12 +81,12 @@ def _shaped_by_allowed(terms: Terms, allowed: object) -> Terms:
     """Honour ``allowed_tools``: a mode, and the tools that may be called in it."""
     listed = allowed.get("tools") if isinstance(allowed, Mapping) else None
     names = [_allowed_name(entry) for entry in listed] if isinstance(listed, list) else []
-    unknown = [name for name in names if name not in terms.tools]
+    unknown = [name for name in names if name not in terms.callable_names]
     if not names or unknown:
         message = f"tool_choice.allowed_tools must list declared tools: {terms.tool_list or 'none'}"
         raise ContractError(message)
     mode = allowed.get("mode", "auto") if isinstance(allowed, Mapping) else "auto"
-    return terms.with_tools(terms.tools[name] for name in names).with_choice(str(mode))
+    return terms.with_tools(terms.tools[name] for name in names if name in terms.tools).with_choice(str(mode))
 
 
 def _allowed_name(entry: object) -> str:

@@ -73,16 +73,22 @@ def _headline(situation: Situation) -> str:
     ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, f"Not valid {situation.tier} times.")
     if situation.tool is not None:
         return f"{ordinal} Call {situation.tool} again with corrected arguments:"
-    if any(issue.code.startswith("json.") for issue in situation.issues):
+    if any(_is_unreadable_content(issue, situation) for issue in situation.issues):
         return f"{ordinal} Reply again with the JSON alone, no prose or code fence around it:"
     return f"{ordinal} Reply again, corrected:"
+
+
+def _is_unreadable_content(issue: Issue, situation: Situation) -> bool:
+    """Tell whether a fault is that the content, which should be JSON, does not read as it."""
+    in_content = situation.terms.channel == "text" or issue.path.startswith("/content")
+    return in_content and issue.code.startswith("json.")
 
 
 def _shortening(tier: int) -> str:
     """Ask for less; the text that was cut is no mistake to mend."""
     if tier == 1:
         return "The reply was cut off at the token limit. Reply again, shorter."
-    return f"The reply was cut off {tier} times. Reply again with the least that is needed."
+    return f"Correction {tier}: the reply was cut off at the token limit. Reply with the least that is needed."
 
 
 def _fault_lines(situation: Situation) -> list[str]:
@@ -115,6 +121,8 @@ def _tools_line(situation: Situation) -> list[str]:
     """Recall the tools with their parameters' names, when the fault is in the calls as a whole."""
     shown = callable_tools(situation.terms)[:MAX_LISTED_TOOLS]
     signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
+    if situation.terms.answer_style == "tool" and admits_answer(situation.terms):
+        signatures.append(f"{FINAL_ANSWER}(answer)")
     return [f"Tools: {', '.join(signatures)}"] if signatures else []
 
 

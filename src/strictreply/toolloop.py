@@ -135,8 +135,16 @@ def _result_text(result: object) -> str:
     try:
         text = str.__str__(result) if isinstance(result, str) else to_json(result, fallback=str).decode()
     except Exception:  # noqa: BLE001 - cycles, bytes, surrogates; and an object's own code may raise anything
-        text = json.dumps(plain(result, other=_other_text), ensure_ascii=False)
+        text = _plain_text(result)
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _plain_text(result: object) -> str:
+    """Spell what pydantic cannot: value by value, or by its type when it holds a number too long to spell."""
+    try:
+        return json.dumps(plain(result, other=_other_text), ensure_ascii=False)
+    except ValueError:
+        return type_name(result)
 
 
 def _other_text(value: object) -> str:

@@ -7,13 +7,17 @@ model of it is only built when somebody wants it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import jiter
 
-from strictreply.limits import Limits
+from strictreply.decoding import decode
+from strictreply.issues import Code
+from strictreply.limits import MAX_JSON_DEPTH, Limits
+from strictreply.replies import Invalid
 from strictreply.typing import JSON, JSONObject
 
 ENVELOPE_FACTOR = 16
@@ -69,7 +73,7 @@ class Transport:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if not self.raw:
             return Sent(_as_json_or_none(source), source)
-        return Sent(_envelope(source.content, limits.reply_bytes * ENVELOPE_FACTOR), source)
+        return Sent(_envelope(source.content, limits), source)
 
     def completion(self, sent: Sent, response: JSONObject, *, spliced: bool) -> Any:
         """Give the SDK's own completion for a response, or the response itself where there is no SDK model."""
@@ -102,17 +106,33 @@ class Sending:
         return None if self.last is None else self.transport.completion(self.last, response, spliced=spliced)
 
 
-def _envelope(body: bytes, cap: int) -> JSON:
-    """Read the body of a response; None when it is no JSON, names a member twice or is larger than ``cap`` bytes.
+def _envelope(body: bytes, limits: Limits) -> JSON:
+    """Read the body of a response; None when it is no strict JSON, or beyond the caps.
 
-    NaN and Infinity may stand in what is not ours, such as log probabilities; the reply itself is text in it.
+    Only numbers that are not finite are forgiven, as null: servers send them among what is not ours, such as log
+    probabilities. The reply itself is text in the body, and read strictly in its turn.
     """
-    if len(body) > cap:
+    nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
+    around = Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
+    value = decode(body, around)
+    if not isinstance(value, Invalid):
+        return value
+    if any(issue.code != Code.JSON_NOT_FINITE for issue in value.issues):
         return None
-    try:
-        return cast("JSON", jiter.from_json(body, allow_inf_nan=True, catch_duplicate_keys=True, cache_mode="keys"))
-    except ValueError:
-        return None
+    return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
+
+
+def _finite(value: JSON) -> JSON:
+    """Put null for each number that is not finite; the value is no deeper than the reader allowed."""
+    match value:
+        case dict():
+            return {name: _finite(member) for name, member in value.items()}
+        case list():
+            return [_finite(member) for member in value]
+        case float():
+            return value if math.isfinite(value) else None
+        case _:
+            return value
 
 
 def _shortened(given: Any, left: float) -> Any:
@@ -144,7 +164,7 @@ def _as_json_or_none(value: Any) -> JSON:
     """Read what a client without HTTP gave; None when it is no JSON, or nested beyond reading."""
     try:
         return as_json(value)
-    except (TypeError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
@@ -171,17 +191,18 @@ def _is_plain(value: Any) -> bool:
     """Tell whether a value is JSON through and through, without recursion; what has no end is not."""
     pending, left = [value], MAX_PLAIN_NODES
     while pending:
-        one = pending.pop()
-        left -= 1
         if left < 0:
             return False
+        one = pending.pop()
         kind = type(one)
         if kind is dict:
             if not _STR.issuperset(map(type, one)):
                 return False
             pending.extend(one.values())
+            left -= len(one)
         elif kind is list:
             pending.extend(one)
+            left -= len(one)
         elif kind not in _SCALARS:
             return False
     return True

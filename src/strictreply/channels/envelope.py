@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from strictreply.issues import Code, Issue, quote
 from strictreply.replies import Invalid
 
+_CUT = ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete")
+_FILTERED = ("content_filter", "safety", "recitation", "sensitive", "prohibited_content", "blocklist")
+_BROKEN_OFF = (
+    *("error", "failed", "abort", "aborted", "cancelled", "canceled", "timeout"),
+    *("network_error", "insufficient_system_resource"),
+)
 _ENDINGS = {
-    **dict.fromkeys(("length", "max_tokens", "model_length"), Code.REPLY_TRUNCATED),
-    **dict.fromkeys(("content_filter", "safety", "recitation", "sensitive"), Code.REPLY_CONTENT_FILTER),
-    **dict.fromkeys(
-        ("error", "abort", "cancelled", "timeout", "network_error", "insufficient_system_resource"),
-        Code.REPLY_BROKEN_OFF,
-    ),
+    **dict.fromkeys(_CUT, Code.REPLY_TRUNCATED),
+    **dict.fromkeys(_FILTERED, Code.REPLY_CONTENT_FILTER),
+    **dict.fromkeys(_BROKEN_OFF, Code.REPLY_BROKEN_OFF),
 }
 """How a reply ends that must not be taken for whole, in the words of the API and of servers beside it."""
 
