@@ -117,7 +117,7 @@ def _envelope(body: bytes, limits: Limits) -> JSON:
     value = decode(body, around)
     if not isinstance(value, Invalid):
         return value
-    if any(issue.code != Code.JSON_NOT_FINITE for issue in value.issues):
+    if any(issue.code != Code.JSON_NOT_FINITE.value for issue in value.issues):
         return None
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
 
