@@ -11,6 +11,7 @@ from strictreply.schema.bounds import work_can_grow
 from strictreply.schema.documents import read_document
 from strictreply.schema.graph import Graph
 from strictreply.schema.work import too_much_work
+from strictreply.typing import JSON
 
 
 def expression(tags: list[list[str]]) -> dict[str, Any]:
@@ -69,3 +70,12 @@ def test_the_count_is_itself_bounded() -> None:
     assert not too_much_work(graph, nest(1, 6))
     assert too_much_work(graph, nest(1, 60))
     assert too_much_work(graph, nest(1, 5_000))
+
+
+def test_strangers_beyond_counting_are_reported_like_a_few() -> None:
+    """Tens of thousands of unknown members cost no more words than a handful, and what is known is still judged."""
+    schema = Schema.compile({"type": "object", "properties": {"a": {"type": "integer"}}})
+    few: dict[str, JSON] = {f"k{number}": 1 for number in range(200)} | {"a": "x"}
+    many: dict[str, JSON] = {f"k{number}": 1 for number in range(20_000)} | {"a": "x"}
+    assert schema.check(many) == schema.check(few)
+    assert {issue.code for issue in schema.check(many)} == {"args.extra_key", "args.type"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from strictreply.issues import Issue
 from strictreply.schema.bounds import work_can_grow
@@ -19,6 +20,9 @@ from strictreply.schema.unions import told_apart
 from strictreply.schema.vocabulary import draft_of
 from strictreply.schema.work import is_large, too_much_work
 from strictreply.typing import JSON, Extra, Formats
+
+MAX_STRANGERS = 256
+"""How many members that a schema does not name are looked at when a value is refused."""
 
 
 class Schema:
@@ -124,8 +128,20 @@ class Schema:
             return self._explainer.single(Rule.ONE_OF, at=at, place=place)
         if self._grows and too_much_work(self._graph, value):
             return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
-        issues = self._explainer.issues(self._faults(value), value, at=at, place=place)
+        shown = self._abridged(value)
+        issues = self._explainer.issues(self._faults(shown), shown, at=at, place=place)
         return issues or self._explainer.single(Rule.INVALID, at=at, place=place)
+
+    def _abridged(self, value: JSON) -> JSON:
+        """Leave out all but the first of very many members that the schema does not name.
+
+        The engine lists them all in its message, which costs more than reading them; 32 issues are reported.
+        """
+        if not isinstance(value, dict) or len(value) <= MAX_STRANGERS:
+            return value
+        strangers = islice((name for name in value if name not in self.names), MAX_STRANGERS)
+        kept = self.names.union(strangers)
+        return {name: member for name, member in value.items() if name in kept}
 
     def _faults(self, value: JSON) -> Iterable[Fault]:
         """Find the faults of an invalid value: all of them in a value of usual size, one in a large value.
