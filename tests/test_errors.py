@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 from strictreply.errors import CallFailed, StrictReplyError
+from strictreply.story import REASON_ADVICE
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 ATTEMPT = sr.Attempt(
@@ -175,3 +176,11 @@ def test_a_wrong_declaration_is_told_in_bounds() -> None:
     error = sr.ContractError("x" * 10_000, path="/" + "y" * 10_000)
     assert len(str(error).encode()) < 4_096
     assert len(error.path) == 10_001
+
+
+@pytest.mark.parametrize("reason", ["deadline", "tokens", "cost", "authentication_failed", "rate_limit", "timeout"])
+def test_what_ended_a_call_comes_with_what_to_do(reason: str) -> None:
+    """A budget or a failed transport is told with its remedy, in the error's text and in its whole story."""
+    error = sr.CallFailed("it ended", reason=reason, attempts=())
+    assert REASON_ADVICE[reason] in str(error)
+    assert REASON_ADVICE[reason] in error.explain()

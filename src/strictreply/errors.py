@@ -23,7 +23,7 @@ from typing import Any
 
 from strictreply.attempts import Attempt, Usage, plain_request, total_usage
 from strictreply.issues import Issue
-from strictreply.story import cause_line, remedy_lines, tell
+from strictreply.story import cause_line, reason_lines, remedy_lines, tell
 
 MAX_MESSAGE_BYTES = 3_500
 MAX_LISTED_ISSUES = 8
@@ -88,7 +88,8 @@ class CallFailed(StrictReplyError):
 
     def explain(self) -> str:
         """Tell the whole story, with the raw replies: for a person, not for a log."""
-        return tell(str(self).splitlines()[0], self.attempts)
+        story = tell(str(self).splitlines()[0], self.attempts)
+        return "\n".join([story, *(line.strip() for line in reason_lines(self.reason))])
 
     def to_dict(self) -> dict[str, Any]:
         """Give the error as JSON-safe values, without prompts and raw replies."""
@@ -101,7 +102,7 @@ class CallFailed(StrictReplyError):
         lines = [f"  {issue.code} at {issue.path or '/'}: {issue.message}" for issue in shown]
         if len(self.issues) > len(shown):
             lines.append(f"  and {len(self.issues) - len(shown)} more")
-        return [*lines, *remedy_lines(self.issues)]
+        return [*lines, *(reason_lines(self.reason) or remedy_lines(self.issues))]
 
 
 class ReplyRejected(CallFailed):

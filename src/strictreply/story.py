@@ -13,16 +13,36 @@ ADVICE: dict[Remedy, str] = {
     Remedy.CORRECT: "Look at what the model got wrong (attempt.raw): state the rule in the tool's description, allow "
     "more retries (RetryPolicy.max_retries), or relax the schema.",
     Remedy.SHORTEN: "Raise max_tokens, or ask for less in one reply.",
-    Remedy.RESEND: "The server answered with something that is no completion: look at the endpoint, not at the prompt.",
+    Remedy.RESEND: "The server broke off, or sent what is no completion: look at the endpoint, not at the prompt.",
     Remedy.STOP: "The provider or the model declined: change the prompt or the model; asking again will not help.",
 }
 """What a person can do about each kind of fault."""
+
+_LATER = "Try again later, or allow more RetryPolicy.transport_retries; error.cause has the SDK's own exception."
+REASON_ADVICE: dict[str, str] = {
+    "deadline": "Raise RetryPolicy.deadline, or use a faster model; attempts say where the seconds went.",
+    "tokens": "Raise RetryPolicy.max_tokens_total, or send a shorter conversation.",
+    "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
+    "authentication_failed": "Check the API key and the base URL of the client.",
+    "permission_denied": "Check what the API key may use: the model, the project, the region.",
+    "not_found": "Check the model's name and the base URL of the client.",
+    "insufficient_credits": "Add credit at the provider, or use another key.",
+    "invalid_request": "Read what the server refused in error.cause: a keyword or a tool that it does not take.",
+    "request_too_large": "Send a shorter conversation or fewer tools.",
+    **dict.fromkeys(("rate_limit", "server_error", "timeout", "connection", "conflict"), _LATER),
+}
+"""What a person can do when a budget or the transport ended a call, by the error's ``reason``."""
 
 
 def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
     """Say once for each kind of fault what to do about it."""
     kinds = dict.fromkeys(issue.remedy for issue in issues)
     return [f"  What to do: {ADVICE[kind]}" for kind in kinds]
+
+
+def reason_lines(reason: str) -> list[str]:
+    """Say what to do about what ended a call; nothing for reasons that the faults explain."""
+    return [f"  What to do: {REASON_ADVICE[reason]}"] if reason in REASON_ADVICE else []
 
 
 def tell(headline: str, attempts: tuple[Attempt, ...]) -> str:
