@@ -1,20 +1,33 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo test test-openai2 coverage lint format types wheel-smoke lock clean
+.PHONY: help demo test test-openai2 test-newest test-instructor llamacpp survival
+.PHONY: coverage lint format types wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
+LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-llamacpp/.ready
+PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.ready ## see replies judged, corrected and refused, without a key or a network
 	@.venv/bin/strictreply demo
 
-test: test-openai2 .venv/.ready ## run the tests on both lanes: openai 2.x, then the newest
+test: test-openai2 test-newest ## run the tests on both main lanes, one after the other (-j2 -O: side by side)
+
+test-openai2: .venv-openai2/.ready ## run the tests on openai 2.x
+	@.venv-openai2/bin/python -m pytest $(ARGS)
+
+test-newest: .venv/.ready ## run the tests on the newest openai
 	@$(PY) -m pytest $(ARGS)
 
-test-openai2: .venv-openai2/.ready
-	@.venv-openai2/bin/python -m pytest $(ARGS)
+test-instructor: .venv-instructor/.ready ## run the tests of the integrations and of the client with instructor
+	@.venv-instructor/bin/python -m pytest tests/integrations tests/test_client*.py $(ARGS)
+
+llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
+
+survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes/, each in its library's own environment
+	@$(PY) tools/probe_peers.py $(ARGS)
 
 coverage: .venv/.ready ## run the tests on the newest openai and show the branches they miss
 	@$(PY) -m pytest --cov $(ARGS)
@@ -34,15 +47,20 @@ types: .venv/.ready ## check types, with mypy and basedpyright
 wheel-smoke: .venv/.ready ## build the wheel and use it in a fresh environment
 	@tools/wheel_smoke.sh
 
-lock: ## write requirements/*.txt anew (needs uv; ARGS=--upgrade for the newest of everything)
+environments: $(LANES) $(PEERS) ## make every environment at once (-j2: two at a time)
+
+lock: ## write the locks under requirements/ anew (needs uv; ARGS=--upgrade for the newest of everything)
 	@tools/lock.sh $(ARGS)
 
 clean: ## remove environments, caches and builds
-	rm -rf .venv .venv-openai2 build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage
+	rm -rf .venv .venv-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.ready: requirements/dev.txt pyproject.toml tools/setup.sh
-	@tools/setup.sh .venv requirements/dev.txt
+	@tools/setup.sh .venv $<
 
-.venv-openai2/.ready: requirements/openai2.txt pyproject.toml tools/setup.sh
-	@tools/setup.sh .venv-openai2 requirements/openai2.txt
+.venv-peer-%/.ready: requirements/peers/%.txt pyproject.toml tools/setup.sh
+	@tools/setup.sh .venv-peer-$* $<
+
+.venv-%/.ready: requirements/%.txt pyproject.toml tools/setup.sh
+	@tools/setup.sh .venv-$* $<

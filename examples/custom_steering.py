@@ -5,7 +5,8 @@ from __future__ import annotations
 from openai import OpenAI
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing import LoopbackServer
 
 
 @sr.tool
@@ -31,7 +32,7 @@ class House:
 
 def main() -> None:
     """Ask with a house style, and print each correction that was sent."""
-    with DemoServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         openai = OpenAI(base_url=server.base_url, api_key="none")
         client = sr.wrap(openai, tools=[get_weather], steering=House())
         exchange = client.exchange(

@@ -8,7 +8,8 @@ from openai import OpenAI
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing import LoopbackServer
 
 
 class OrderSummary(BaseModel):
@@ -20,13 +21,16 @@ class OrderSummary(BaseModel):
     total: Annotated[float, Field(ge=0)]
 
 
+def ask(base_url: str) -> sr.Exchange:
+    """Ask once, strictly; a reply that does not fit is asked for again."""
+    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), answer=OrderSummary)
+    return client.exchange(model="unreliable-1", messages=[{"role": "user", "content": "Summarise order 1042."}])
+
+
 def main() -> None:
-    """Ask once, strictly; the model's first reply does not fit, and is asked for again."""
-    with DemoServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server:
-        client = sr.wrap(OpenAI(base_url=server.base_url, api_key="none"), answer=OrderSummary)
-        exchange = client.exchange(
-            model="unreliable-1", messages=[{"role": "user", "content": "Summarise order 1042."}]
-        )
+    """Ask a model whose first reply does not fit."""
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server:
+        exchange = ask(server.base_url)
     for attempt in exchange.attempts:
         for issue in attempt.issues:
             print(f"attempt {attempt.number}: {issue.code} at {issue.path}, found {issue.found}")

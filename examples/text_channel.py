@@ -5,7 +5,8 @@ from __future__ import annotations
 from openai import OpenAI
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing import LoopbackServer
 
 
 @sr.tool
@@ -14,13 +15,17 @@ def search_products(query: str, limit: int = 5) -> list[str]:
     return [f"{query} no. {number}" for number in range(1, limit + 1)]
 
 
+def ask(base_url: str) -> sr.Exchange:
+    """Ask for a call written into the text."""
+    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), tools=[search_products], channel="text")
+    messages = [{"role": "user", "content": "Find running shoes, at most 2."}]
+    return client.exchange(model="unreliable-1", messages=messages)
+
+
 def main() -> None:
     """Ask strictly, then forgive a fence around the JSON by name."""
-    messages = [{"role": "user", "content": "Find running shoes, at most 2."}]
-    with DemoServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
-        openai = OpenAI(base_url=server.base_url, api_key="none")
-        client = sr.wrap(openai, tools=[search_products], channel="text")
-        exchange = client.exchange(model="unreliable-1", messages=messages)
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+        exchange = ask(server.base_url)
     for attempt in exchange.attempts:
         print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
     if isinstance(exchange.reply, sr.ToolCall):

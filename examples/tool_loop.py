@@ -5,7 +5,8 @@ from __future__ import annotations
 from openai import OpenAI
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing import LoopbackServer
 
 DEGREES = {"Paris": 14, "Tokyo": 21}
 
@@ -16,13 +17,17 @@ def get_weather(city: str, unit: str = "celsius", days: int = 1) -> str:
     return f"{DEGREES[city]} degrees {unit} in {city} (next {days} days)"
 
 
+def ask(base_url: str) -> sr.Run:
+    """Ask one question that takes two calls."""
+    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), tools=[get_weather], parallel=True)
+    question = {"role": "user", "content": "Is it warmer in Paris or in Tokyo today?"}
+    return sr.run(client, [question], model="unreliable-1", max_steps=4)
+
+
 def main() -> None:
-    """Ask one question that takes two calls, and print the transcript and what it took."""
-    with DemoServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
-        openai = OpenAI(base_url=server.base_url, api_key="none")
-        client = sr.wrap(openai, tools=[get_weather], parallel=True)
-        question = {"role": "user", "content": "Is it warmer in Paris or in Tokyo today?"}
-        run = sr.run(client, [question], model="unreliable-1", max_steps=4)
+    """Run the conversation, and print the transcript and what it took."""
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+        run = ask(server.base_url)
     for turn in run.transcript:
         calls = [call["function"]["arguments"] for call in turn.get("tool_calls") or ()]
         print(f"{turn['role']:>9}: {turn.get('content') or ', '.join(calls)}")

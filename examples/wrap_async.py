@@ -8,7 +8,8 @@ from typing import Any, Literal
 from openai import AsyncOpenAI
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing import LoopbackServer
 
 MODEL = "unreliable-1"
 QUESTIONS = (
@@ -46,7 +47,7 @@ async def answer(client: sr.AsyncStrictClient, question: str) -> str:
 
 async def main() -> None:
     """Ask all questions at once through one client."""
-    with DemoServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         async with AsyncOpenAI(base_url=server.base_url, api_key="none") as openai:
             client = sr.wrap(openai, tools=[create_refund])
             for told in await asyncio.gather(*(answer(client, question) for question in QUESTIONS)):

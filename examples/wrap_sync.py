@@ -8,9 +8,11 @@ from openai import OpenAI
 from pydantic import Field
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing import LoopbackServer
 
 MODEL = "unreliable-1"
+QUESTION = [{"role": "user", "content": "What will the weather be in Oslo over the next 3 days, in celsius?"}]
 
 
 @sr.tool
@@ -27,26 +29,33 @@ def get_weather(
     return f"{city}: 4 degrees {unit}, {days} days"
 
 
+def wrapped(base_url: str) -> sr.StrictClient:
+    """Wrap the client of a server."""
+    return sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), tools=[get_weather])
+
+
+def ask(base_url: str) -> str:
+    """Make one call and match on its typed reply; `strictreply probe --app wrap_sync:ask` tries to break this."""
+    match wrapped(base_url).reply(model=MODEL, messages=QUESTION):
+        case sr.ToolCall(tool="get_weather", args=args):
+            return str(get_weather(args.city, args.unit, args.days))
+        case other:
+            return str(other)
+
+
 def main() -> None:
     """Make one call in each of the three ways."""
-    messages = [{"role": "user", "content": "What will the weather be in Oslo over the next 3 days, in celsius?"}]
-    with DemoServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
-        client = sr.wrap(OpenAI(base_url=server.base_url, api_key="none"), tools=[get_weather])
-
-        # The typed reply: match on it.
-        match client.reply(model=MODEL, messages=messages):
-            case sr.ToolCall(tool="get_weather", args=args):
-                print("typed reply:", get_weather(args.city, args.unit, args.days))
-            case other:
-                print("typed reply:", other)
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+        print("typed reply:", ask(server.base_url))
 
         # The same call with its story.
-        exchange = client.exchange(model=MODEL, messages=messages)
+        client = wrapped(server.base_url)
+        exchange = client.exchange(model=MODEL, messages=QUESTION)
         for attempt in exchange.attempts:
             print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
 
         # The SDK's own call and object, for code that has used them all along.
-        completion = client.chat.completions.create(model=MODEL, messages=messages)
+        completion = client.chat.completions.create(model=MODEL, messages=QUESTION)
         print("completion:", completion.choices[0].message.tool_calls[0].function.arguments)
 
 

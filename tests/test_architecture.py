@@ -23,6 +23,7 @@ LAYERS: dict[str, set[str]] = {
         "checking",
         "complaints",
         "contract",
+        "coordination",
         "decoding",
         "definitions",
         "describing",
@@ -43,13 +44,13 @@ LAYERS: dict[str, set[str]] = {
         "tools",
     },
     "loop": {"flow"},
-    "shells": {"client", "recordings", "toolloop", "transport"},
+    "shells": {"client", "pauses", "recordings", "toolloop", "transport"},
     "facade": {""},
-    "programs": {"__main__", "cli", "demo"},
+    "programs": {"__main__", "cli", "demo", "integrations", "testing"},
 }
 PURE_LAYERS = ("values", "mechanisms", "loop")
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
-RUNTIME_OPENAI = {"cli", "demo"}  # the rooms that may import openai at run time
+RUNTIME_OPENAI = {"cli", "integrations", "testing"}  # the rooms that may import openai at run time
 
 COMES_WITH = {"pydantic_core": "pydantic"}  # what is imported under another name than it is installed by
 

@@ -661,3 +661,30 @@ def test_a_wrapped_client_can_be_copied() -> None:
     completions = copy.copy(client.chat.completions)
     assert completions.create(model="m", messages=USER) == GOOD
     assert copy.copy(client).contract is client.contract
+
+
+class Plainly:
+    """A steering of one sentence."""
+
+    def correction(self, situation: sr.Situation) -> str:
+        """Say how many faults there are."""
+        return f"{len(situation.issues)} faults"
+
+
+def test_a_call_may_have_its_own_steering() -> None:
+    """``steering`` words the corrections of one call; the next call has the client's own again."""
+    client, fake = wrapped(WRONG, GOOD, WRONG, GOOD)
+    text(client, steering=Plainly())
+    text(client)
+    assert fake.script.requests[1]["messages"][-1]["content"] == "1 faults"
+    assert fake.script.requests[3]["messages"][-1]["content"] != "1 faults"
+    assert all("steering" not in request for request in fake.script.requests)
+
+
+def test_a_wrapped_client_cannot_be_patched_in_vain() -> None:
+    """Setting ``create`` on it would change nothing that a caller sees: it is an AttributeError."""
+    client, _ = wrapped(GOOD)
+    with pytest.raises(AttributeError):
+        client.chat.completions.create = lambda **_: None
+    with pytest.raises(AttributeError):
+        client.chat.completions = None

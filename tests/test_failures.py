@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -66,6 +67,7 @@ def test_a_spent_quota_is_no_rate_limit(code: str) -> None:
         (APIConnectionError(), "connection", True),
         (ConnectionResetError(), "connection", True),
         (OpenAIError(), "api_error", False),
+        (json.JSONDecodeError("no JSON", "<html>", 0), "unreadable_response", True),
     ],
 )
 def test_an_exception_without_status_is_told_by_its_class(error: Exception, kind: str, retryable: bool) -> None:

@@ -226,3 +226,31 @@ def test_each_set_of_tools_is_compiled_once() -> None:
     for query in ("x", "y"):
         assert isinstance(judged({"tools": [SEARCH], "completion": GOOD, "query": query}, judge).verdict, Valid)
     assert len(judge._contracts) == 1
+
+
+@pytest.mark.parametrize(
+    ("http", "reason"),
+    [
+        ({"status": 429}, "no reply: HTTP 429"),
+        ({"status": 500, "ending": "cut"}, "no reply: HTTP 500"),
+        ({"status": 200, "ending": "cut"}, "no reply: the response ended early"),
+        ({"status": 200, "ending": "reset"}, "no reply: the connection broke off"),
+        ({"status": 200, "ending": "hang"}, "no reply: nothing came in time"),
+        ({"status": 200, "ending": "whole"}, "no reply: the body is no chat completion"),
+        ({"status": None, "ending": ["x"]}, "no reply: the body is no chat completion"),
+        ({}, "no reply: the body is no chat completion"),
+        ([], "neither a chat completion nor a record with a reply"),
+    ],
+)
+def test_a_cassette_says_what_came_in_place_of_a_reply(http: object, reason: str) -> None:
+    """A recorded exchange without a completion is told by its HTTP status, or by how it ended."""
+    line = {"request": {"messages": [], "tools": [SEARCH]}, "response": None, "http": http}
+    assert read_line(3, json.dumps(line).encode()) == Unreadable(3, reason)
+
+
+def test_what_came_with_200_is_judged_whatever_it_is() -> None:
+    """An app was given it as a reply: an error in place of one is a verdict, not an unreadable line."""
+    line = {"request": {"messages": []}, "response": {"error": {"message": "busy"}}, "http": {"status": 200}}
+    verdict = judged(line).verdict
+    assert isinstance(verdict, Invalid)
+    assert verdict.issues[0].code == "envelope.error"

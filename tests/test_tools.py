@@ -138,7 +138,7 @@ def test_given_words_win() -> None:
 @pytest.mark.parametrize(
     "declaration",
     [None, 5, "search", ["search"], int, list[int], lambda: None, {}, {"type": "web_search"}, object()],
-    ids=repr,
+    ids=lambda declaration: type(declaration).__name__,
 )
 def test_what_is_no_tool(declaration: object) -> None:
     """Whatever else stands among the tools is a ContractError."""

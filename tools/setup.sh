@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Make the virtual environment $1 anew: what the lock file $2 pins, by hash, and this project, editable.
+# Make the virtual environment $1 anew: what the lock file $2 pins, by hash, and this project, editable, where the lock
+# holds what builds it (llama.cpp's environment only serves).
 # uv does it when it is on the PATH, else venv and pip of the first Python that is new enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,5 +31,7 @@ else
     install=("$venv/bin/python" -m pip install -qq --disable-pip-version-check)
 fi
 "${install[@]}" --require-hashes -r "$lock"
-"${install[@]}" --no-deps --no-build-isolation --editable .
+if grep --quiet '^hatchling==' "$lock"; then
+    "${install[@]}" --no-deps --no-build-isolation --editable .
+fi
 touch "$venv/.ready"

@@ -1,6 +1,7 @@
 """Use the installed strictreply as a stranger would.
 
-``smoke.py core`` expects to run without the cli extra, ``smoke.py cli`` with it.
+``smoke.py core`` expects to run without the cli extra, ``smoke.py cli`` with it, ``smoke.py testing`` with the testing
+extra and pytest.
 """
 
 from __future__ import annotations
@@ -9,12 +10,25 @@ import importlib.util
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import strictreply as sr
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 COMMAND = Path(sys.executable).with_name("strictreply")
+TESTS = """
+import pytest
+import strictreply as sr
+
+def search(query: str, limit: int = 5) -> list[str]:
+    return []
+
+@pytest.mark.malformed(tools=[search], kinds=["json", "args"])
+def test_a_malformed_reply_is_mended(llm, no_backoff):
+    reply = sr.wrap(llm.openai(), tools=[search]).reply(model="m", messages=[{"role": "user", "content": "tea?"}])
+    assert reply.tool == "search"
+"""
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -74,11 +88,21 @@ def check_cli() -> None:
     require(isinstance(json.loads(done.stdout), dict), "the schema is a JSON object")
 
 
+def check_testing() -> None:
+    """With the extra pytest finds the fixtures and the mark by itself, and the wrapped client passes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "test_smoke.py")
+        path.write_text(TESTS, encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-q", "-W", "error", str(path)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    require(done.returncode == 0, f"the tests pass: {done.stdout[-2000:]}{done.stderr}")
+
+
 def main(step: str) -> None:
-    """Run one of the two steps."""
+    """Run one of the steps."""
     check_installed()
     check_contract()
-    {"core": check_without_cli, "cli": check_cli}[step]()
+    {"core": check_without_cli, "cli": check_cli, "testing": check_testing}[step]()
     print(f"wheel smoke: {step} works")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the wheel, install it as a user would, in a fresh environment away from the sources, and use it there:
-# first without the cli extra, then with it.
+# bare, with the cli extra, and with the testing extra, whose fixtures pytest finds by itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ sed -n '/^[A-Za-z0-9]/s/ *\\$//p' requirements/dev.txt >"$scratch/constraints.tx
 
 "$python" -m venv "$scratch/venv"
 install() {
-    "$scratch/venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$scratch/constraints.txt" "$1"
+    "$scratch/venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$scratch/constraints.txt" "$@"
 }
 
 cd "$scratch"
@@ -24,3 +24,5 @@ install "$wheel"
 "$scratch/venv/bin/python" -I "$smoke" core
 install "$wheel[cli]"
 "$scratch/venv/bin/python" -I "$smoke" cli
+install "$wheel[testing]" pytest
+"$scratch/venv/bin/python" -I "$smoke" testing

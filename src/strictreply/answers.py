@@ -36,7 +36,12 @@ class Answer:
 
     @classmethod
     def of(cls, kind: object, *, extra: Extra = "forbid", formats: Formats = "assert", blank: bool = False) -> Answer:
-        """Compile ``str``, a pydantic type or a JSON Schema; raises ContractError for anything else."""
+        """Compile ``str``, a pydantic type or a JSON Schema; raises ContractError for anything else.
+
+        An Answer is taken as it is: it knows itself how strict it is.
+        """
+        if isinstance(kind, Answer):
+            return kind
         if kind is str:
             return cls(blank=blank)
         if isinstance(kind, Mapping):

@@ -37,6 +37,7 @@ from strictreply.flow import (
     Woke,
     reply_flow,
 )
+from strictreply.pauses import apause, pause
 from strictreply.policy import RetryPolicy
 from strictreply.replies import AssistantReply
 from strictreply.shaping import shape
@@ -133,14 +134,15 @@ class _Wrapped(ABC):
     copy = with_options
 
     def _ask(self, keywords: JSONObject) -> Ask:
-        """Read one call's keywords: ours (``contract``, ``policy``) and the API's."""
+        """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's."""
         if keywords.get("stream"):
             message = "stream=True is not served yet; call without it, or use the wrapped client's own"
             raise NotImplementedError(message)
         contract = keywords.pop("contract", None) or self.contract
         policy = keywords.pop("policy", None) or self._settings.policy
+        steering = keywords.pop("steering", None) or self._settings.steering
         terms, base = shape(contract.terms, keywords)
-        return Ask(terms, base, policy, self._settings.steering)
+        return Ask(terms, base, policy, steering)
 
     def _note(self, attempt: Attempt) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
@@ -181,9 +183,9 @@ class StrictClient(_Wrapped):
     def reply(self, **keywords: Any) -> AssistantReply:
         """Make one call and give its typed reply.
 
-        Takes the keywords of ``chat.completions.create``, and ``tools`` in any form a contract takes, ``contract``
-        and ``policy`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when no reply fits,
-        ContractError when the request itself is wrong; nothing has been sent then.
+        Takes the keywords of ``chat.completions.create``, and ``tools`` in any form a contract takes, ``contract``,
+        ``policy`` and ``steering`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when no
+        reply fits, ContractError when the request itself is wrong; nothing has been sent then.
         """
         return self.exchange(**keywords).reply
 
@@ -206,7 +208,7 @@ class StrictClient(_Wrapped):
             case Call(request=request, timeout=timeout):
                 return self._call(request, timeout, sending, start)
             case Sleep(seconds=seconds):
-                time.sleep(seconds)
+                pause(seconds)
                 return Woke(time.perf_counter() - start)
             case Check():
                 return replace(perform_check(effect), seconds=time.perf_counter() - start)
@@ -257,7 +259,7 @@ class AsyncStrictClient(_Wrapped):
             case Call(request=request, timeout=timeout):
                 return await self._acall(request, timeout, sending, start)
             case Sleep(seconds=seconds):
-                await anyio.sleep(seconds)
+                await apause(seconds)
                 return Woke(time.perf_counter() - start)
             case Check():
                 checked = await aperform_check(effect)
@@ -289,14 +291,17 @@ class _Guarded:
 
     def __init__(self, inner: Any, **ours: Any) -> None:
         """Put our members in front of the SDK's."""
-        self._inner = inner
-        self.__dict__.update(ours)
+        self.__dict__.update(ours, _inner=inner)
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything else through; what Python looks for on objects is not there."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._inner, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse to be patched: this namespace is made anew each time it is looked up, so nothing would stay."""
+        raise AttributeError(f"{name} cannot be set on a wrapped client; patch the client inside before wrapping it")
 
 
 def _failed(error: Exception, start: float) -> Failed:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from json import JSONDecodeError
 from typing import cast
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
@@ -58,6 +59,8 @@ def classify(error: Exception) -> Failure | None:
         return Failure("timeout", retryable=True, cause=error)
     if names & {"APIConnectionError", "TransportError"} or isinstance(error, ConnectionError):
         return Failure("connection", retryable=True, cause=error)
+    if isinstance(error, JSONDecodeError):  # some SDKs let it out when a server sends a page instead of JSON
+        return Failure("unreadable_response", retryable=True, cause=error)
     if names & {"OpenAIError", "HTTPError", "InvalidURL"}:
         return Failure("api_error", retryable=False, cause=error)
     return None

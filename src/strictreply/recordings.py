@@ -1,7 +1,8 @@
 """Recorded replies: lines of JSON from files, read into what a contract can judge offline.
 
-Two layouts are known: chat-completion dumps (a completion, or a request and its response side by side), and one
-record a line with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its line, never dropped.
+Two layouts are known: chat-completion dumps (a completion, or a request and its response side by side, in a cassette
+with what became of it in HTTP), and one record a line with ``mode``, ``tools`` and ``reply``. What cannot be read is
+reported by its line, never dropped.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ from strictreply.typing import Channel, JSONObject
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
 _GZIP_MAGIC = b"\x1f\x8b"
 _RESPONSE_KEYS = ("response", "completion", "output")
+_OK = 200
+_ENDINGS = {
+    "cut": "the response ended early",
+    "reset": "the connection broke off",
+    "hang": "nothing came in time",
+}
+"""How a cassette says that a response ended, and what that means."""
 _SHAPING_KEYS = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "functions")
 
 
@@ -130,7 +138,7 @@ def read_line(number: int, line: bytes) -> Recording | Unreadable:
         return Unreadable(number, "not a JSON object")
     reply = record.get("reply")
     recording = _from_record(record, reply) if isinstance(reply, dict) else _from_dump(record)
-    return recording or Unreadable(number, "neither a chat completion nor a record with a reply")
+    return recording or Unreadable(number, _nothing_in(record))
 
 
 def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
@@ -157,15 +165,32 @@ def _recorded_call(index: int, call: object) -> object:
 
 
 def _from_dump(record: JSONObject) -> Recording | None:
-    """Read a completion, or a request and its response side by side; None when there is no response."""
+    """Read a completion, or a request and its response side by side; None when there is no response.
+
+    What a cassette holds as the response is one, whatever it is: an app was given it with the status 200.
+    """
     request = record.get("request")
     request = request if isinstance(request, dict) else record
     found = (record.get(key) for key in _RESPONSE_KEYS)
     response = next((value for value in found if isinstance(value, dict)), record)
-    if "choices" not in response:
+    answered = response is not record and isinstance(record.get("http"), dict)
+    if "choices" not in response and not answered:
         return None
     model = response.get("model") or request.get("model") or "-"
     return Recording(str(model), _shaping(request), response)
+
+
+def _nothing_in(record: JSONObject) -> str:
+    """Say why a record holds no reply; a cassette's line says what came in place of one."""
+    http = record.get("http")
+    if not isinstance(http, dict):
+        return "neither a chat completion nor a record with a reply"
+    status, ending = http.get("status"), http.get("ending")
+    if isinstance(status, int) and status != _OK:
+        return f"no reply: HTTP {status}"
+    if isinstance(ending, str) and ending in _ENDINGS:
+        return f"no reply: {_ENDINGS[ending]}"
+    return "no reply: the body is no chat completion"
 
 
 def _shaping(request: JSONObject) -> JSONObject:

@@ -14,7 +14,9 @@ from typer.testing import CliRunner, Result
 
 from cli.running import Command, Process, Serve
 from strictreply.cli.app import app
-from strictreply.demo import SCENARIO, DemoServer, Responder, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing import LoopbackServer
+from strictreply.testing.wire import Responder
 
 FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
 """Variables of whoever runs the tests that would change what a command does."""
@@ -60,10 +62,10 @@ def process() -> Iterator[Process]:
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Serve a responder on loopback for the time of the test; gives its base URL."""
-    servers: list[DemoServer] = []
+    servers: list[LoopbackServer] = []
 
     def start(responder: Responder) -> str:
-        servers.append(DemoServer(responder).__enter__())
+        servers.append(LoopbackServer(responder).__enter__())
         return servers[-1].base_url
 
     yield start

@@ -15,7 +15,7 @@ import pytest
 from cli.running import Command, Serve, answering, tools_file
 from openai_shapes import call, completion, message
 from strictreply.cli.terminal import Status
-from strictreply.demo import error_reply
+from strictreply.testing.wire import error_reply
 
 GOOD = completion(message(calls=[call("search", '{"query": "boots"}')]))
 BAD = completion(message(calls=[call("search", '{"limit": 1}')]))

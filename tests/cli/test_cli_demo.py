@@ -10,7 +10,8 @@ import pytest
 from cli.running import Command, Serve, answering
 from openai_shapes import call, completion, message
 from strictreply.cli.terminal import Status
-from strictreply.demo import SCENARIO, UnreliableModel, error_reply
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.testing.wire import error_reply
 
 QUESTIONS = [question.text for question in SCENARIO.questions]
 CONCLUSION = re.compile(

@@ -18,7 +18,8 @@ import pytest
 from cli.running import Process, Serve, tools_file
 from openai_shapes import call, completion, message
 from strictreply.cli.terminal import Status
-from strictreply.demo import SCENARIO, HTTPReply
+from strictreply.demo import SCENARIO
+from strictreply.testing.wire import HTTPReply
 from strictreply.typing import JSONObject
 
 on_a_terminal = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this platform opens no pseudo-terminals")
@@ -68,7 +69,7 @@ class Silent:
         """Wait."""
         self.asked.set()
         self.released.wait(60)
-        return HTTPReply(500, {})
+        return HTTPReply.json(500, {})
 
 
 def test_demo_runs_from_end_to_end(process: Process) -> None:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from openai import OpenAI
 from pydantic import validate_call
 
-from strictreply.demo import SCENARIO, SHARES, DemoServer, Fault, HTTPReply, OrderSummary, Question, UnreliableModel
+from strictreply.demo import SCENARIO, SHARES, Fault, OrderSummary, Question, UnreliableModel
 from strictreply.demo.unreliable import RELAPSE_RATE
 from strictreply.schema import Schema
+from strictreply.testing import LoopbackServer
+from strictreply.testing.wire import HTTPReply
 
 DOCUMENTS = SCENARIO.documents()
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": each}} for name, each in DOCUMENTS.items()]
@@ -455,7 +457,7 @@ def test_a_request_that_is_none_gets_a_400(options: dict[str, Any]) -> None:
     refused = UnreliableModel(SCENARIO)(native(Question("anything"), **options))
     assert isinstance(refused, HTTPReply)
     assert refused.status == 400
-    assert refused.body["error"]["message"]
+    assert json.loads(refused.body)["error"]["message"]
 
 
 JSON_VALUES = st.recursive(
@@ -489,7 +491,7 @@ def test_any_request_gets_a_response(messages: list[Any], options: dict[str, Any
 def test_the_real_client_talks_to_the_model() -> None:
     """Over a socket the SDK parses every reply of the scenario, faulty ones included."""
     with (
-        DemoServer(UnreliableModel(SCENARIO, seed=2, failure_rate=1)) as server,
+        LoopbackServer(UnreliableModel(SCENARIO, seed=2, failure_rate=1)) as server,
         OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client,
     ):
         for question in SCENARIO.questions:

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from strictreply.cli.faults import faults
+from strictreply.cli.probe import probe
 from strictreply.cli.terminal import fail
 from strictreply.policy import RetryPolicy
 from strictreply.published import published_schemas
@@ -123,6 +125,10 @@ def schema(name: Annotated[str | None, typer.Argument(help="One schema; all of t
     if name is not None and name not in schemas:
         fail(f"no schema {name}; there are {', '.join(schemas)}")
     typer.echo(json.dumps(schemas if name is None else schemas[name], indent=2))
+
+
+app.command(short_help="Run an app against every malformed reply.")(probe)
+app.command(short_help="List the catalogue of malformed replies.")(faults)
 
 
 def run() -> None:

@@ -18,10 +18,11 @@ from strictreply.cli.live import Live, capped
 from strictreply.cli.terminal import Status, console, fail, interruptible, printable
 from strictreply.client import Exchange, StrictClient, wrap
 from strictreply.contract import Contract
-from strictreply.demo import SCENARIO, DemoServer, UnreliableModel
+from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.errors import CallFailed, ToolExecutionError, TransportFailed
 from strictreply.policy import RetryPolicy
 from strictreply.replies import DirectAnswer, ToolCall, calls_of
+from strictreply.testing.server import LoopbackServer
 from strictreply.typing import Channel
 
 SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
@@ -80,7 +81,7 @@ def serve(port: int, *, seed: int, failure_rate: float) -> None:
     """Serve the unreliable model until Ctrl-C."""
     model = UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)
     try:
-        server = DemoServer(model, port=port, log=lambda line: typer.echo(printable(line), err=True))
+        server = LoopbackServer(model, port=port, log=lambda line: typer.echo(printable(line), err=True))
     except OSError as error:
         fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
     with interruptible("stopped"):
@@ -100,7 +101,7 @@ def _served(
         screen.print(f"{len(SCENARIO.questions)} questions to {endpoint.model or 'the model'} at {endpoint.name}")
         yield endpoint
         return
-    with DemoServer(UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)) as server:
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)) as server:
         screen.print(
             f"{len(SCENARIO.questions)} questions to a model that gets {failure_rate:.0%} of its first replies wrong "
             f"(seed {seed}), through the openai client, at {server.base_url}"

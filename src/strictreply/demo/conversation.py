@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from strictreply.demo.drafts import Draft
 from strictreply.demo.mending import names_a_place
-from strictreply.demo.wire import fields, items
 from strictreply.typing import JSONObject
 
 
@@ -57,6 +57,17 @@ def text_of(turn: JSONObject) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(fields(part).get("text", "")) for part in items(content))
+
+
+def fields(value: object) -> JSONObject:
+    """Read a value that should be an object; one that is not has no members."""
+    return cast("JSONObject", value) if isinstance(value, dict) else {}
+
+
+def items(value: object) -> list[Any]:
+    """Read a value that should be an array; one that is not has no items."""
+    listed: list[Any] = value if isinstance(value, list) else []
+    return listed
 
 
 def _reading(turns: Sequence[JSONObject], asked: int, end: int) -> Reading:

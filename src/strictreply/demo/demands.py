@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from strictreply.demo.conversation import text_of
-from strictreply.demo.drafts import Place
-from strictreply.demo.wire import fields, items
+from strictreply.demo.conversation import fields, items, text_of
+from strictreply.testing.targets import Place
 from strictreply.typing import JSON, JSONObject
 
 FINAL_ANSWER = "final_answer"

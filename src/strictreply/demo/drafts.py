@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from strictreply.schema import Schema
+from strictreply.testing.targets import Place
 from strictreply.typing import JSON
-
-Place: TypeAlias = Literal["call", "union", "json", "prose"]
-"""Where a target is written: a native call, the JSON union, JSON alone, or plain text, the last three in content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from strictreply.demo.drafts import Draft, Target
 from strictreply.demo.faults import Fault, draw
 from strictreply.demo.mending import mend, names_a_place, nearest
 from strictreply.demo.scenario import Question, RightCall, Scenario
-from strictreply.demo.wire import HTTPReply, completion, error_reply, tokens
 from strictreply.schema import Schema
+from strictreply.testing.wire import HTTPReply, completion, error_reply
 from strictreply.typing import JSON, JSONObject
 
 DEFAULT_FAILURE_RATE = 0.6
@@ -26,6 +26,7 @@ RELAPSE_RATE = 0.15
 DEFAULT_MAX_TOKENS = 256
 """Where a reply is cut when the request sets no limit; with more room than this nothing is cut."""
 
+CHARS_PER_TOKEN = 4
 MAX_QUOTED_RESULT = 500
 _UNKNOWN_QUESTION = "I know only the demo's questions; this is a plain answer to another."
 
@@ -163,11 +164,11 @@ class UnreliableModel:
             message["tool_calls"] = [_spelled(draft, f"call_{rng.getrandbits(96):024x}") for draft in drafts]
         else:
             message["content"] = drafts[0].text
-        prompt = tokens(json.dumps([request["messages"], request.get("tools", [])]))
+        prompt = _tokens(json.dumps([request["messages"], request.get("tools", [])]))
         if any(draft.cut for draft in drafts):
             usage, reason = (prompt, demands.max_tokens or DEFAULT_MAX_TOKENS), "length"
         else:
-            usage, reason = (prompt, tokens(json.dumps(message))), "tool_calls" if drafts[0].tool else "stop"
+            usage, reason = (prompt, _tokens(json.dumps(message))), "tool_calls" if drafts[0].tool else "stop"
         return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
 
 
@@ -212,6 +213,11 @@ def _example(parameters: JSON) -> JSONObject:
     """Make arguments for a tool that the scenario does not know."""
     example = _compiled(parameters).example()
     return example if isinstance(example, dict) else {}
+
+
+def _tokens(text: str) -> int:
+    """Estimate the tokens of a text, at least one."""
+    return max(1, len(text) // CHARS_PER_TOKEN)
 
 
 def _spelled(draft: Draft, id_: str) -> JSONObject:

@@ -35,6 +35,7 @@ class RustEngine:
                 offline=True,
                 pattern_options=jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
                 validate_formats=formats,
+                email_options=jsonschema_rs.EmailOptions(allow_display_text=False),
             )
         except jsonschema_rs.ValidationError as error:
             raise _malformed(error) from None

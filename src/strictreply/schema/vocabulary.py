@@ -92,7 +92,7 @@ def ignores_siblings(draft: str) -> bool:
 
 def children(schema: dict[str, Any]) -> Iterator[Child]:
     """Give the sub-schemas that stand directly in ``schema``, booleans too; references are not followed."""
-    for keyword in schema.keys() & HOLDERS:
+    for keyword in (keyword for keyword in schema if keyword in HOLDERS):  # in the schema's own order
         value = schema[keyword]
         if isinstance(value, list) and keyword in LISTS:
             yield from (Child(keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))

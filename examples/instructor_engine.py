@@ -1,0 +1,54 @@
+"""Use instructor's request and providers with a strict reader: needs ``pip install 'strictreply[instructor]'``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import instructor
+from openai import OpenAI
+from pydantic import BaseModel, Field
+
+import strictreply as sr
+from strictreply.demo import SCENARIO, UnreliableModel
+from strictreply.integrations.instructor import wrap
+from strictreply.testing import LoopbackServer
+
+
+class OrderSummary(BaseModel):
+    """An order in short."""
+
+    order: int
+    customer: str
+    status: Literal["open", "sent", "delivered"]
+    total: Annotated[float, Field(ge=0)]
+
+
+QUESTION = [{"role": "user", "content": "Summarise order 1042."}]
+
+
+def over(sdk: OpenAI) -> None:
+    """Over instructor: our loop reads each raw reply, whichever provider instructor reaches."""
+    client = instructor.from_openai(sdk, mode=instructor.Mode.JSON_SCHEMA, model="unreliable-1")
+    found = wrap(client).extract(response_model=OrderSummary, messages=QUESTION)
+    for attempt in found.attempts:
+        print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
+    print(f"over: order {found.value.order} of {found.value.customer} is {found.value.status}")
+
+
+def under(sdk: OpenAI) -> None:
+    """Under instructor: a wrapped client guards what instructor asks for, in a program that uses instructor already."""
+    create = instructor.patch(create=sr.wrap(sdk).chat.completions.create, mode=instructor.Mode.JSON_SCHEMA)
+    order = create(model="unreliable-1", response_model=OrderSummary, messages=QUESTION)
+    print(f"under: order {order.order} of {order.customer} is {order.status}")
+
+
+def main() -> None:
+    """Ask in both ways; the model's first reply does not fit."""
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server:
+        sdk = OpenAI(base_url=server.base_url, api_key="none")
+        over(sdk)
+        under(sdk)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""The openai SDK in strictreply: the typed reply, with the default policy."""
+
+from __future__ import annotations
+
+from openai import OpenAI
+
+import strictreply as sr
+from probes.job import MODEL, QUESTION, TIMEOUT, Shop
+
+
+def app(base_url: str) -> object:
+    """Ask for a reply that fits and run what it calls; without a call the text is the answer."""
+    shop = Shop()
+    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT), tools=[shop.search])
+    reply = client.reply(model=MODEL, messages=[{"role": "user", "content": QUESTION}])
+    if isinstance(reply, sr.DirectAnswer):
+        return {"answer": reply.answer}
+    calls = reply.calls if isinstance(reply, sr.ToolCalls) else (reply,)
+    for call in calls:
+        shop.search(call.args.query, call.args.limit)
+    return shop.accepted()

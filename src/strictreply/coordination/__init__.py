@@ -1,0 +1,165 @@
+"""Many agents, one conversation: who may follow whom, where a run goes next, and when a human is asked."""
+
+from __future__ import annotations
+
+from strictreply.coordination.actions import ActionType, AgentInvocation, Origin, Permitted
+from strictreply.coordination.answering import answer_kind
+from strictreply.coordination.api_errors import ApiError, ApiErrorClass
+from strictreply.coordination.branches import Branch, BranchType
+from strictreply.coordination.content_loops import ContentLoopGuard
+from strictreply.coordination.counting import apply_update, counted
+from strictreply.coordination.cycles import CycleLimit
+from strictreply.coordination.decisions import (
+    BranchSpec,
+    ExecutionStep,
+    RoutingContext,
+    RoutingDecision,
+    RoutingReason,
+    StepType,
+)
+from strictreply.coordination.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination.faults import DeclarationError, StateError
+from strictreply.coordination.formats import (
+    AgentContext,
+    BaseResponseFormat,
+    CoordinationContext,
+    JSONResponseFormat,
+    SystemPromptBuilder,
+    XMLResponseFormat,
+    get_format,
+    is_format_registered,
+    list_formats,
+    register_format,
+    set_default_format,
+)
+from strictreply.coordination.graph_sources import Edge
+from strictreply.coordination.human import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination.human_turn import (
+    clear_human_input_request,
+    give_human_feedback,
+    human_input,
+    pending_requests,
+    request_human_input,
+)
+from strictreply.coordination.metrics import ValidationMetrics
+from strictreply.coordination.prediction import predict_next_route
+from strictreply.coordination.processors import (
+    ErrorMessage,
+    ErrorMessageProcessor,
+    ResponseProcessor,
+    StructuredJSONProcessor,
+    TextResponseProcessor,
+    ToolCallProcessor,
+)
+from strictreply.coordination.recovery import question_of, resume
+from strictreply.coordination.results import ValidationResult
+from strictreply.coordination.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.route_cache import RouteCache, RouteKey
+from strictreply.coordination.router import Router
+from strictreply.coordination.routes import RouteRule, Routes, RouteStrategy, edge_map
+from strictreply.coordination.routing import RouteDecision, RouteReason, conditional_edge, explain_route, route_next
+from strictreply.coordination.run_metrics import RunMetrics
+from strictreply.coordination.states import (
+    AgentState,
+    create_initial_state,
+    increment_loop_count,
+    mark_complete,
+    reset_loop_count,
+    start_run,
+    state_from_json,
+    state_to_json,
+    validate_state,
+)
+from strictreply.coordination.steering import AgentSteering, SteeringContext, SteeringMode, generate_steering
+from strictreply.coordination.topology import END, USER, Topology
+from strictreply.coordination.validation import ValidationProcessor
+
+__all__ = [
+    "END",
+    "USER",
+    "ActionSteering",
+    "ActionType",
+    "AgentContext",
+    "AgentInvocation",
+    "AgentState",
+    "AgentSteering",
+    "ApiError",
+    "ApiErrorClass",
+    "BaseResponseFormat",
+    "Branch",
+    "BranchSpec",
+    "BranchType",
+    "ContentLoopGuard",
+    "CoordinationContext",
+    "CycleLimit",
+    "DeclarationError",
+    "Edge",
+    "ErrorMessage",
+    "ErrorMessageProcessor",
+    "ErrorPolicy",
+    "ExecutionStep",
+    "HumanDecision",
+    "HumanKind",
+    "JSONResponseFormat",
+    "Origin",
+    "PendingHuman",
+    "Permitted",
+    "Reaction",
+    "ResponseProcessor",
+    "RouteCache",
+    "RouteDecision",
+    "RouteKey",
+    "RouteReason",
+    "RouteRule",
+    "RouteStrategy",
+    "Router",
+    "Routes",
+    "RoutingContext",
+    "RoutingDecision",
+    "RoutingReason",
+    "RunMetrics",
+    "StateError",
+    "SteeringContext",
+    "SteeringMode",
+    "StepType",
+    "StructuredJSONProcessor",
+    "SystemPromptBuilder",
+    "TextResponseProcessor",
+    "ToolCallProcessor",
+    "Topology",
+    "ValidationMetrics",
+    "ValidationProcessor",
+    "ValidationResult",
+    "XMLResponseFormat",
+    "answer_kind",
+    "apply_update",
+    "clear_human_input_request",
+    "conditional_edge",
+    "counted",
+    "create_initial_state",
+    "edge_map",
+    "explain_route",
+    "generate_steering",
+    "get_format",
+    "give_human_feedback",
+    "human_input",
+    "increment_loop_count",
+    "is_format_registered",
+    "list_formats",
+    "mark_complete",
+    "pending_requests",
+    "predict_next_route",
+    "question_of",
+    "read_answer",
+    "register_format",
+    "request_human_input",
+    "reset_loop_count",
+    "resume",
+    "retry_with_steering",
+    "route_next",
+    "set_default_format",
+    "start_run",
+    "state_from_json",
+    "state_to_json",
+    "validate_state",
+]

@@ -1,0 +1,46 @@
+"""How agents write their actions: the formats, their registry, their processors, and the prompts that teach them."""
+
+from __future__ import annotations
+
+from strictreply.coordination.formats.contexts import AgentContext, CoordinationContext
+from strictreply.coordination.formats.interface import ActionFormat, BaseResponseFormat
+from strictreply.coordination.formats.json_format import JSONResponseFormat
+from strictreply.coordination.formats.prompts import SystemPromptBuilder
+from strictreply.coordination.formats.registry import (
+    FormatRegistry,
+    get_format,
+    is_format_registered,
+    list_formats,
+    register_format,
+    set_default_format,
+)
+from strictreply.coordination.formats.xml_format import XMLProcessor, XMLResponseFormat
+from strictreply.coordination.processors import (
+    ErrorMessageProcessor,
+    ResponseProcessor,
+    StructuredJSONProcessor,
+    TextResponseProcessor,
+    ToolCallProcessor,
+)
+
+__all__ = [
+    "ActionFormat",
+    "AgentContext",
+    "BaseResponseFormat",
+    "CoordinationContext",
+    "ErrorMessageProcessor",
+    "FormatRegistry",
+    "JSONResponseFormat",
+    "ResponseProcessor",
+    "StructuredJSONProcessor",
+    "SystemPromptBuilder",
+    "TextResponseProcessor",
+    "ToolCallProcessor",
+    "XMLProcessor",
+    "XMLResponseFormat",
+    "get_format",
+    "is_format_registered",
+    "list_formats",
+    "register_format",
+    "set_default_format",
+]

@@ -1,0 +1,64 @@
+"""Make any LLM app prove that it survives malformed replies: named faults, three ways to serve them, a pytest plugin.
+
+It asks nothing of the app but that its base URL or its client can be set; the app may use any SDK or framework.
+``strictreply.testing.strategies`` has the same for Hypothesis, ``strictreply.testing.mounting`` transports in memory.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from strictreply.testing import faults, ok
+    from strictreply.testing.cassettes import Cassette, replay
+    from strictreply.testing.recorder import record
+    from strictreply.testing.scripted_client import AsyncScriptedClient, ScriptedClient
+    from strictreply.testing.scripts import Asked, ScriptedModel
+    from strictreply.testing.server import LoopbackServer
+    from strictreply.testing.steps import Fault, Kind, Step
+    from strictreply.testing.waiting import no_backoff
+    from strictreply.testing.wire import HTTPReply
+
+_ROOMS = {
+    "Asked": "scripts",
+    "AsyncScriptedClient": "scripted_client",
+    "Cassette": "cassettes",
+    "Fault": "steps",
+    "HTTPReply": "wire",
+    "Kind": "steps",
+    "LoopbackServer": "server",
+    "ScriptedClient": "scripted_client",
+    "ScriptedModel": "scripts",
+    "Step": "steps",
+    "no_backoff": "waiting",
+    "record": "recorder",
+    "replay": "cassettes",
+}
+
+__all__ = [
+    "Asked",
+    "AsyncScriptedClient",
+    "Cassette",
+    "Fault",
+    "HTTPReply",
+    "Kind",
+    "LoopbackServer",
+    "ScriptedClient",
+    "ScriptedModel",
+    "Step",
+    "faults",
+    "no_backoff",
+    "ok",
+    "record",
+    "replay",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on demand: the pytest plugin passes through here in every test run, and most need none of it."""
+    if name in {"faults", "ok"}:
+        return import_module(f"{__name__}.{name}")
+    if name in _ROOMS:
+        return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

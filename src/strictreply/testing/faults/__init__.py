@@ -1,0 +1,57 @@
+"""Every fault by its name: ``faults.wrong_type(search, "limit")``, ``faults.all_for(search)``, ``faults.CATALOGUE``.
+
+A fault is added by one definition in the module of its kind; it is here by that alone.
+"""
+
+# Star imports, so that a name is written once: in these modules every public definition is an entry of the catalogue.
+# ruff: noqa: F403
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from strictreply.testing.faults.calls import *
+from strictreply.testing.faults.catalogue import Entry as Entry
+from strictreply.testing.faults.catalogue import FaultNotMade as FaultNotMade
+from strictreply.testing.faults.choices import *
+from strictreply.testing.faults.constraints import *
+from strictreply.testing.faults.deltas import *
+from strictreply.testing.faults.endings import *
+from strictreply.testing.faults.envelopes import *
+from strictreply.testing.faults.formats import *
+from strictreply.testing.faults.http import *
+from strictreply.testing.faults.items import *
+from strictreply.testing.faults.json_types import *
+from strictreply.testing.faults.keys import *
+from strictreply.testing.faults.literals import *
+from strictreply.testing.faults.shapes import *
+from strictreply.testing.faults.sockets import *
+from strictreply.testing.faults.streams import *
+from strictreply.testing.faults.texts import *
+from strictreply.testing.steps import Fault, Kind
+from strictreply.testing.targets import Place
+from strictreply.typing import JSON
+
+_ENTRIES = [entry for entry in list(globals().values()) if isinstance(entry, Entry)]
+
+CATALOGUE: Mapping[str, Entry] = {entry.name: entry for kind in Kind for entry in _ENTRIES if entry.kind is kind}
+"""Every entry by its name, kind by kind."""
+
+
+def __dir__() -> list[str]:
+    """Show the catalogue, not what its modules import."""
+    return ["CATALOGUE", "Entry", "FaultNotMade", "all_for", *CATALOGUE]
+
+
+def all_for(
+    tool: object = None, *, kinds: Iterable[Kind] = (Kind.ARGS,), place: Place | None = None, args: JSON = None
+) -> Iterator[Fault]:
+    """Make every fault of some kinds that can be made of a tool: by default one per constraint of its schema.
+
+    ``kinds`` may be ``Kind`` for the whole catalogue. ``place`` is where replies are written, None for a native call
+    (for plain text without a tool). Each fault is invalid by construction and proved so.
+    """
+    wanted = frozenset(kinds)
+    chosen: Place | None = place or (None if tool is None else "call")
+    for entry in CATALOGUE.values():
+        if entry.kind in wanted:
+            yield from entry.all_for(tool, place=chosen, args=args)

@@ -1,0 +1,185 @@
+"""Serving in memory: transports for the HTTP library under the SDK, SDK clients over them, and a respx router.
+
+The client side of a connection is h11, as in those libraries: what they would refuse on the wire is refused here in the
+same words. Nothing sleeps; where a client would wait longer than its read timeout, the timeout is raised at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import h11
+import openai
+
+from strictreply.testing.rendering import ending_of, wire
+from strictreply.testing.routing import respond
+from strictreply.testing.wire import Ending, HTTPReply, Responder
+
+if TYPE_CHECKING:
+    from respx import MockRouter
+
+BASE_URL = "http://model.invalid/v1"
+"""An address that no name server knows (RFC 2606): what is not mounted cannot get out."""
+
+MAX_ENDLESS_BYTES = 8_000_000
+"""How much of an endless body comes: less than over a socket, as no clock ends it before."""
+
+MAX_HEAD_BYTES = 100 * 1024
+"""How long the head of a response may be, as in httpcore."""
+
+_LIBRARIES = ("httpx", "httpx2")
+
+
+def openai_client(responder: Responder, **options: Any) -> openai.OpenAI:
+    """Make a real SDK client that a responder answers in memory; ``options`` are its own.
+
+    The SDK's retries are off unless ``max_retries`` is given: they would sleep.
+    """
+    http_client = openai.DefaultHttpxClient(transport=transport(responder))
+    return openai.OpenAI(**_completed(options), http_client=http_client)
+
+
+def async_openai_client(responder: Responder, **options: Any) -> openai.AsyncOpenAI:
+    """Make the async twin of :func:`openai_client`."""
+    http_client = openai.DefaultAsyncHttpxClient(transport=transport(responder))
+    return openai.AsyncOpenAI(**_completed(options), http_client=http_client)
+
+
+def transport(responder: Responder, *, library: ModuleType | None = None) -> Any:
+    """Make a ``MockTransport`` of an HTTP library for its sync and async clients.
+
+    ``library`` is ``httpx`` or ``httpx2``; None takes the one under the installed openai SDK. It serves what a
+    :class:`strictreply.testing.server.LoopbackServer` serves. Broken connections become the library's own exceptions:
+    ``ReadTimeout`` where nothing comes any more or a pause is longer than the request's read timeout, ``ReadError``
+    for a reset, ``RemoteProtocolError`` for what is no HTTP or was cut; before the response or in the middle of its
+    body.
+    """
+    http: Any = library or library_of(openai.DefaultHttpxClient)
+    return http.MockTransport(partial(_response, http, responder))
+
+
+def respx_router(responder: Responder, *, base_url: str = BASE_URL) -> MockRouter:
+    """Make a respx router that answers every request below ``base_url``; a context manager and a decorator.
+
+    respx patches httpx only. openai 2 runs on it; give openai 3 ``http_client=httpx.Client()``.
+
+    Raises ImportError when respx is not installed.
+    """
+    try:
+        import respx  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ImportError("respx is not installed: pip install 'strictreply[testing]'") from error
+    http = import_module("httpx")
+    router = respx.mock(base_url=base_url, assert_all_called=False)
+    router.route().mock(side_effect=partial(_response, http, responder))
+    return router
+
+
+def library_of(client: object) -> ModuleType:
+    """Give the HTTP library that a client, or a class of clients, belongs to: ``httpx`` or ``httpx2``.
+
+    ``openai.DefaultHttpxClient`` tells which one is under the installed SDK: httpx2 under openai 3, httpx under
+    openai 2. Raises TypeError for what is a client of neither.
+    """
+    kind = client if isinstance(client, type) else type(client)
+    for base in kind.__mro__:
+        name = base.__module__.partition(".")[0]
+        if name in _LIBRARIES:
+            return import_module(name)
+    raise TypeError(f"{kind.__name__} is a client of neither httpx nor httpx2")
+
+
+def _completed(options: dict[str, Any]) -> dict[str, Any]:
+    """Complete a client's options with a made-up key, an address that leads nowhere, and no sleeping."""
+    return {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0, **options}
+
+
+def _response(http: Any, responder: Responder, request: Any) -> Any:
+    """Answer one request of an HTTP library with a response of the same library."""
+    target = request.url.raw_path.decode("ascii")
+    inbound = _Inbound(http, request, respond(responder, request.method, target, request.read()))
+    head = inbound.head()
+    bases = (_Body, http.SyncByteStream, http.AsyncByteStream)
+    stream = type("MountedBody", bases, {})(inbound)
+    return http.Response(head.status_code, headers=head.headers.raw_items(), stream=stream, request=request)
+
+
+class _Body:
+    """The body of a response, read as it is asked for; a stream of the HTTP library whose base classes it is given."""
+
+    def __init__(self, inbound: _Inbound) -> None:
+        """Read from this connection."""
+        self._inbound = inbound
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Give the body piece by piece."""
+        return self._inbound.body()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Give the body piece by piece; nothing here waits."""
+        for piece in self._inbound.body():
+            yield piece
+
+
+class _Inbound:
+    """A response on its way in: its bytes go through h11, and what breaks raises the library's own exceptions."""
+
+    def __init__(self, http: Any, request: Any, reply: HTTPReply) -> None:
+        """Send the request, of which the method alone decides how the response is read."""
+        self._http = http
+        self._request = request
+        self._reply = reply
+        self._wire = wire(reply, bodiless=request.method == "HEAD", most=MAX_ENDLESS_BYTES)
+        self._read_timeout = request.extensions.get("timeout", {}).get("read")
+        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._connection.send(h11.Request(method=request.method, target="/", headers=[("Host", "model.invalid")]))
+        self._connection.send(h11.EndOfMessage())
+
+    def head(self) -> h11.Response:
+        """Read up to the response's head; interim ones are passed over."""
+        while not isinstance(event := self._next(), h11.Response):
+            pass
+        return event
+
+    def body(self) -> Iterator[bytes]:
+        """Read the body as it comes."""
+        while isinstance(event := self._next(), h11.Data):
+            yield bytes(event.data)
+
+    def _next(self) -> Any:
+        """Give the next event of the connection."""
+        try:
+            while (event := self._connection.next_event()) is h11.NEED_DATA:
+                self._receive()
+        except h11.RemoteProtocolError as error:
+            raise self._http.RemoteProtocolError(str(error), request=self._request) from error
+        return event
+
+    def _receive(self) -> None:
+        """Take in the next bytes, or what comes when there are none."""
+        waited = 0.0
+        for part in self._wire:
+            if isinstance(part, bytes):
+                self._connection.receive_data(part)
+                return
+            waited += part.seconds
+            if self._read_timeout is not None and waited > self._read_timeout:
+                raise self._http.ReadTimeout("the read timeout passed", request=self._request)
+        self._end()
+
+    def _end(self) -> None:
+        """Let the connection end, as it does when the server has nothing more to send."""
+        match ending_of(self._reply):
+            case Ending.RESET:
+                raise self._http.ReadError("the connection was reset", request=self._request)
+            case Ending.CUT if self._connection.their_state is h11.SEND_RESPONSE:
+                message = "Server disconnected without sending a response."  # httpcore's words
+                raise self._http.RemoteProtocolError(message, request=self._request)
+            case Ending.CUT:
+                self._connection.receive_data(b"")
+            case _:
+                raise self._http.ReadTimeout("nothing more came", request=self._request)

@@ -1,0 +1,78 @@
+"""Good replies, for the steps of a script that nothing is wrong with: each is proved to pass the strict gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from strictreply.replies import Invalid
+from strictreply.testing.spelling import keywords
+from strictreply.testing.steps import Fault, Step
+from strictreply.testing.targets import Place, Target
+from strictreply.testing.wire import assistant, completion, native_call
+from strictreply.typing import JSON
+
+
+def reply(tool: object = None, *, place: Place = "call", args: Any = None) -> Step:
+    """Give the good reply that faults of the same arguments are made on; see :class:`Target` for the arguments.
+
+    Raises ValueError when the arguments do not fit, or no example that does could be made.
+    """
+    target = Target.of(tool, place=place, args=args)
+    return _proved("reply", target, target.call(place=place != "call"))
+
+
+def call(tool: object, /, **args: Any) -> Step:
+    """Call one tool with these arguments; ValueError when they do not fit, example arguments when none are given."""
+    return _called("call", tool, "call", args)
+
+
+def calls(*steps: Step) -> Step:
+    """Put several calls into one reply, each made by :func:`call`; ValueError for other steps, and for none."""
+    made = [called for step in steps for called in _calls_of(step)]
+    if not made:
+        raise ValueError("ok.calls() takes one step or more made by ok.call")
+    joined: list[JSON] = [native_call(name, text, f"call_{number}") for number, (name, text) in enumerate(made, 1)]
+    return Step("ok.calls", completion(assistant(None, joined)), f"ok.calls({', '.join(s.source for s in steps)})")
+
+
+def answer(value: Any = "It is done.") -> Step:
+    """Answer with a text, or with JSON when the value is none: JSON values, a model's instance or a dataclass.
+
+    Raises ValueError for a blank text, and for what JSON cannot say.
+    """
+    given = to_jsonable_python(value)
+    target = Target(given, "prose") if isinstance(given, str) else Target(given, "json", declared={})
+    return _proved("answer", target, repr(given))
+
+
+def union(tool: object, /, **args: Any) -> Step:
+    """Call one tool in the text channel: the JSON union in the content. Otherwise as :func:`call`."""
+    return _called("union", tool, "union", args)
+
+
+def _called(name: str, tool: object, place: Place, args: dict[str, Any]) -> Step:
+    """Call one tool in some place."""
+    target = Target.of(tool, place=place, args=args or None)
+    given: Any = target.value if args else {}
+    return _proved(name, target, target.source + keywords(given))
+
+
+def _proved(name: str, target: Target, words: str) -> Step:
+    """Make the step of a reply that passes the strict gate; ValueError says what that has against it."""
+    verdict = target.contract.check(target.clean)
+    if isinstance(verdict, Invalid):
+        source = "these arguments" if target.given or target.schema is None else "the example; give args="
+        raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004 - a value's content
+    return Step(f"ok.{name}", target.clean, f"ok.{name}({words})")
+
+
+def _calls_of(step: Step) -> list[tuple[JSON, JSON]]:
+    """Read the calls that a step made by :func:`call` holds."""
+    served: Any = step.served
+    match served:
+        case {"choices": [{"message": {"tool_calls": made}}]} if not isinstance(step, Fault):
+            return [(one["function"]["name"], one["function"]["arguments"]) for one in made]
+        case _:
+            raise ValueError(f"ok.calls() takes steps made by ok.call, not {step.name}")

@@ -1,0 +1,157 @@
+"""``strictreply probe``: an app is probed from the outside; the status, the tables and the files say how it went."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import strictreply
+from cli.running import Command, Process
+from strictreply.cli.terminal import Status
+from strictreply.testing.server import LoopbackServer
+from testing.probing import sample_apps
+
+SAMPLES = Path(sample_apps.__file__).parent
+SOME = ("trailing_comma", "unknown_tool", "empty_choices")
+CHOSEN = [word for name in SOME for word in ("--fault", name)]
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker import the library and the sample apps."""
+    folders = [SAMPLES, Path(strictreply.__file__).parents[1]]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
+
+
+def test_a_careful_app_survives(command: Command) -> None:
+    """The status is 0, stderr says what was tried, and the last lines are the verdict."""
+    done = command("probe", "--app", "sample_apps:strict", *CHOSEN)
+    assert done.exit_code == 0
+    assert "refund" in done.stderr
+    assert "Survived all 3 malformed replies" in done.stdout
+
+
+def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> None:
+    """The status is 1; table, JSON, XML and page agree, and say how to look at a finding and reproduce it."""
+    paths = {form: tmp_path / f"report.{form}" for form in ("json", "junit", "html")}
+    files = [word for form, path in paths.items() for word in (f"--{form}", str(path))]
+    done = command("probe", "--app", "sample_apps:careless", "--jobs", "1", *CHOSEN, *files)
+    assert done.exit_code == Status.FAILED
+    assert all(f"strictreply faults --show {name}" in done.stdout for name in ("trailing_comma", "unknown_tool"))
+    assert "llm.script(faults.unknown_tool(refund))" in done.stdout
+    told = json.loads(paths["json"].read_text("utf-8"))
+    assert (told["app"], told["outcomes"]["accepted"], told["outcomes"]["crashed"]) == ("sample_apps:careless", 1, 2)
+    assert ET.parse(paths["junit"]).getroot()[0].get("failures") == "3"  # noqa: S314 - our own XML
+    assert "Did not survive 3 of 3" in paths["html"].read_text("utf-8")
+
+
+def test_a_probe_that_tries_nothing_is_no_success(command: Command) -> None:
+    """An app that does not stream survives no fault of streams: the status is 2, and stderr says so."""
+    done = command("probe", "--app", "sample_apps:strict", "--kind", "stream")
+    assert done.exit_code == Status.USAGE
+    assert "none of the chosen faults" in done.stderr
+
+
+def test_what_the_author_vouches_for_is_clean(command: Command) -> None:
+    """``--clean`` names an exception that is no crash."""
+    words = ("probe", "--app", "sample_apps:crashing", "--fault", "trailing_comma")
+    assert command(*words).exit_code == Status.FAILED
+    assert command(*words, "--clean", "builtins:LookupError").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--app"),
+        (["--app", "a:b", "--endpoint", "http://127.0.0.1:1/"], "--app"),
+        (["--app", "sample_apps"], "module:callable"),
+        (["--app", "sample_apps:strict", "--fault", "trailing_coma"], "trailing_comma"),
+        (["--app", "sample_apps:strict", "--kind", "finnish"], "finish"),
+        (["--app", "sample_apps:strict", "--good", "{"], "--good"),
+        (["--app", "sample_apps:strict", "--html", "no/such/folder/report.html"], "folder"),
+        (["--endpoint", "http://127.0.0.1:1/"], "--listen"),
+        (["--endpoint", "http://example.com/", "--listen", "9"], "loopback"),
+        (["--endpoint", "http://127.0.0.1:1/", "--listen", "9", "--body", "{"], "--body"),
+    ],
+)
+def test_wrong_usage_is_said_before_anything_is_run(command: Command, words: list[str], said: str) -> None:
+    """Options that do not say what is to be probed end with 2 and what to give."""
+    done = command("probe", *words)
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "said"),
+    [("no_such_module:app", "ModuleNotFoundError"), ("sample_apps:never_asking", "base URL")],
+)
+def test_an_app_that_does_not_work_is_wrong_usage(command: Command, app: str, said: str) -> None:
+    """What cannot be imported, or asks nobody, cannot be probed: the status is 2 and the reason is told."""
+    done = command("probe", "--app", app)
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert said in done.stderr
+
+
+class Service(BaseHTTPRequestHandler):
+    """A service in front of an app: its base URL was set when it was started."""
+
+    base_url = ""
+
+    def do_POST(self) -> None:
+        """Answer with the app's result, or with an error of its own."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            status, body = 200, json.dumps(sample_apps.strict(self.base_url))
+        except sample_apps.Refused:
+            status, body = 502, json.dumps({"error": "bad reply"})
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *args: object) -> None:
+        """Be quiet."""
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[str, int]]:
+    """Run the service; gives its address, and the port where it looks for the model."""
+    with LoopbackServer(lambda _: None) as free:
+        port = free.port
+    Service.base_url = f"http://127.0.0.1:{port}/v1"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/ask", port
+        server.shutdown()
+
+
+def test_a_running_service_is_probed(command: Command, service: tuple[str, int]) -> None:
+    """Each run is a POST; an error with a JSON body is a clean refusal."""
+    address, port = service
+    done = command("probe", "--endpoint", address, "--listen", str(port), "--body", '{"order": 7}', *CHOSEN)
+    assert done.exit_code == 0
+    assert "Survived all 3" in done.stdout
+
+
+def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path) -> None:
+    """Ctrl-C ends with 130, one line, no traceback, and the report so far, marked as incomplete."""
+    path = tmp_path / "report.json"
+    words = ("--app", "sample_apps:stuck", "--timeout", "60", "--jobs", "1", "--json", str(path))
+    started: subprocess.Popen[str] = process("probe", *words, *CHOSEN)
+    assert started.stderr is not None
+    assert any("KeyError" in line for line in started.stderr)  # the first finding; at the second reply it hangs
+    started.send_signal(signal.SIGINT)
+    _, stderr = started.communicate(timeout=60)
+    assert started.returncode == Status.INTERRUPTED
+    assert stderr.splitlines()[-1].startswith("strictreply: interrupted")
+    assert "Traceback" not in stderr
+    told = json.loads(path.read_text("utf-8"))
+    assert (told["complete"], told["survived"], told["outcomes"]["crashed"]) == (False, False, 1)

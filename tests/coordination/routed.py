@@ -1,0 +1,83 @@
+"""A small team, and verdicts on what its agents reply: what tests of steering and routing share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import strictreply as sr
+from strictreply.coordination.actions import ActionType, AgentInvocation, Origin
+from strictreply.coordination.branches import Branch, BranchType
+from strictreply.coordination.decisions import RoutingContext, RoutingDecision
+from strictreply.coordination.results import ValidationResult
+from strictreply.coordination.router import Router
+from strictreply.coordination.topology import Topology
+from strictreply.coordination.validation import ValidationProcessor
+from strictreply.issues import Category, Code, Issue
+
+TEAM = Topology.of(
+    {
+        "User": ["Coordinator"],
+        "Coordinator": ["Worker1", "Worker2", "Aggregator", "User"],
+        "Worker1": ["Aggregator"],
+        "Worker2": ["Aggregator"],
+        "Aggregator": ["Coordinator", "End"],
+    }
+)
+
+
+@sr.tool
+def search(query: str) -> str:
+    """Search the web."""
+    return query
+
+
+PROCESSOR = ValidationProcessor(TEAM, tools=[search])
+
+# one fault of each category, as it may stand in a verdict
+FAULTS = {
+    Category.FORMAT_ERROR: Issue.of(Code.ACTION_MISSING_FIELD, "/next_action"),
+    Category.PERMISSION_ERROR: Issue.of(Code.TOPOLOGY_NOT_ALLOWED, "/action_input", names="Worker1"),
+    Category.ACTION_ERROR: Issue.of(Code.ACTION_UNKNOWN, "/next_action", names="invoke_agent"),
+    Category.API_TRANSIENT: Issue("api.service_unavailable", Category.API_TRANSIENT, "", "the API is not available"),
+    Category.API_TERMINAL: Issue("api.authentication_failed", Category.API_TERMINAL, "", "no key"),
+    Category.TOOL_ERROR: Issue("tool.failed", Category.TOOL_ERROR, "", "the tool failed"),
+    Category.UNKNOWN: Issue("mystery", Category.UNKNOWN, "", "something is wrong"),
+}
+
+
+def verdict(reply: object, agent: str = "Coordinator", branch: Branch | None = None) -> ValidationResult:
+    """Judge a reply as the processor does."""
+    return PROCESSOR.validate(reply, agent, branch)
+
+
+def invalid(*issues: Issue, suggestion: str | None = "one of these actions: …", **fields: Any) -> ValidationResult:
+    """Make a verdict on a reply that did not fit."""
+    return ValidationResult(
+        False, error_message="it does not fit", retry_suggestion=suggestion, issues=issues, **fields
+    )
+
+
+def valid(action: ActionType, *targets: str, origin: Origin = Origin.MODEL, **parsed: Any) -> ValidationResult:
+    """Make a verdict that says of itself that it is valid, whatever the topology says."""
+    invocations = [AgentInvocation(target, f"ask {target}") for target in targets]
+    members = {"next_action": action.value, **parsed}
+    calls = parsed.get("tool_calls", [])
+    return ValidationResult(True, action, members, invocations=invocations, tool_calls=calls, origin=origin)
+
+
+def call(name: str = "search", arguments: str = '{"query": "AI"}') -> dict[str, Any]:
+    """Spell one tool call."""
+    return {"id": "call_123", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def decide(
+    result: ValidationResult, agent: str = "Coordinator", *, branch: Branch | None = None, **context: Any
+) -> RoutingDecision:
+    """Route a verdict within the team."""
+    return Router(TEAM).decide(result, branch or Branch(), RoutingContext(current_agent=agent, **context))
+
+
+def talk(turns: int = 0, *agents: str, max_turns: int = 5) -> Branch:
+    """Make a conversation that has had so many turns."""
+    members = agents or ("Coordinator", "Aggregator")
+    return Branch("talk", BranchType.CONVERSATION, members, turns, max_turns)

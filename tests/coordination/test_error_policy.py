@@ -1,0 +1,87 @@
+"""One table says what follows which fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordination.routed import FAULTS
+from strictreply.coordination.error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
+from strictreply.errors import ContractError
+from strictreply.issues import Category, Code, Issue
+
+RETRY, END, ASK = Reaction.RETRY, Reaction.TERMINATE, Reaction.ESCALATE
+
+TABLE = {
+    Category.FORMAT_ERROR: RETRY,
+    Category.PERMISSION_ERROR: RETRY,
+    Category.ACTION_ERROR: RETRY,
+    Category.API_TRANSIENT: RETRY,
+    Category.API_TERMINAL: END,
+    Category.TOOL_ERROR: ASK,
+    Category.UNKNOWN: RETRY,
+}
+
+
+@pytest.mark.req("M74")
+def test_there_are_seven_categories_and_each_code_has_one() -> None:
+    """The categories are the published seven words, and every code of a fault has exactly one of them."""
+    assert [category.value for category in Category] == [
+        *("FORMAT_ERROR", "PERMISSION_ERROR", "ACTION_ERROR", "API_TRANSIENT", "API_TERMINAL", "TOOL_ERROR", "UNKNOWN")
+    ]
+    assert {code.category for code in Code} <= set(Category)
+    assert all(isinstance(code.category, Category) for code in Code)
+
+
+@pytest.mark.req("M79")
+@pytest.mark.parametrize(("category", "reaction"), TABLE.items())
+def test_each_category_has_its_reaction(category: Category, reaction: Reaction) -> None:
+    """The default table is total, and says what the published documents say."""
+    assert set(DEFAULT_REACTIONS) == set(Category)
+    assert ErrorPolicy().reaction([FAULTS[category]]) is reaction
+
+
+@pytest.mark.req("M79")
+def test_strict_permissions_end_at_once() -> None:
+    """With ``strict_permissions`` nothing else changes (X5)."""
+    strict = ErrorPolicy(strict_permissions=True)
+    assert {category: strict.reactions[category] for category in Category} == TABLE | {Category.PERMISSION_ERROR: END}
+
+
+def test_the_gravest_fault_decides() -> None:
+    """Of several faults the one with the gravest reaction decides, in whatever order they stand."""
+    format_fault, tool_fault = FAULTS[Category.FORMAT_ERROR], FAULTS[Category.TOOL_ERROR]
+    terminal = FAULTS[Category.API_TERMINAL]
+    policy = ErrorPolicy()
+    assert policy.reaction([format_fault, tool_fault]) is ASK
+    assert policy.reaction([tool_fault, terminal, format_fault]) is END
+    assert policy.reaction([]) is policy.reactions[Category.UNKNOWN]
+
+
+def test_what_another_ask_cannot_mend_is_not_asked_again() -> None:
+    """A fault whose remedy is to stop ends, even where its category is retried."""
+    generous = ErrorPolicy(reactions={Category.API_TERMINAL: RETRY})
+    assert generous.reaction([Issue.of(Code.REPLY_REFUSAL)]) is END
+    assert generous.reaction([FAULTS[Category.API_TERMINAL]]) is RETRY
+
+
+def test_a_table_changes_single_categories() -> None:
+    """What a table does not name stays as published; a policy cannot be changed after it was declared."""
+    policy = ErrorPolicy(reactions={Category.UNKNOWN: ASK})
+    assert dict(policy.reactions) == TABLE | {Category.UNKNOWN: ASK}
+    with pytest.raises(TypeError):
+        policy.reactions[Category.UNKNOWN] = END  # type: ignore[index]
+
+
+@pytest.mark.parametrize("table", [{"NO_CATEGORY": RETRY}, {Category.UNKNOWN: "shrug"}])
+def test_a_table_of_something_else_is_refused(table: dict[Category, Reaction]) -> None:
+    """Only categories and reactions make a table."""
+    with pytest.raises(ContractError):
+        ErrorPolicy(reactions=table)
+
+
+@pytest.mark.req("M89")
+def test_the_two_budgets_are_apart() -> None:
+    """Three corrections, and three repeats of a failed call; a Retry-After is obeyed up to 60 s."""
+    assert (DEFAULT_BUDGET.max_retries, DEFAULT_BUDGET.transport_retries) == (3, 3)
+    assert DEFAULT_BUDGET.max_retry_after == 60
+    assert ErrorPolicy().budget is DEFAULT_BUDGET

@@ -1,0 +1,320 @@
+"""Formats: the interface, the registry, and two that differ in nothing but how an action is written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
+from openai_shapes import call, message
+from strictreply import ContractError
+from strictreply.coordination.action_shapes import SHAPES
+from strictreply.coordination.actions import ActionType
+from strictreply.coordination.branches import Branch
+from strictreply.coordination.formats import (
+    ActionFormat,
+    BaseResponseFormat,
+    CoordinationContext,
+    FormatRegistry,
+    JSONResponseFormat,
+    StructuredJSONProcessor,
+    XMLProcessor,
+    XMLResponseFormat,
+    get_format,
+    is_format_registered,
+    list_formats,
+)
+from strictreply.coordination.formats.xml_reading import read_tagged
+from strictreply.coordination.validation import ValidationProcessor
+from strictreply.issues import Category
+from strictreply.limits import Limits
+from strictreply.replies import Invalid
+
+XML = XMLResponseFormat()
+FORMATS = [JSONResponseFormat(), XML]
+METHODS = (
+    "get_format_name",
+    "build_format_instructions",
+    "build_action_descriptions",
+    "get_examples",
+    "get_parallel_invocation_examples",
+    "create_processor",
+)
+LEAVE = ["terminal_error", "terminate_workflow"]
+
+
+def codes(text: str, **limits: int) -> list[str]:
+    """Give the codes of a refused text, none for a read one."""
+    read = read_tagged(text, Limits(**limits))
+    return [issue.code for issue in read.issues] if isinstance(read, Invalid) else []
+
+
+@pytest.mark.req("M60")
+@pytest.mark.parametrize("missing", METHODS)
+def test_a_format_has_six_methods(missing: str) -> None:
+    """Neither the interface nor a format without one of them can be made."""
+    assert BaseResponseFormat.__abstractmethods__ == set(METHODS)
+    with pytest.raises(TypeError):
+        BaseResponseFormat()  # type: ignore[abstract]
+    methods = {name: lambda self, *_: None for name in METHODS if name != missing}
+    with pytest.raises(TypeError):
+        type("Partial", (BaseResponseFormat,), methods)()
+
+
+@pytest.mark.req("M61")
+def test_the_registry_begins_with_json() -> None:
+    """One format by default; unknown names are refused with the list, as a default, too."""
+    assert list_formats() == ["json"]
+    assert (is_format_registered("json"), is_format_registered("xml")) == (True, False)
+    assert isinstance(get_format("json"), JSONResponseFormat)
+    assert isinstance(get_format(), JSONResponseFormat)
+    formats = FormatRegistry()
+    for refused in (formats.get_format, formats.set_default_format):
+        with pytest.raises(ValueError, match="json"):
+            refused("yaml")
+    formats.register_format("xml", XMLResponseFormat)
+    assert formats.list_formats() == ["json", "xml"]
+    formats.set_default_format("xml")
+    assert isinstance(formats.get_format(), XMLResponseFormat)
+    assert list_formats() == ["json"]
+
+
+@pytest.mark.req("M61")
+@pytest.mark.parametrize(
+    ("name", "kind"), [("json", XMLResponseFormat), ("x", object), ("x", XML), ("", XMLResponseFormat)]
+)
+def test_registering_is_checked(name: str, kind: Any) -> None:
+    """A taken or blank name and what is no format class are refused; taking a name over must be said."""
+    formats = FormatRegistry()
+    with pytest.raises(ContractError):
+        formats.register_format(name, kind)
+    formats.register_format("json", XMLResponseFormat, replace=True)
+    assert isinstance(formats.get_format("json"), XMLResponseFormat)
+
+
+def test_the_printed_registry_example_runs() -> None:
+    """As the reference prints it, in an interpreter of its own, because it changes the process's table."""
+    printed = """
+from strictreply.coordination.formats import (
+    SystemPromptBuilder,
+    BaseResponseFormat,
+    JSONResponseFormat,
+    AgentContext,
+    CoordinationContext,
+)
+from strictreply.coordination.formats import (
+    register_format,
+    get_format,
+    list_formats,
+    set_default_format,
+    is_format_registered
+)
+from strictreply.coordination.formats import XMLResponseFormat
+formats = list_formats() # ["json"]
+json_format = get_format("json")
+register_format("xml", XMLResponseFormat)
+set_default_format("xml")
+from strictreply.coordination.formats import ResponseProcessor
+from strictreply.coordination.topology import Topology
+from strictreply.coordination.validation import ActionType, ValidationProcessor, ValidationResult
+made = ValidationProcessor(Topology.of({"A": ["User"]}), "xml")
+text = "<next_action>final_response</next_action><content>hi</content>"
+print(formats, type(json_format).__name__, is_format_registered("xml"), list_formats(),
+      type(get_format()).__name__, made.validate(text, "A").final_response)
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", printed], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.split() == [
+        "['json']",
+        "JSONResponseFormat",
+        "True",
+        "['json',",
+        "'xml']",
+        "XMLResponseFormat",
+        "hi",
+    ]
+
+
+@pytest.mark.req("M64")
+@pytest.mark.parametrize("written", FORMATS, ids=lambda written: written.name)
+@pytest.mark.parametrize("branch", [None, CONVERSATION, PARALLEL])
+@pytest.mark.parametrize("agent", ["Coordinator", "Worker1", "DataAnalyzer", "Worker3"])
+def test_every_example_is_valid_in_its_own_format(written: ActionFormat, branch: Branch | None, agent: str) -> None:
+    """What a format shows for an agent in a branch, it may reply there: an example of each permitted action."""
+    made = processor(response_format=written, leave=LEAVE)
+    context = CoordinationContext.of(made.terms(agent, branch))
+    actions = context.permitted().actions
+    examples = written.get_examples(actions, context)
+    if ActionType.PARALLEL_INVOKE in actions:
+        examples += written.get_parallel_invocation_examples(context)
+    results = [made.validate(example, agent, branch) for example in examples]
+    assert [result.issues for result in results] == [()] * len(examples)
+    assert {result.action_type for result in results} == set(actions)
+    assert all("\n" not in example and "{{" not in example for example in examples)
+
+
+@pytest.mark.parametrize("written", FORMATS, ids=lambda written: written.name)
+def test_instructions_name_the_permitted_actions_only(written: ActionFormat) -> None:
+    """Each with its words; an action that is not permitted is not mentioned."""
+    context = CoordinationContext(["B"], can_return_final_response=False)
+    actions = context.permitted().actions
+    told = written.build_format_instructions(actions, written.build_action_descriptions(actions, context))
+    assert {action for action in ActionType if action.value in told} == {
+        ActionType.INVOKE_AGENT,
+        ActionType.PARALLEL_INVOKE,
+    }
+    assert written.get_format_name() == written.name
+
+
+@pytest.mark.parametrize(("written", "kind"), [(FORMATS[0], StructuredJSONProcessor), (XML, XMLProcessor)])
+def test_each_format_reads_itself_at_the_same_rank(written: ActionFormat, kind: type) -> None:
+    """Its processor knows its name, and stands at 80."""
+    made = written.create_processor()
+    assert (type(made), made.priority(), made.format_name) == (kind, 80, written.name)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+MEMBER = st.sampled_from(sorted({name for shape in SHAPES.values() for name in shape.properties}))
+VALUE = st.recursive(
+    TEXT | st.integers() | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(MEMBER, VALUE, max_size=4))
+def test_tagged_text_reads_back_equal(action: dict[str, Any]) -> None:
+    """Whatever an action holds, what is written is read: texts of control characters, line ends and markup, too."""
+    assert read_tagged(XML.spell(action)) == action
+
+
+DOCUMENTED: list[tuple[str, dict[str, Any]]] = [
+    (
+        "<next_action>invoke_agent</next_action>\n<action_input> Worker1 </action_input>\n<request>a &lt; b</request>",
+        {"next_action": "invoke_agent", "action_input": "Worker1", "request": "a < b"},
+    ),
+    (
+        '<thought>both</thought><next_action>parallel_invoke</next_action><agents type="json">["Worker1"]</agents>',
+        {"thought": "both", "next_action": "parallel_invoke", "agents": ["Worker1"]},
+    ),
+    ("<content><![CDATA[<b>bold</b> & more]]></content>", {"content": "<b>bold</b> & more"}),
+    ("<content>&#65;&#x42;</content><request/>", {"content": "AB", "request": ""}),
+    ("", {}),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), DOCUMENTED)
+def test_tagged_text_is_read(text: str, expected: dict[str, Any]) -> None:
+    """Elements side by side; white space between them and around their texts does not matter."""
+    assert read_tagged(text) == read_tagged(text.encode()) == expected
+
+
+LAUGHS = "<!DOCTYPE x [<!ENTITY a '" + "ha" * 100 + "'><!ENTITY b '" + "&a;" * 100 + "'>]><content>&b;</content>"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (LAUGHS, "format.syntax"),
+        ("<!DOCTYPE reply SYSTEM 'file:///etc/passwd'><content>x</content>", "format.syntax"),
+        ("<content>&undefined;</content>", "format.syntax"),
+        ("<content>&xxe;</content>", "format.syntax"),
+        ("<?xml version='1.0'?><content>x</content>", "format.syntax"),
+        ("<?php x ?><content>x</content>", "format.malformed"),
+        ("<!-- aside --><content>x</content>", "format.malformed"),
+        ("<content>x</content></reply><reply>", "format.syntax"),
+        ("</reply><content>x</content>", "format.syntax"),
+        ("<content>x", "format.syntax"),
+        ("<content>x</contents>", "format.syntax"),
+        ("<content>\x00</content>", "format.syntax"),
+        ("<content>\ud800</content>", "json.surrogate"),
+        ("prose <content>x</content>", "format.malformed"),
+        ("<content>x</content> prose", "format.malformed"),
+        ("<content>x</content><content>y</content>", "format.malformed"),
+        ("<agents><agent>A</agent></agents>", "format.malformed"),
+        ("<reply><content>x</content></reply>", "format.malformed"),
+        ('<content type="xml">x</content>', "format.malformed"),
+        ('<content lang="en">x</content>', "format.malformed"),
+        ('<agents type="json">[1,]</agents>', "json.syntax"),
+        ('<agents type="json">{"a":1,"a":2}</agents>', "json.duplicate_key"),
+        ('<agents type="json"></agents>', "json.empty"),
+        ("I'm done thinking", "format.malformed"),
+        ('{"next_action": "final_response", "content": "x"}', "format.malformed"),
+    ],
+)
+def test_what_is_not_plain_tagged_text_is_refused(text: str, code: str) -> None:
+    """No document type, no entities, nothing nested, twice or beside the elements; strict JSON in them."""
+    assert codes(text) == [code]
+
+
+def test_tagged_text_is_bounded() -> None:
+    """The size of the text, and the depth and values of JSON in it, are held to the limits."""
+    assert codes("<content>" + "x" * 100 + "</content>", reply_bytes=100) == ["json.too_large"]
+    assert codes("<a>" * 100_000) == ["format.malformed"]
+    assert codes("".join(f"<a{number}/>" for number in range(257))) == ["format.malformed"]
+    assert codes('<agents type="json">' + "[" * 70 + "]" * 70 + "</agents>") == ["json.too_deep"]
+    assert codes("é" * 60, reply_bytes=100) == ["json.too_large"]
+
+
+def test_a_syntax_fault_has_its_place() -> None:
+    """Lines and columns count from 1 in the reply as it was written."""
+    read = read_tagged("<a>x</a>\n<b>y</c>")
+    assert isinstance(read, Invalid)
+    assert "line 2 column 7" in read.issues[0].message
+
+
+@pytest.mark.parametrize("wrap", [str, message, str.encode])
+def test_replies_in_xml_are_judged_like_any_other(wrap: Callable[[str], Any]) -> None:
+    """The same topology, shapes and codes; native calls are still calls."""
+    settings: dict[str, Any] = {"response_format": XML}
+    good = judged(wrap("<next_action>invoke_agent</next_action><action_input>Worker1</action_input>"), **settings)
+    assert (good.next_agents, good.source.response_format) == (["Worker1"], "xml")
+    bad = judged(wrap("<next_action>invoke_agent</next_action><action_input>Nobody</action_input>"), **settings)
+    assert faults(bad) == [("topology.not_allowed", "/action_input")]
+    extra = judged(wrap("<next_action>end_conversation</next_action><zzz>1</zzz>"), branch=CONVERSATION, **settings)
+    assert [code for code, _ in faults(extra)] == ["action.extra_key"]
+    none = judged(wrap("<content>x</content>"), **settings)
+    assert faults(none) == [("action.missing_field", "/next_action")]
+    native = judged(message(calls=[call("search", {"query": "q"})]), **settings)
+    assert native.action_type is ActionType.CALL_TOOL
+
+
+def test_another_format_is_not_read_by_accident() -> None:
+    """A JSON action is no XML one, as text and as a mapping; the fault is of form."""
+    action = {"next_action": "final_response", "content": "x"}
+    for reply in (action, json.dumps(action)):
+        result = judged(reply, response_format=XML)
+        assert (result.code, result.error_category) == ("format.malformed", Category.FORMAT_ERROR)
+    assert judged(XML.spell(action)).code == "json.syntax"
+
+
+@pytest.mark.req("M119")
+@pytest.mark.parametrize("locked", [True, False])
+def test_an_agent_keeps_to_one_format(locked: bool) -> None:
+    """Two formats can be read; the first valid reply pins an agent's, and another is a fault, or a note (X6)."""
+    made = processor(lock_format=locked)
+    made.register_processor(XML.create_processor())
+    action = {"next_action": "invoke_agent", "action_input": "Coordinator"}
+    assert not made.validate("<next_action>dance</next_action>", "Worker1").is_valid  # pins nothing
+    assert made.validate(json.dumps(action), "Worker1").source.response_format == "json"
+    mixed = made.validate(XML.spell(action), "Worker1")
+    assert mixed.is_valid is not locked
+    told = mixed.issues if locked else mixed.source.notes
+    assert [(issue.code, issue.category) for issue in told] == [("format.changed", Category.FORMAT_ERROR)]
+    assert "json" in told[0].message
+    other = made.validate(XML.spell(action), "Worker2")
+    assert (other.is_valid, other.source.notes) == (True, ())
+    native = made.validate(message(calls=[call("search", {"query": "q"})]), "Worker1")
+    assert (native.is_valid, native.source.notes) == (True, ())
+
+
+def test_a_format_may_be_given_ready_made() -> None:
+    """An instance serves without being registered."""
+    assert ValidationProcessor(processor()._topology, XML).processors[-1].format_name == "xml"

@@ -1,0 +1,200 @@
+"""An agent is asked by the core's own loop until its action is right, and told here what is permitted."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from coordination.routed import PROCESSOR, TEAM, call, search
+from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
+from strictreply.coordination.actions import ActionType
+from strictreply.coordination.api_errors import ApiError
+from strictreply.coordination.branches import Branch
+from strictreply.coordination.decisions import RoutingContext, RoutingReason, StepType
+from strictreply.coordination.formats.xml_format import XMLResponseFormat
+from strictreply.coordination.metrics import ValidationMetrics
+from strictreply.coordination.results import ValidationResult
+from strictreply.coordination.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.router import Router
+from strictreply.coordination.topology import USER
+from strictreply.coordination.validation import ValidationProcessor
+
+MESSAGES: list[Any] = [{"role": "system", "content": "You coordinate."}, {"role": "user", "content": "Analyze"}]
+ANSWER = PROCESSOR.answer_kind("Coordinator")
+HANDOVER = completion('{"next_action":"invoke_agent","action_input":"Worker1","request":"north"}')
+PROSE = completion("Let me think about it.")
+DENIED = completion('{"next_action":"invoke_agent","action_input":"SECRET"}')
+
+
+def ask(raw: Client, **keywords: Any) -> ValidationResult:
+    """Ask the coordinator through a wrapped client."""
+    client: Any = sr.wrap(raw, steering=ActionSteering())
+    result = retry_with_steering(client, ANSWER, model="m", messages=MESSAGES, **keywords)
+    assert isinstance(result, ValidationResult)
+    return result
+
+
+@pytest.mark.req("M70")
+def test_three_steered_calls_follow_the_first() -> None:
+    """With ``max_retries=3`` an agent that is never right is asked 1 + 3 times, and then it is a typed failure."""
+    raw = Client(*[PROSE] * 9)
+    with pytest.raises(sr.ReplyRejected) as failed:
+        ask(raw, max_retries=3)
+    assert (len(raw.script.requests), failed.value.reason) == (4, "retries")
+    default = Client(*[PROSE] * 9)
+    with pytest.raises(sr.ReplyRejected):
+        ask(default)
+    assert len(default.script.requests) == 4
+
+
+@pytest.mark.req("M70")
+def test_the_first_right_action_is_given() -> None:
+    """What is given is the verdict itself: the action, its invocations, and what it was held to."""
+    raw = Client(PROSE, DENIED, HANDOVER)
+    result = ask(raw)
+    assert (result.action_type, result.next_agents) == (ActionType.INVOKE_AGENT, ["Worker1"])
+    assert result.invocations[0].request == "north"
+    assert result.permitted is not None
+    assert result.permitted.agent == "Coordinator"
+
+
+@pytest.mark.req("M69", "M72")
+def test_a_correction_replaces_the_one_before() -> None:
+    """Each retry is the original prompt, the last bad reply and one correction about that reply alone."""
+    raw, before = Client(PROSE, DENIED, PROSE, HANDOVER), copy.deepcopy(MESSAGES)
+    ask(raw)
+    first, *retries = raw.script.messages
+    assert first == MESSAGES == before
+    assert all(messages[:2] == first and len(messages) == 4 for messages in retries)
+    assert [messages[2]["content"] for messages in retries] == [
+        reply["choices"][0]["message"]["content"] for reply in (PROSE, DENIED, PROSE)
+    ]
+    format_error, permission, again = (messages[3]["content"] for messages in retries)
+    assert "action_input" in format_error
+    assert "Worker2" not in format_error
+    assert all(agent in permission for agent in TEAM.allowed_targets("Coordinator"))
+    assert "line 1" not in permission  # the first fault is gone
+    assert "must select" in again
+
+
+@pytest.mark.req("M67")
+def test_a_right_reply_is_asked_for_once() -> None:
+    """A valid reply is followed by nothing, and the prompt went out as it was given."""
+    raw = Client(HANDOVER)
+    ask(raw)
+    assert raw.script.messages == [MESSAGES]
+
+
+@pytest.mark.req("M72")
+def test_steering_is_not_kept() -> None:
+    """The transcript of the exchange holds neither bad replies nor corrections."""
+    client: Any = sr.wrap(Client(PROSE, HANDOVER), steering=ActionSteering())
+    exchange = client.exchange(contract=sr.Contract(answer=ANSWER), model="m", messages=MESSAGES)
+    assert [turn["content"] for turn in exchange.transcript] == [
+        *(turn["content"] for turn in MESSAGES),
+        HANDOVER["choices"][0]["message"]["content"],
+    ]
+
+
+def test_native_calls_are_an_action() -> None:
+    """Calls of the agent's tools come back as ``call_tool`` with typed arguments, and are routed in order."""
+    calls = [call(), call(arguments='{"query":"tea"}') | {"id": "call_2", "index": 1}]
+    result = ask(Client(completion(None, calls)))
+    assert (result.action_type, [one.args.query for one in result.calls]) == (ActionType.CALL_TOOL, ["AI", "tea"])
+    decision = Router(TEAM).decide(result, Branch(), RoutingContext())
+    assert [step.step_type for step in decision.next_steps] == [StepType.TOOL_EXECUTION] * 2
+
+
+def test_what_is_no_matter_of_coordination_is_worded_by_the_core() -> None:
+    """Wrong arguments of one call, a reply that was cut, and other contracts get the core's corrections."""
+    wrong = completion(None, [call(arguments='{"query":1}')])
+    raw = Client(wrong, completion(None, [call()]))
+    ask(raw)
+    (corrected,) = [turn for turn in raw.script.messages[1] if turn["role"] == "tool"]
+    assert "next_action" not in corrected["content"]
+    cut = Client(truncated(), HANDOVER)
+    ask(cut)
+    assert "cut off" in cut.script.messages[1][-1]["content"]
+    other: Any = sr.wrap(Client(completion(""), completion("hi")), steering=ActionSteering())
+    assert other.reply(model="m", messages=MESSAGES) == sr.DirectAnswer("hi")
+
+
+def test_an_async_client_is_awaited() -> None:
+    """The same call on an async client gives an awaitable of the same."""
+    raw = AsyncClient(PROSE, HANDOVER)
+    client: Any = sr.wrap(raw, steering=ActionSteering())
+
+    async def asking() -> ValidationResult:
+        """Await the verdict."""
+        result: ValidationResult = await retry_with_steering(client, ANSWER, model="m", messages=MESSAGES)
+        return result
+
+    assert asyncio.run(asking()).next_agents == ["Worker1"]
+    assert len(raw.script.requests) == 2
+
+
+@pytest.mark.parametrize("with_tools", [False, True])
+def test_the_real_sdk_sends_it(with_tools: bool) -> None:
+    """Under the real SDK the action's schema goes out, the correction comes in, and the action is read."""
+    processor = ValidationProcessor(TEAM, tools=[search] if with_tools else [])
+    server = Server(PROSE, HANDOVER)
+    client = sr.wrap(server.client(), steering=ActionSteering())
+    answer = processor.answer_kind("Coordinator")
+    result = retry_with_steering(client, answer, model="m", messages=MESSAGES)
+    assert result.next_agents == ["Worker1"]
+    assert len(server.bodies) == 2
+    assert b"next_action" in server.bodies[0]
+    assert (b'"search"' in server.bodies[0]) is with_tools
+
+
+@pytest.mark.req("M64")
+def test_what_the_fourth_correction_shows_passes() -> None:
+    """The example of the highest tier, sent back as it stands, is accepted: in JSON and in XML."""
+    for written in ("json", "xml"):
+        form = XMLResponseFormat()
+        processor = ValidationProcessor(TEAM, "json" if written == "json" else form, tools=[search])
+        steering = ActionSteering() if written == "json" else ActionSteering(form)
+        answer = processor.answer_kind("Coordinator")
+        raw = Client(*[PROSE] * 5)
+        client: Any = sr.wrap(raw, steering=steering)
+        with pytest.raises(sr.ReplyRejected):
+            retry_with_steering(client, answer, max_retries=4, model="m", messages=MESSAGES)
+        shown = raw.script.messages[4][-1]["content"].splitlines()[-1]
+        again: Any = sr.wrap(Client(completion(shown)), steering=steering)
+        assert retry_with_steering(again, answer, model="m", messages=MESSAGES).is_valid
+
+
+@pytest.mark.req("M89")
+def test_failed_calls_have_their_own_budget() -> None:
+    """Failed calls are repeated after the server's wait and cost no correction; when they go on, the user is asked."""
+    busy = StatusError(429, {"retry-after": "0"})
+    raw = Client(busy, PROSE, busy, PROSE, busy, PROSE, HANDOVER)
+    assert ask(raw).next_agents == ["Worker1"]
+    with pytest.raises(sr.TransportFailed) as failed:
+        ask(Client(*[busy] * 9))
+    assert len(failed.value.attempts) == 4
+    error = ApiError.of_exception(failed.value)
+    assert error is not None
+    decision = Router(TEAM).decide(
+        error.to_result(agent="Worker1", branch_id="main"), Branch(), RoutingContext(current_agent="Worker1")
+    )
+    assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.RECOVERY, USER)
+
+
+@pytest.mark.req("M117")
+def test_the_practices_together() -> None:
+    """Every reply is judged by the processor, faults are steered, verdicts counted, and only a valid one is routed."""
+    metrics = ValidationMetrics()
+    raw = Client(PROSE, DENIED, HANDOVER)
+    client: Any = sr.wrap(raw, steering=ActionSteering(), on_attempt=lambda one: metrics.attempted("Coordinator", one))
+    result = retry_with_steering(client, ANSWER, model="m", messages=MESSAGES)
+    counts = metrics.snapshot().totals
+    assert (counts.total_validations, counts.failed_validations, counts.steering_applications) == (3, 2, 2)
+    replayed = HANDOVER["choices"][0]["message"]["content"]
+    assert PROCESSOR.validate(replayed, "Coordinator").next_agents == result.next_agents
+    decision = Router(TEAM).decide(result, Branch(), RoutingContext())
+    assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.SEQUENTIAL, "Worker1")

@@ -1,0 +1,564 @@
+"""The one way from a raw reply to an action: whatever comes is a result, the same by every name and spelling."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import copy
+import inspect
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged, processor
+from openai_shapes import call, completion, message
+from strictreply import ContractError, Issue, Tool
+from strictreply.coordination import validation
+from strictreply.coordination.actions import ActionType, Permitted
+from strictreply.coordination.branches import Branch
+from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
+from strictreply.coordination.metrics import ValidationMetrics
+from strictreply.coordination.results import ValidationResult
+from strictreply.coordination.validation import ValidationProcessor
+from strictreply.issues import Category, Code, Remedy
+from strictreply.limits import Limits
+
+INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1"}
+FINAL = {"next_action": "final_response", "content": "x"}
+COORDINATION = Path(inspect.getfile(validation)).parent
+PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
+EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "threading"}
+
+
+def tree(path: Path) -> list[ast.AST]:
+    """Give every node of a module."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.req("M1")
+def test_replies_are_parsed_in_one_place() -> None:
+    """No module of coordination reads JSON but through the core's reader; every way to an action ends in one judge."""
+    for path in sorted(COORDINATION.rglob("*.py")):
+        calls = [node.func for node in tree(path) if isinstance(node, ast.Call)]
+        named = {(f.value.id, f.attr) for f in calls if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name)}
+        assert not named & PARSERS, path.name
+        assert not {f.id for f in calls if isinstance(f, ast.Name)} & {"eval", "exec", "compile"}, path.name
+    makers = {
+        path.stem
+        for path in COORDINATION.rglob("*.py")
+        for node in tree(path)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "ValidationResult"
+        and any(word.arg == "is_valid" and getattr(word.value, "value", None) is True for word in node.keywords)
+    }
+    assert makers <= {"judging", "api_errors"}
+
+
+@pytest.mark.req("M118")
+def test_validation_imports_no_executor() -> None:
+    """Judging is not mixed with running: nothing that runs agents, tools or programs is within its reach."""
+    for name in ("validation", "judging", "processors", "readings", "permissions", "answering"):
+        imported = {
+            part
+            for node in tree(COORDINATION / f"{name}.py")
+            for part in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        }
+        assert not {part.partition(".")[0] for part in imported} & EXECUTORS
+        assert not {part for part in imported if "rout" in part or "client" in part or "transport" in part}
+
+
+@pytest.mark.req("M2")
+def test_an_unknown_format_names_those_there_are() -> None:
+    """The default is JSON; another name is refused with the list of the registered ones."""
+    parameters = inspect.signature(ValidationProcessor).parameters
+    assert list(parameters)[:2] == ["topology_graph", "response_format"]
+    assert parameters["response_format"].default == "json"
+    with pytest.raises(ValueError, match="json") as refused:
+        ValidationProcessor(GRAPH, "yaml")
+    assert isinstance(refused.value, ContractError)
+
+
+REPLIES: list[object] = [
+    INVOKE,
+    json.dumps(FINAL),
+    message(calls=[call("search", {"query": "q"})]),
+    {"next_action": "parallel_invoke", "agents": ["Worker1", "Worker1"]},
+    {"next_action": "dance"},
+    "prose",
+    None,
+]
+
+
+@pytest.mark.req("M3")
+@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("branch", [None, CONVERSATION])
+def test_both_published_names_agree(reply: object, branch: Branch | None) -> None:
+    """``process_response`` of the reference, ``validate_response`` of the concept page, and the sync one (X1)."""
+    agent = SimpleNamespace(name="Coordinator")
+    processed = asyncio.run(
+        processor().process_response(raw_response=reply, agent=agent, branch=branch, exec_state=object())
+    )
+    validated = asyncio.run(
+        processor().validate_response(
+            response=reply, agent_name="Coordinator", allowed_agents=GRAPH.allowed_targets("Coordinator"), branch=branch
+        )
+    )
+    assert processed == validated == processor().validate(reply, "Coordinator", branch)
+
+
+def test_the_printed_calls_run_as_printed() -> None:
+    """The example of each document, word for word but for the names of its surroundings."""
+    validation_processor, current_branch = processor(), Branch()
+    agent_response = {"next_action": "parallel_invoke", "agents": ["Worker1", "Worker2"]}
+
+    async def concept() -> ValidationResult:
+        """The concept page's first example."""
+        return await validation_processor.validate_response(
+            response=agent_response,
+            agent_name="Coordinator",
+            allowed_agents=["Worker1", "Worker2"],
+            branch=current_branch,
+        )
+
+    assert asyncio.run(concept()).next_agents == ["Worker1", "Worker2"]
+
+    async def reference() -> ValidationResult:
+        """The reference's example of ``process_response``."""
+        return await processor().process_response(
+            raw_response={"next_action": "invoke_agent", "action_input": "DataAnalyzer"},
+            agent=SimpleNamespace(name="Coordinator"),
+            branch=current_branch,
+            exec_state=None,  # type: ignore[arg-type,unused-ignore]
+        )
+
+    assert asyncio.run(reference()).action_type is ActionType.INVOKE_AGENT
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["next_action", "action_input", "agents", "agent_requests", "tool_calls", "content", "request"])
+WORDS = st.sampled_from([*ActionType, "Worker1", "Worker2", "search"])
+ACTION = st.fixed_dictionaries({"next_action": WORDS}) | st.dictionaries(
+    NAMES, JSON | WORDS | st.lists(WORDS), max_size=4
+)
+SHAPED = st.builds(lambda known, more: {**more, **known}, ACTION, st.dictionaries(NAMES, JSON | WORDS, max_size=3))
+RAW = JSON | SHAPED | st.binary(max_size=20) | st.builds(json.dumps, SHAPED) | st.builds(message, JSON, st.lists(JSON))
+BRANCHES = st.sampled_from([None, CONVERSATION, PARALLEL, SPAWN])
+
+
+@pytest.mark.req("M4")
+@given(RAW | st.builds(completion, RAW) | st.builds(object), BRANCHES, st.sampled_from(GRAPH.agents))
+def test_whatever_comes_is_a_result(raw: object, branch: Branch | None, agent: str) -> None:
+    """No content raises; a valid result hands over to permitted agents only; nothing is changed, all is repeatable."""
+    before = copy.deepcopy(raw) if type(raw) is not object else raw
+    result = processor().validate(raw, agent, branch)
+    assert result.is_valid is (not result.issues)
+    assert result.is_valid is (result.action_type is not None)
+    assert set(result.next_agents) <= set(GRAPH.allowed_targets(agent))
+    if not result.is_valid:
+        assert result.error_message
+        assert (result.invocations, result.tool_calls, result.parsed_response) == ([], [], None)
+    if type(raw) is not object and "nan" not in repr(raw):
+        assert raw == before
+        assert processor().validate(raw, agent, branch) == result
+
+
+HOSTILE: list[tuple[Any, str]] = [
+    ('{"next_action": "final_response", "content": "a", "content": "b"}', "json.duplicate_key"),
+    ('{"next_action": "final_response", "next_action": "invoke_agent"}', "json.duplicate_key"),
+    ('{"next_action": "final_response", "content": {"x": NaN}}', "json.not_finite"),
+    ('{"next_action": "final_response", "content": {"x": 1e400}}', "json.not_finite"),
+    (json.dumps(FINAL) + json.dumps(INVOKE), "json.several_values"),
+    (json.dumps(FINAL) + " I hope this helps", "json.trailing_data"),
+    ('{"next_action": "final_response", "content": ' + "[" * 10_000, "json.too_deep"),
+    ('{"next_action": "final_response", "content": "' + "x" * 10**6 + '"}', "json.too_large"),
+    ("\ufeff" + json.dumps(FINAL), "json.syntax"),
+    ({"next_action": "invoke_agent", "action_input": "W" * 900_000}, "topology.not_allowed"),
+    ({"next_action": "x" * 900_000}, "action.unknown"),
+    ({"next_action": "parallel_invoke", "agents": ["Worker"] * 128}, "topology.not_allowed"),
+    ({"next_action": "parallel_invoke", "agents": ["Worker1"] * 129}, "action.max_items"),
+    (
+        {
+            "next_action": "parallel_invoke",
+            "agents": ["Worker1", "Worker2"],
+            "agent_requests": {f"Worker1{number}": "x" for number in range(20_000)},
+        },
+        "action.missing_field",
+    ),
+    (
+        {
+            "next_action": "call_tool",
+            "tool_calls": [call("search", {"query": "q"}, f"c{number}") for number in range(500)],
+        },
+        "tool.too_many",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reply", "code"), HOSTILE)
+@pytest.mark.parametrize("in_message", [False, True])
+def test_hostile_replies_are_refused_briefly(reply: Any, code: str, *, in_message: bool) -> None:
+    """What the core's reader refuses is no action, however it is wrapped; at most 32 faults are told."""
+    text = reply if isinstance(reply, str) else json.dumps(reply)
+    result = judged(message(text) if in_message else reply)
+    assert (result.is_valid, result.code) == (False, code)
+    assert len(result.issues) <= 32
+    assert len(result.error_message or "") < 20_000
+
+
+def test_a_judged_action_is_its_own() -> None:
+    """Who changes the mapping afterwards changes nothing that was judged."""
+    reply: dict[str, Any] = FINAL | {"content": {"title": "t"}}
+    result = judged(reply)
+    reply["content"]["title"] = "changed"
+    assert result.final_response == {"title": "t"}
+
+
+def test_mappings_are_bounded_like_texts() -> None:
+    """What was never a text is held to the same limits: depth, values, plain JSON; a value inside itself ends, too."""
+    deep: Any = {}
+    for _ in range(100):
+        deep = {"x": deep}
+    looped: dict[str, Any] = {}
+    looped["x"] = looped
+    wide = {"x": list(range(1000))}
+    odd: list[Any] = [{"x": {1}}, {"x": (1,)}, {1: "x"}, {"x": float("nan")}, {"x": "\ud800"}]
+    for content in [deep, looped, *odd]:
+        assert judged(FINAL | {"content": content}).code == "action.unreadable"
+    assert judged(FINAL | {"content": wide}, limits=Limits(nodes=100)).code == "action.unreadable"
+    assert judged(FINAL | {"content": wide}).is_valid
+
+
+@pytest.mark.req("M5")
+def test_nothing_is_told_from_blank_and_empty() -> None:
+    """Three faults of form with words of their own, each with what this agent may do."""
+    replies: list[object] = [None, "  ", {}]
+    results = [judged(reply, "Worker1") for reply in replies]
+    assert {result.error_category for result in results} == {Category.FORMAT_ERROR}
+    assert len({result.code for result in results}) == len({result.error_message for result in results}) == 3
+    for result in results:
+        assert result.permitted == Permitted(
+            "Worker1",
+            (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE, ActionType.CALL_TOOL),
+            ("Coordinator",),
+            ("search",),
+        )
+        for word in ("invoke_agent", "Coordinator", "search"):
+            assert word in (result.retry_suggestion or "")
+        assert "final_response" not in (result.retry_suggestion or "")
+
+
+@pytest.mark.req("M6", "M82")
+@pytest.mark.parametrize(
+    "reply", [{"content": "x"}, '{"content": "x"}', message('{"content": "x"}'), {"thought": "hm"}]
+)
+def test_a_missing_action_is_a_missing_field(reply: object) -> None:
+    """Category FORMAT, a code of its own, and the name of the field as its place (X9)."""
+    result = judged(reply)
+    assert faults(result) == [("action.missing_field", "/next_action")]
+    assert result.error_category is Category.FORMAT_ERROR
+
+
+@pytest.mark.req("M7")
+@pytest.mark.parametrize(("name", "hint"), [("dance", ""), ("invoke_agents", "invoke_agent"), ("continue", "")])
+def test_an_unknown_action_lists_the_permitted_ones(name: str, hint: str) -> None:
+    """Those of this agent, and the nearest of them; what was written is in ``found``."""
+    result = judged({"next_action": name}, "Worker1", tools=())
+    assert (faults(result), result.error_category) == ([("action.unknown", "/next_action")], Category.ACTION_ERROR)
+    assert result.issues[0].found == json.dumps(name)
+    assert result.permitted is not None
+    assert [action.value for action in result.permitted.actions] == ["invoke_agent", "parallel_invoke"]
+    assert all(action in result.issues[0].message for action in result.permitted.actions)
+    assert "final_response" not in result.issues[0].message
+    assert hint in result.issues[0].hint
+    assert bool(result.issues[0].hint) is bool(hint)
+
+
+@pytest.mark.parametrize("name", [None, 1, ["invoke_agent"], {"a": 1}, True])
+def test_an_action_is_named_by_text(name: object) -> None:
+    """Anything but text is no name of an action."""
+    assert faults(judged({"next_action": name})) == [("shape.wrong_type", "/next_action")]
+
+
+@pytest.mark.req("M8")
+def test_a_user_s_check_can_refuse_an_action() -> None:
+    """It sees a copy of the action and what is permitted; what it finds is worded without the model's words."""
+    seen: list[tuple[Any, Permitted]] = []
+
+    def short(action: dict[str, Any], permitted: Permitted) -> None:
+        """Refuse long answers, and spoil what it was given."""
+        seen.append((copy.deepcopy(action), permitted))
+        content = action.pop("content")
+        if len(content) > 5:
+            raise ValueError(f"too long: {content}")
+
+    made = processor()
+    made.register_action_validator("final_response", short)
+    good = made.validate(FINAL, "Coordinator")
+    assert (good.is_valid, good.parsed_response) == (True, FINAL)
+    bad = made.validate(FINAL | {"content": "elephants"}, "Coordinator")
+    assert (bad.code, bad.error_category) == ("action.check", Category.FORMAT_ERROR)
+    assert "elephants" not in (bad.error_message or "")
+    assert [action["content"] for action, _ in seen] == ["x", "elephants"]
+    assert {allowed.agent for _, allowed in seen} == {"Coordinator"}
+    made.validate(FINAL, "Worker1")
+    assert len(seen) == 2  # what is not permitted never comes to a check
+
+
+def test_checks_fail_closed() -> None:
+    """One that breaks refuses the action; one that gives no issues is the application's mistake; one never widens."""
+
+    def broken(action: dict[str, Any], permitted: Permitted) -> None:
+        """Break."""
+        raise KeyError(action["nothing"])
+
+    def finds(action: dict[str, Any], permitted: Permitted) -> list[Issue]:
+        """Find a fault."""
+        return [Issue("mine.rule", Category.ACTION_ERROR, "/content", "is not ours")]
+
+    made = processor()
+    made.register_action_validator(ActionType.FINAL_RESPONSE, finds)
+    assert faults(made.validate(FINAL, "Coordinator")) == [("mine.rule", "/content")]
+    made.register_action_validator(ActionType.FINAL_RESPONSE, broken)
+    assert [code for code, _ in faults(made.validate(FINAL, "Coordinator"))] == ["mine.rule", "action.check_failed"]
+    wrong = processor()
+    wrong.register_action_validator(ActionType.FINAL_RESPONSE, lambda _action, _permitted: "yes")  # type: ignore[arg-type,return-value]
+    with pytest.raises(ContractError):
+        wrong.validate(FINAL, "Coordinator")
+
+
+async def awaited(action: dict[str, Any], permitted: Permitted) -> None:
+    """A check that would have to be awaited."""
+
+
+@pytest.mark.parametrize(("action", "check"), [("dance", print), ("final_response", awaited), ("final_response", 7)])
+def test_only_checks_of_actions_are_registered(action: str, check: Any) -> None:
+    """Anything else is refused when it is declared."""
+    with pytest.raises(ContractError):
+        processor().register_action_validator(action, check)
+
+
+@pytest.mark.req("M40")
+def test_extra_keys_are_forbidden_unless_the_format_allows_them() -> None:
+    """Strict refuses them by place; a format that allows them keeps them (X3)."""
+    reply = FINAL | {"zzz": 1}
+    assert faults(judged(reply)) == [("action.extra_key", "")]
+    kept = judged(reply, response_format=JSONResponseFormat(extra="allow"))
+    assert kept.parsed_response == reply
+
+
+FENCE_INSIDE = FINAL | {"content": "run\n```json\n{}\n```\nthen stop"}
+
+
+@pytest.mark.req("M41")
+@pytest.mark.parametrize(
+    ("mode", "wrap"),
+    [("fenced", "```json\n{}\n```"), ("first_object", "Sure: {} done"), ("after_think", "<think>{{}}</think>{}")],
+)
+def test_leniency_is_opted_into_and_recorded(mode: Any, wrap: str) -> None:
+    """By default the whole text is one object; a leniency takes it out, fences inside its strings stay (X4)."""
+    text = (
+        wrap.replace("{}", json.dumps(FENCE_INSIDE), 1)
+        if mode != "after_think"
+        else f"<think>{{}}</think>{json.dumps(FENCE_INSIDE)}"
+    )
+    assert not judged(text).is_valid
+    result = judged(text, extraction=mode)
+    assert (result.parsed_response, result.source.leniency) == (FENCE_INSIDE, (mode,))
+    whole = judged(json.dumps(FENCE_INSIDE), extraction=mode)
+    assert (whole.parsed_response, whole.source.leniency) == (FENCE_INSIDE, ())
+
+
+@pytest.mark.req("M71")
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ({"next_action": "dance"}, "one of these actions: "),
+        ("prose", "one of these actions: "),
+        (completion(message("x"), "length"), "a shorter reply"),
+        ({"choices": []}, "the same request"),
+        (message(None, refusal="no"), None),
+    ],
+)
+def test_every_retryable_failure_has_a_suggestion(reply: object, expected: str | None) -> None:
+    """It follows from the remedy of the codes; what ended for good has none."""
+    result = judged(reply)
+    assert not result.is_valid
+    assert (result.retry_suggestion or "").startswith(expected or "")
+    assert (result.retry_suggestion is None) is (expected is None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (completion(message(json.dumps(FINAL)), "length"), "reply.truncated"),
+        (completion(message(json.dumps(FINAL)), "content_filter"), "reply.content_filter"),
+        (message(json.dumps(FINAL), refusal="no"), "reply.refusal"),
+        (message(json.dumps(FINAL)) | {"role": "user"}, "reply.role"),
+        (message(None), "reply.empty"),
+        (message([{"type": "text", "text": "x"}]), "reply.content"),
+        ({"role": "assistant", "function_call": {"name": "search"}}, "call.malformed"),
+        ({"choices": []}, "envelope.choices"),
+        (7, "shape.not_object"),
+        ([INVOKE], "shape.not_object"),
+        (b"\xff", "json.encoding"),
+        (b"x" * 1_000_001, "json.too_large"),
+        (bytearray(json.dumps(INVOKE).encode()), ""),
+        (json.dumps(INVOKE).encode(), ""),
+    ],
+)
+def test_replies_that_end_badly_are_no_actions(reply: object, code: str) -> None:
+    """A cut, filtered, refused or empty reply is refused whatever it holds; bytes are read as text."""
+    assert judged(reply).code == code
+
+
+def test_tools_are_everybody_s_or_one_agent_s_or_the_agent_s_own() -> None:
+    """A list is for all, a mapping by agent; what an agent has itself goes before, and may change."""
+    ask = {"next_action": "call_tool", "tool_calls": [call("search", {"query": "q"})]}
+    assert judged(ask, "Worker1").is_valid
+    only = processor(tools={"Worker1": [SEARCH]})
+    assert (only.validate(ask, "Worker1").is_valid, only.validate(ask, "Worker2").code) == (
+        True,
+        "action.not_permitted",
+    )
+    agent = SimpleNamespace(name="Worker2", tools={"search": SEARCH})
+    assert only.validate(ask, agent).is_valid
+    agent.tools = {"find": SEARCH}
+    assert only.validate(ask, agent).code == "tool.unknown"
+    agent.tools = []
+    assert only.validate(ask, agent).code == "action.not_permitted"
+    agent.tools = None
+    assert only.validate(ask, agent).code == "action.not_permitted"
+    listed = SimpleNamespace(name="Worker2", tools=[SEARCH])
+    assert [only.validate(ask, listed).is_valid for _ in range(2)] == [True, True]
+
+
+@pytest.mark.parametrize("tools", [{"Nobody": [SEARCH]}, [7], {"Worker1": "search"}, [SEARCH, SEARCH], 7])
+def test_tools_that_are_none_are_refused(tools: Any) -> None:
+    """A wrong declaration is refused before any reply comes."""
+    with pytest.raises(ContractError):
+        processor(tools=tools)
+
+
+@pytest.mark.parametrize("agent", [7, SimpleNamespace(), SimpleNamespace(name=7)])
+def test_an_agent_has_a_name(agent: Any) -> None:
+    """What has none is the application's mistake."""
+    with pytest.raises(ContractError):
+        processor().validate(INVOKE, agent)
+
+
+def test_tools_own_checks_run_last() -> None:
+    """Sync ones in every way of judging, async ones where it is awaited; a refused call is an invalid result."""
+
+    def stocked(args: Any) -> None:
+        """Refuse every query."""
+        raise ValueError("nothing of that kind")
+
+    async def awaited_check(args: Any) -> None:
+        """Refuse every query, later."""
+        raise ValueError("nothing of that kind")
+
+    ask = {"next_action": "call_tool", "tool_calls": [call("search", {"query": "q"})]}
+    schema = SEARCH.definition["function"]["parameters"]
+    sync = processor(tools=[Tool.from_json_schema("search", schema, check=stocked)])
+    expected = [("args.check", "/tool_calls/0/function/arguments")]
+    assert faults(sync.validate(ask, "Coordinator")) == expected
+    late = processor(tools=[Tool.from_json_schema("search", schema, check=awaited_check)])
+    assert faults(asyncio.run(late.process_response(ask, "Coordinator"))) == expected
+    with pytest.raises(ContractError):
+        late.validate(ask, "Coordinator")
+
+
+def test_every_verdict_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """One row and one line a verdict; the raw reply is logged only as the redaction gives it."""
+    metrics = ValidationMetrics()
+    made = processor(metrics=metrics, log_replies=lambda _raw: "(redacted)")
+    with caplog.at_level(logging.DEBUG, logger="strictreply"):
+        made.validate(FINAL, "Coordinator")
+        asyncio.run(made.process_response({"next_action": "dance"}, "Coordinator"))
+    counts = metrics.snapshot().totals
+    assert (counts.total_validations, counts.successful_validations, counts.failed_validations) == (2, 1, 1)
+    assert sum("(redacted)" in record.message for record in caplog.records) == 2
+    assert not any("dance" in record.message for record in caplog.records)
+
+
+def switched() -> ValidationResult:
+    """Reply in text after JSON, where the format is locked."""
+    made = processor(lock_format=True)
+    made.register_processor(TextResponseProcessor())
+    made.validate(FINAL, "Coordinator")
+    return made.validate("prose", "Coordinator")
+
+
+def failed() -> ValidationResult:
+    """Let a check break."""
+    made = processor()
+    made.register_action_validator("final_response", lambda action, _permitted: action["nothing"])
+    return made.validate(FINAL, "Coordinator")
+
+
+def broken() -> ValidationResult:
+    """Let a processor break, and nobody else read the reply."""
+
+    class Broken(TextResponseProcessor):
+        """A processor with a bug."""
+
+        def can_process(self, response: Any) -> bool:
+            """Break."""
+            raise KeyError(response)
+
+    made = processor()
+    made.register_processor(Broken())
+    return made.validate('{"next_action": "x"', "Coordinator")
+
+
+PROVOKED: dict[Code, Callable[[], ValidationResult]] = {
+    Code.ACTION_MISSING_FIELD: lambda: judged({}),
+    Code.ACTION_UNKNOWN: lambda: judged({"next_action": "dance"}),
+    Code.ACTION_NOT_PERMITTED: lambda: judged({"next_action": "end_conversation"}),
+    Code.ACTION_NO_QUESTION: lambda: judged({"next_action": "ask_user", "question": " "}),
+    Code.ACTION_REQUEST_UNKNOWN: lambda: judged(
+        {"next_action": "parallel_invoke", "agents": ["Worker1"] * 2, "agent_requests": {"Worker1": "a", "B": "b"}}
+    ),
+    Code.ACTION_REQUEST_MISPLACED: lambda: judged(INVOKE | {"action_input": {"agent_name": "Worker1"}, "request": "x"}),
+    Code.ACTION_CHECK_FAILED: failed,
+    Code.TOPOLOGY_NOT_ALLOWED: lambda: judged(INVOKE | {"action_input": "Nobody"}),
+    Code.TOPOLOGY_MAY_NOT_FINISH: lambda: judged(FINAL, "Worker1"),
+    Code.TOPOLOGY_NO_USER: lambda: judged({"next_action": "ask_user", "question": "?"}, "Worker1"),
+    Code.FORMAT_SYNTAX: lambda: judged("<a>", response_format=XMLResponseFormat()),
+    Code.FORMAT_MALFORMED: lambda: judged("prose", response_format=XMLResponseFormat()),
+    Code.FORMAT_CHANGED: switched,
+    Code.FORMAT_PROCESSOR_FAILED: broken,
+}
+
+
+@pytest.mark.parametrize(("code", "provoke"), PROVOKED.items(), ids=PROVOKED)
+def test_each_code_has_its_reply(code: Code, provoke: Callable[[], ValidationResult]) -> None:
+    """Each code is provoked first of all, with its category, its words and a way to go on."""
+    result = provoke()
+    first = result.issues[0]
+    assert (first.code, first.category, first.remedy) == (code, code.category, Remedy.CORRECT)
+    assert "{" not in first.message
+    assert result.retry_suggestion
+
+
+def test_the_table_of_codes_is_complete() -> None:
+    """No code of coordination is without its reply."""
+    assert set(PROVOKED) == {code for code in Code if code.startswith(("action.", "topology.", "format."))}

@@ -1,0 +1,47 @@
+"""States of the documented tutor for the tests: a clock that stands still, ids that count, and any choice of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any, cast
+
+from strictreply.coordination.human import PendingHuman
+from strictreply.coordination.states import AgentState, create_initial_state
+
+AGENTS = ("coordinator", "course_advisor", "learning_planner")
+NOON = datetime(2026, 1, 12, 12, tzinfo=UTC)
+
+
+def noon() -> datetime:
+    """Read a clock that stands still."""
+    return NOON
+
+
+def ticking() -> Callable[[], datetime]:
+    """Make a clock that goes on by a second each time it is read."""
+    seconds = count()
+    return lambda: NOON + timedelta(seconds=next(seconds))
+
+
+def numbered(prefix: str = "id") -> Callable[[], str]:
+    """Make ids that count."""
+    numbers = count(1)
+    return lambda: f"{prefix}-{next(numbers)}"
+
+
+def state_with(**fields: Any) -> AgentState:
+    """Make an initial state with other values in some fields."""
+    state = create_initial_state(conversation_id="c", user_profile={"user_id": "u"}, now=noon)
+    return cast("AgentState", {**state, **fields})
+
+
+def without(state: Mapping[str, Any], *names: str) -> AgentState:
+    """Make a state that lacks fields."""
+    return cast("AgentState", {key: value for key, value in state.items() if key not in names})
+
+
+def asked(**fields: Any) -> PendingHuman:
+    """Make a request by hand."""
+    return PendingHuman(**{"id": "r", "requested_at": NOON.isoformat(), **fields})

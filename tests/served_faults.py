@@ -1,0 +1,57 @@
+"""Asking a wrapped client that a scripted model answers over the real SDK, and the entries of a module of faults."""
+
+from __future__ import annotations
+
+import asyncio
+from types import ModuleType
+from typing import Any
+
+import strictreply as sr
+from strictreply.testing import ok
+from strictreply.testing.faults.catalogue import Entry
+from strictreply.testing.mounting import async_openai_client, openai_client
+from strictreply.testing.scripts import ScriptedModel
+from strictreply.testing.waiting import no_backoff
+
+SEARCH = sr.Tool.from_json_schema(
+    "search",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1}},
+        "required": ["query"],
+    },
+)
+ASKED: Any = {"model": "m", "messages": [{"role": "user", "content": "find tea"}]}
+CALL = ok.call(SEARCH, query="tea")
+CALLED = sr.ToolCall("search", {"query": "tea"}, "call_1")
+
+
+def entries_of(*modules: ModuleType) -> list[Entry]:
+    """Give the entries that modules of faults define, in their order."""
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Entry)]
+
+
+def ask(client: Any, transport_retries: int = 0) -> Any:
+    """Ask through a wrapped sync client: no correction, and no wait before a retry."""
+    policy = sr.RetryPolicy(max_retries=0, transport_retries=transport_retries)
+    with no_backoff():
+        return sr.wrap(client, tools=[SEARCH], policy=policy).reply(**ASKED)
+
+
+async def ask_async(client: Any, transport_retries: int = 0) -> Any:
+    """Ask as :func:`ask` does, through the async twin."""
+    policy = sr.RetryPolicy(max_retries=0, transport_retries=transport_retries)
+    with no_backoff():
+        return await sr.wrap(client, tools=[SEARCH], policy=policy).reply(**ASKED)
+
+
+def ask_in_memory(model: ScriptedModel, transport_retries: int = 0, *, asynchronous: bool = False) -> Any:
+    """Ask over an in-memory transport."""
+    if asynchronous:
+        return asyncio.run(ask_async(async_openai_client(model), transport_retries))
+    return ask(openai_client(model), transport_retries)
+
+
+def codes_of(error: sr.TransportFailed) -> list[str]:
+    """Give what a failed call says: the kind of its failure, and the issues of the response."""
+    return [error.reason, *(issue.code for issue in error.attempts[-1].issues)]

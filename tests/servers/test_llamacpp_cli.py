@@ -1,0 +1,39 @@
+"""The command line against llama.cpp's own server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cli.running import tools_file
+from strictreply.cli.terminal import Status
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a process of its own, without the key and the address of whoever runs the tests."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")} | {"COLUMNS": "80"}
+    command = [sys.executable, "-m", "strictreply", *words]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", env=env, check=False, timeout=300)
+
+
+def test_random_weights_are_refused_after_bounded_attempts(llamacpp: str, tmp_path: Path) -> None:
+    """Noise in the text channel never passes: so many asks as the budgets allow, then one clear last line."""
+    words = ("--tools", tools_file(tmp_path), "--base-url", llamacpp, "--channel", "text", "--max-retries", "1")
+    done = run("ask", "Find boots", *words)
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(("strictreply: ReplyRejected", f"strictreply: {llamacpp}"))
+    assert done.stderr.count("\n  came ") + done.stderr.startswith("  came ") <= 2
+    assert done.stderr.count("  error ") <= 3
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_comes_to_its_end(llamacpp: str) -> None:
+    """All questions are asked, whatever noise comes back, and the summary says what became of each."""
+    done = run("demo", "--base-url", llamacpp, "--max-retries", "0", "--channel", "text")
+    assert done.returncode in {0, Status.FAILED}
+    assert "12 questions" in done.stdout.splitlines()[-2]
+    assert all(line.isprintable() for line in done.stdout.splitlines())
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,67 @@
+"""What holds for every fault of a reply: of its text, form, calls, envelope and ending."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strictreply.testing.faults import calls, endings, envelopes, literals, shapes, texts
+from strictreply.testing.targets import Target
+from testing.faults.reply_laws import as_json, assert_made, assert_recovers, assert_sent, assert_told, entries_of
+
+MODULES = (texts, literals, shapes, calls, envelopes, endings)
+ENTRIES = {name: entry for module in MODULES for name, entry in entries_of(module).items()}
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+VALUES = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(), v, max_size=3))
+
+
+def test_no_two_faults_have_the_same_name() -> None:
+    """A name in one module is no name in another: the catalogue holds them all under their names."""
+    assert len(ENTRIES) == sum(len(entries_of(module)) for module in MODULES)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_has_the_name_it_is_found_by_and_one_sentence(name: str) -> None:
+    """The entry's name is the module's, and its summary is one line that ends in a full stop."""
+    summary = ENTRIES[name].summary
+    assert ENTRIES[name].name == name
+    assert summary.endswith(".")
+    assert "\n" not in summary
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_each_is_what_it_promises(name: str) -> None:
+    """Of every tool and answer something is made, and the gate refuses all of it with the promised code."""
+    assert_made(ENTRIES[name])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_each_ends_a_call_with_its_code(name: str) -> None:
+    """The wrapped client raises one of our errors, which names the code and nothing that the model invented."""
+    assert_told(ENTRIES[name])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_each_is_recovered_from_without_echo(name: str) -> None:
+    """A good reply after the fault is taken unless another ask would not help; no prompt holds an invention."""
+    assert_recovers(ENTRIES[name])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_each_is_the_same_over_http(name: str) -> None:
+    """The real SDK receives the fault as JSON, and the code is the same."""
+    assert_sent(ENTRIES[name])
+
+
+@settings(max_examples=30)
+@given(value=VALUES)
+def test_an_answer_of_any_form_can_be_given_to_every_fault(value: Any) -> None:
+    """Whatever the good answer is, a fault is made of it or is not; nothing is raised, and all of it can be sent."""
+    for entry in ENTRIES.values():
+        if "json" in entry.places and entry.code not in {"json.too_large", "json.too_many_nodes"}:
+            for made in entry.make(Target(value, "json")):
+                json.dumps(as_json(made.served), ensure_ascii=False, allow_nan=False).encode()

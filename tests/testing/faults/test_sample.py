@@ -1,0 +1,121 @@
+"""The main law of the catalogue: every fault, made of every tool of the sample, is refused with the promised code."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from scripted import USER
+from strictreply.testing import faults
+from strictreply.testing.faults.catalogue import Entry, is_refused
+from strictreply.testing.mounting import openai_client
+from strictreply.testing.scripted_client import ScriptedClient
+from strictreply.testing.scripts import ScriptedModel
+from strictreply.testing.steps import Fault, Kind
+from strictreply.testing.targets import Place, Target
+from strictreply.testing.wire import HTTPReply
+from strictreply.tools import Tool
+from testing.tool_sample import SAMPLE
+
+POLICY = sr.RetryPolicy(max_retries=1, transport_retries=0)
+WITHOUT_TOOLS = (Kind.TRANSPORT, Kind.HTTP)
+"""Nothing of a tool is in these, so that one of them stands for all."""
+
+BULKY = ("json.too_large", "json.too_many_nodes", "json.too_deep")
+"""Neither is much in these, and each takes tens of milliseconds."""
+
+LEFT_OUT = {
+    ("empty_text", "now"),  # a tool without required parameters takes an empty text for no arguments
+    ("empty_text", "Message"),
+    ("answer_in_object", ""),  # where no keys are known, or the answer is no object, another rule breaks first
+}
+"""The entries that also make what would be no such fault, with the tool of which they do; the proof leaves it out."""
+
+STREAMED = Kind.STREAM
+"""The wrapped client does not stream yet: tests/testing/faults/test_streams.py holds these to the SDK."""
+
+ENTRIES = [entry for entry in faults.CATALOGUE.values() if entry.kind is not STREAMED]
+
+entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+
+
+def targets(entry: Entry) -> Iterator[Target]:
+    """Aim an entry at every tool of the sample, in every place that it can be written."""
+    for place in entry.places:
+        aimed = targets_in(place)
+        yield from aimed[:1] if entry.kind in WITHOUT_TOOLS or entry.code in BULKY else aimed
+
+
+@cache
+def targets_in(place: Place) -> list[Target]:
+    """Aim at every tool of the sample in one place; as an answer each is what its arguments are."""
+    if place == "prose":
+        return [Target.of()]
+    if place == "json":
+        return [Target.of(Tool.of(one).parameters.source, place=place) for one in SAMPLE]
+    return [Target.of(one, place=place) for one in SAMPLE]
+
+
+def made(entry: Entry) -> Iterator[tuple[Target, Fault]]:
+    """Make every fault of an entry; what the catalogue would leave out, because it is none, fails the test."""
+    for target in targets(entry):
+        for spoiled in entry.make(target):
+            fault = entry._fault(target, spoiled, again=False)
+            if is_refused(fault, target):
+                yield target, fault
+            else:
+                assert (entry.name, target.name) in LEFT_OUT, fault.source
+
+
+def ending_of(model: ScriptedModel, target: Target, fault: Fault) -> sr.CallFailed:
+    """Give the error that a wrapped client's call ends in; anything else than one of ours passes through."""
+    unwrapped: Any = openai_client(model) if isinstance(fault.served, HTTPReply) else ScriptedClient(model)
+    client = sr.wrap(unwrapped, contract=target.contract, policy=POLICY)
+    try:
+        reply = client.reply(model="m", messages=USER, **fault.needs)
+    except sr.CallFailed as error:
+        return error
+    raise AssertionError(f"{fault.source} was accepted: {type(reply).__name__}")
+
+
+@entries
+def test_every_fault_is_refused_with_its_code(entry: Entry) -> None:
+    """The bare gate gives the code. However often the model makes the fault, a wrapped client's call ends in our error
+    with the code, and nothing invented gets out: neither in the error nor in the prompt of the next ask.
+    """
+    count = 0
+    for target, fault in made(entry):
+        model = ScriptedModel(fault, then=fault)
+        error = ending_of(model, target, fault)
+        codes = {issue.code for issue in error.issues} | {error.reason}
+        assert fault.code in codes, f"{fault.source} in {target.place} gives {sorted(codes)}"
+        assert not [word for word in fault.invented if word in f"{error}{error!r}"], fault.source
+        model.assert_no_echo()
+        count += 1
+    assert count, "no tool of the sample can be spoiled so"
+
+
+def test_names_are_unique() -> None:
+    """No module of the catalogue defines a name that another one has: star imports would hide one of them."""
+    names = [
+        name
+        for module in pkgutil.iter_modules(faults.__path__)
+        for name, value in vars(importlib.import_module(f"{faults.__name__}.{module.name}")).items()
+        if isinstance(value, Entry)
+    ]
+    assert sorted(names) == sorted(faults.CATALOGUE)
+
+
+@pytest.mark.parametrize("tool", SAMPLE, ids=lambda tool: Tool.of(tool).name)
+def test_the_source_of_a_fault_makes_it_again(tool: object) -> None:
+    """What a report prints to paste is Python that serves the same bytes, for every fault of the arguments."""
+    names = vars(importlib.import_module("testing.tool_sample")) | {"faults": faults, "Tool": Tool}
+    made = list(faults.all_for(tool))
+    again = [eval(fault.source, dict(names)) for fault in made]  # noqa: S307 - our own words
+    assert [fault.served for fault in again] == [fault.served for fault in made]

@@ -1,0 +1,59 @@
+"""Apps under test inside this process: the stage and the probe need no other process to be tried."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from strictreply.testing.probing.outcomes import Behaviour, Raised, Returned
+from strictreply.testing.probing.worker import digest, is_clean, type_of
+
+
+class InProcess:
+    """A callable, called in a thread; ``closed`` once it is over."""
+
+    def __init__(self, function: Callable[[str], object], base_url: str) -> None:
+        """Take the app and where it asks."""
+        self.function = function
+        self.base_url = base_url
+        self.closed = False
+        self.versions: dict[str, str] = {"app": "1"}
+        self.traceback = ""
+
+    async def call(self, *, told: bool = False) -> Behaviour:
+        """Call it once."""
+        try:
+            value = await asyncio.to_thread(self.function, self.base_url)
+        except Exception as error:  # noqa: BLE001 - as a worker does
+            return Raised(type(error).__name__, is_clean(error, ()), "app.py:1")
+        return Returned(type_of(value), digest(value))
+
+    async def close(self) -> None:
+        """Remember that it is over."""
+        self.closed = True
+
+
+class Hanging(InProcess):
+    """Does not come back from a bad reply."""
+
+    async def call(self, *, told: bool = False) -> Behaviour:
+        """Call it once; where it raises, wait until the caller gives up."""
+        behaviour = await super().call(told=told)
+        if isinstance(behaviour, Raised):
+            await asyncio.Event().wait()
+        return behaviour
+
+
+def connecting(
+    function: Callable[[str], object], started: list[InProcess] | None = None, kind: type[InProcess] = InProcess
+) -> Callable[[str], Awaitable[InProcess]]:
+    """Connect an app to whatever server it is given; every start is added to ``started``."""
+
+    async def connect(base_url: str) -> InProcess:
+        """Start it once."""
+        subject = kind(function, base_url)
+        if started is not None:
+            started.append(subject)
+        return subject
+
+    return connect

@@ -1,0 +1,55 @@
+"""A report with something of everything in it, hostile text included."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from strictreply.testing.probing.outcomes import Outcome, Report, Run
+from strictreply.testing.steps import Kind
+
+HOSTILE = "<script>document.title='owned'</script> & </pre> ]]> \"'"
+"""What would act on a page, if it were not text."""
+
+_DETAILS = {
+    Outcome.ACCEPTED: "returned dict, other than for a good reply",
+    Outcome.CRASHED: "KeyError at shop.py:42",
+    Outcome.HUNG: "did not come back within 10 s",
+    Outcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
+    Outcome.NOTHING: "returned None, other than for a good reply",
+    Outcome.CLEAN: "openai.APIError",
+    Outcome.NOT_APPLICABLE: "needs a request with stream=True",
+}
+
+
+def run(number: int, outcome: Outcome, kind: Kind) -> Run:
+    """Make one run."""
+    name = f"fault_{number}"
+    return Run(
+        fault=name,
+        kind=kind,
+        code="args.type",
+        outcome=outcome,
+        detail=_DETAILS[outcome],
+        at="/limit",
+        summary="A value is of another type.",
+        seconds=0.25,
+        requests=2,
+        recovered=outcome is Outcome.CLEAN,
+        source=f"faults.{name}(search, '/limit')",
+        served=f"arguments reads {HOSTILE}",
+    )
+
+
+def report(*outcomes: Outcome, complete: bool = True) -> Report:
+    """Make a report with one run an outcome, in turn of every kind."""
+    kinds = list(Kind)
+    runs = tuple(run(number, outcome, kinds[number % len(kinds)]) for number, outcome in enumerate(outcomes))
+    versions = {"Python": "3.11.7", "openai": "3.54.0"}
+    started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    return Report(f"shop:app {HOSTILE}", "native calls of search", started, 12.5, versions, runs, complete)
+
+
+FULL = report(*([*Outcome] * 7))
+"""Seven runs of each outcome."""
+
+SURVIVED = report(Outcome.CLEAN, Outcome.NOT_APPLICABLE)

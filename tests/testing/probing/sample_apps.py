@@ -1,0 +1,214 @@
+"""Apps to probe, without an SDK: each asks for a refund in its own careful or careless way."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import strictreply as sr
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"order": {"type": "integer", "minimum": 1}, "reason": {"enum": ["late", "broken"]}},
+    "required": ["order", "reason"],
+    "additionalProperties": False,
+}
+REFUND: dict[str, Any] = {"type": "function", "function": {"name": "refund", "parameters": PARAMETERS}}
+CONTRACT = sr.Contract(tools=[REFUND], parallel=True)
+TIMEOUT = 0.5
+QUESTION = {"role": "user", "content": "Refund order 7."}
+
+
+class Refused(Exception):
+    """The reply was bad: an exception made to say so."""
+
+
+class Vouched(KeyError):
+    """A built-in's child that its author calls clean."""
+
+
+def ask(base_url: str, messages: list[Any], **more: Any) -> bytes:
+    """Make one request; Refused when no HTTP 200 comes back."""
+    parts = urlsplit(base_url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+    body = json.dumps({"model": "m", "messages": messages, "tools": [REFUND], **more})
+    try:
+        connection.request("POST", f"{parts.path}/chat/completions", body)
+        response = connection.getresponse()
+        content = response.read(1_000_000)
+    except (OSError, http.client.HTTPException) as error:
+        raise Refused("no response") from error
+    finally:
+        connection.close()
+    if response.status != http.client.OK:
+        raise Refused("an error")
+    return content
+
+
+def judged(content: bytes) -> sr.Verdict:
+    """Judge a whole completion; a bare message would be one for the contract, but is none of the API."""
+    if b'"choices"' not in content:
+        raise Refused("no completion")
+    return CONTRACT.check(content)
+
+
+def strict(base_url: str) -> object:
+    """Judge the whole reply before anything of it is used."""
+    verdict = judged(ask(base_url, [QUESTION]))
+    if isinstance(verdict, sr.Invalid):
+        raise Refused("not by the contract")
+    return verdict.reply.to_dict()
+
+
+def retrying(base_url: str) -> object:
+    """Ask three times, with the same words."""
+    for _ in range(3):
+        verdict = judged(ask(base_url, [QUESTION]))
+        if isinstance(verdict, sr.Valid):
+            return verdict.reply.to_dict()
+    raise Refused("three times")
+
+
+def careless(base_url: str) -> object:
+    """Take what comes."""
+    return arguments(json.loads(ask(base_url, [QUESTION])))
+
+
+def leaking(base_url: str) -> object:
+    """Tell the model what it wrote, and ask again."""
+    first = ask(base_url, [QUESTION])
+    try:
+        return arguments(json.loads(first))
+    except (ValueError, TypeError, LookupError):
+        again = [QUESTION, {"role": "user", "content": f"This was wrong: {first.decode(errors='replace')}"}]
+        return arguments(json.loads(ask(base_url, again)))
+
+
+def arguments(completion: Any) -> object:
+    """Read the arguments of the first call."""
+    args = json.loads(completion["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"])
+    return {"order": args["order"], "reason": args["reason"]}
+
+
+def hanging(base_url: str) -> object:
+    """Do not come back when the reply is bad."""
+    try:
+        return strict(base_url)
+    except Refused:
+        threading.Event().wait(60)
+        return None
+
+
+def dying(base_url: str) -> object:
+    """End the process when the reply is bad."""
+    try:
+        return strict(base_url)
+    except Refused:
+        os._exit(3)
+
+
+async def asynchronous(base_url: str) -> object:
+    """Do as ``strict`` does, in a coroutine."""
+    return strict(base_url)
+
+
+def streaming(base_url: str) -> Iterator[object]:
+    """Give the reply piece by piece."""
+    yield strict(base_url)
+
+
+async def asynchronous_stream(base_url: str) -> AsyncIterator[object]:
+    """Give the reply piece by piece, in a coroutine."""
+    yield strict(base_url)
+
+
+def from_environment() -> object:
+    """Find the model where the environment says."""
+    sys.stdout.write("an app may print what it likes\n")
+    return strict(os.environ["OPENAI_BASE_URL"])
+
+
+def never_asking(base_url: str) -> object:
+    """Return without a request."""
+    return base_url
+
+
+def never_working(base_url: str) -> object:
+    """Fail with good replies too."""
+    ask(base_url, [QUESTION])
+    raise Refused("it never works")
+
+
+def silent(base_url: str) -> object:
+    """Return None when the reply is bad."""
+    try:
+        return strict(base_url)
+    except Refused:
+        return None
+
+
+def iterating(base_url: str) -> object:
+    """Give the reply through an iterator that is no generator, as the SDK's streams are."""
+    return map(strict, [base_url])
+
+
+class AsynchronousPieces:
+    """An async iterator that is no generator."""
+
+    def __init__(self, base_url: str) -> None:
+        """Ask later."""
+        self._left = [base_url]
+
+    def __aiter__(self) -> AsynchronousPieces:
+        """Give itself."""
+        return self
+
+    async def __anext__(self) -> object:
+        """Give the reply, once."""
+        if not self._left:
+            raise StopAsyncIteration
+        return strict(self._left.pop())
+
+
+def vouched(base_url: str) -> object:
+    """Raise what only its author knows to be clean."""
+    try:
+        return strict(base_url)
+    except Refused:
+        raise Vouched from None
+
+
+def crashing(base_url: str) -> object:
+    """Raise a bare built-in."""
+    try:
+        return strict(base_url)
+    except Refused:
+        raise KeyError from None
+
+
+def stuck(base_url: str) -> object:
+    """Crash at the first bad reply, and hang at the second."""
+    try:
+        return strict(base_url)
+    except Refused:
+        if next(_bad_replies):
+            threading.Event().wait(60)
+        raise KeyError from None
+
+
+_bad_replies = itertools.count()
+
+
+def two_needed(base_url: str, other: str) -> object:
+    """Take more than a probe can give."""
+    return base_url + other
+
+
+NOT_CALLABLE = 5

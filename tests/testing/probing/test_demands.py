@@ -1,0 +1,139 @@
+"""A request says what a reply must be; what only the prompt says, the user says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import strictreply as sr
+from strictreply.errors import ContractError
+from strictreply.testing.probing.demands import Demand, Told
+from strictreply.testing.wire import HTTPReply
+
+USER = {"role": "user", "content": "Refund order 7."}
+RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "done"}
+
+
+def tool(name: str) -> dict[str, Any]:
+    """Define a tool with one required member."""
+    parameters = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+class Order(BaseModel):
+    """A structured answer."""
+
+    number: int
+
+
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "Order", "schema": Order.model_json_schema()}}
+
+
+def demand(*turns: dict[str, Any], told: Told = Told(), **keywords: Any) -> Demand:  # noqa: B008 - a frozen value
+    """Read a request."""
+    return Demand({"model": "m", "messages": [USER, *turns], **keywords}, told)
+
+
+@pytest.mark.parametrize(
+    ("asked", "places"),
+    [
+        (demand(), ["prose"]),
+        (demand(tools=[tool("a")]), ["call"]),
+        (demand(tools=[tool("a"), tool("b")]), ["call", "call"]),
+        (demand(tools=[tool("a"), tool("b")], tool_choice="required"), ["call", "call"]),
+        (demand(tools=[tool("a"), tool("b")], tool_choice={"type": "function", "function": {"name": "b"}}), ["call"]),
+        (demand(tools=[tool("a")], tool_choice="none"), ["prose"]),
+        (demand(tools=[tool("a")], response_format=SCHEMA), ["call", "json"]),
+        (demand(tools=[tool("a")], response_format=SCHEMA, tool_choice="required"), ["call"]),
+        (demand(response_format=SCHEMA), ["json"]),
+        (demand(response_format={"type": "json_object"}), ["json"]),
+        (demand(response_format={"type": "json_object"}, told=Told(answer=Order)), ["json"]),
+        (demand(told=Told(answer=Order)), ["json"]),
+        (demand(told=Told(tools=(tool("a"),))), ["union"]),
+        (demand(tools=[tool("a")], told=Told(tools=(tool("b"),))), ["call"]),
+    ],
+)
+def test_a_request_says_where_a_reply_is_written(asked: Demand, places: list[str]) -> None:
+    """Tools are called natively unless only the prompt names them; a format asks for JSON; else it is plain text."""
+    assert [target.place for target in asked.targets] == places
+    assert all(isinstance(asked.contract.check(target.clean), sr.Valid) for target in asked.targets)
+
+
+@pytest.mark.parametrize(
+    ("asked", "called"),
+    [
+        (demand(tools=[tool("a"), tool("b")]), "a"),
+        (demand(RESULT, tools=[tool("a"), tool("b")]), None),
+        (demand(RESULT, tools=[tool("a"), tool("b")], tool_choice="required"), "b"),
+        (demand(RESULT, RESULT, RESULT, tools=[tool("a"), tool("b")], tool_choice="required"), "b"),
+        (demand(RESULT, tools=[tool("a")], response_format=SCHEMA), None),
+        (demand(RESULT, USER, tools=[tool("a")]), "a"),
+        (demand(), None),
+    ],
+)
+def test_good_replies_lead_to_an_end(asked: Demand, called: str | None) -> None:
+    """A call comes first; after its result an answer, or the next tool where only calls are let in."""
+    served = asked.good()
+    assert isinstance(served, dict)
+    verdict = asked.contract.check(served)
+    assert isinstance(verdict, sr.Valid)
+    assert (verdict.reply.tool if isinstance(verdict.reply, sr.ToolCall) else None) == called
+
+
+def test_what_the_user_calls_good_comes_first() -> None:
+    """Given arguments are those of the first reply; the other tools get examples."""
+    asked = demand(tools=[tool("a"), tool("b")], told=Told(args={"order": 1042}))
+    assert [target.value == {"order": 1042} for target in asked.targets] == [True, False]
+    assert demand(told=Told(args="Done, sir.")).targets[0].value == "Done, sir."
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        demand(tools=[{"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}}]),
+        demand(tools=[tool("a")], told=Told(args={"order": "x"})),
+        demand(tools=[tool("a")], tool_choice="b"),
+        demand(response_format={"type": "grammar"}),
+    ],
+)
+def test_what_cannot_be_replied_to_is_said(asked: Demand) -> None:
+    """A request beyond any verdict, and good arguments that do not fit, raise with a reason."""
+    with pytest.raises((ContractError, ValueError)):
+        assert asked.targets
+
+
+def test_only_what_is_no_matter_of_the_verdict_is_needed() -> None:
+    """A fault's needs are missing from a request that lacks them, but for what the verdict itself decides."""
+    needs: dict[str, Any] = {"stream": True, "tool_choice": "required"}
+    assert demand().missing(needs) == {"stream": True}
+    assert demand(stream=True).missing(needs) == {}
+    unasked: dict[str, Any] = {"stream": False}
+    assert [one.missing(unasked) for one in (demand(), demand(stream=False), demand(stream=None))] == [{}, {}, {}]
+    assert demand(stream=True).missing(unasked) == unasked
+
+
+def test_words_name_the_tools() -> None:
+    """What a request asks for is told with the tools' names, and whether it streams."""
+    told = demand(tools=[tool("a"), tool("b")], stream=True).words
+    assert ("a, b" in told, "stream" in told) == (True, True)
+    assert len({demand().words, demand(response_format=SCHEMA).words, demand(told=Told(tools=(tool("a"),))).words}) == 3
+
+
+def test_several_calls_fit_unless_they_are_forbidden() -> None:
+    """The API's default lets a model call several tools at once."""
+    from strictreply.testing import faults  # noqa: PLC0415
+
+    two = faults.CATALOGUE["two_calls"](tool("a"))
+    assert not demand(tools=[tool("a")]).refuses(two)
+    assert demand(tools=[tool("a")], parallel_tool_calls=False).refuses(two)
+
+
+def test_what_is_no_completion_is_refused() -> None:
+    """A raw response is a fault by itself."""
+    from strictreply.testing import faults  # noqa: PLC0415
+
+    fault = faults.CATALOGUE["internal_server_error"]()
+    assert isinstance(fault.served, HTTPReply)
+    assert demand().refuses(fault)

@@ -1,0 +1,158 @@
+"""The mark ``malformed``: which scripts it makes of its arguments, and how a failed run is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import strictreply as sr
+from strictreply.testing import faults, ok
+from strictreply.testing.cassettes import Cassette, Taken
+from strictreply.testing.malformed import BY_THE_MODEL, retold, scripts_of
+from strictreply.testing.scripts import ScriptedModel
+from strictreply.testing.steps import CANARY, Kind
+from strictreply.testing.targets import Place
+from strictreply.testing.wire import HTTPReply
+
+USER: list[Any] = [{"role": "user", "content": "tea"}]
+
+
+def search(query: str, limit: int = 5) -> None:
+    """Search the shop."""
+
+
+class Refund(BaseModel):
+    """Refund an order."""
+
+    order: int
+
+
+@pytest.fixture
+def cassette(tmp_path: Path) -> Path:
+    """A recording with one reply that does not fit."""
+    tape = Cassette(tmp_path / "shop.jsonl")
+    request: Any = {"model": "m", "messages": USER, "tools": [sr.Tool.of(search).definition]}
+    for step in (ok.call(search), faults.wrong_type(search, "limit")):
+        assert not isinstance(step.served, HTTPReply)
+        tape.add(Taken(request, step.served, HTTPReply.json(200, step.served)))
+    return tape.path
+
+
+@pytest.mark.parametrize(
+    ("tool", "place"),
+    [(search, None), (search, "call"), (search, "union"), (Refund, "json"), (None, None), (None, "prose")],
+)
+def test_every_run_is_a_fault_and_then_good_replies(tool: object, place: Place | None) -> None:
+    """The fault comes first, in its place; a good reply of the same tool in the same place stays."""
+    runs = scripts_of(tools=[tool] if tool else [], place=place, kinds=list(Kind))
+    assert len(runs) > 10
+    for run in runs:
+        (fault,) = run.steps
+        assert fault is run.fault
+        assert place is None or run.fault.place == place
+        assert run.then == ok.reply(tool, place=run.fault.place)
+
+
+def test_every_run_has_a_name_of_its_own() -> None:
+    """Runs are told apart by tool, fault and place."""
+    runs = scripts_of(tools=[search, Refund])
+    assert len({run.id for run in runs}) == len(runs)
+    assert {run.id.partition("-")[0] for run in runs} == {"search", "Refund"}
+
+
+@pytest.mark.parametrize("kinds", [["args"], [Kind.ARGS, "json"], {"http"}, list(Kind), BY_THE_MODEL])
+def test_kinds_choose(kinds: Any) -> None:
+    """Only faults of the kinds that were named, by word or by value."""
+    runs = scripts_of(tools=[search], kinds=kinds, request={"stream": True})
+    assert {run.fault.kind for run in runs} == {Kind(kind) for kind in kinds}
+
+
+@pytest.mark.parametrize("then", [ok.answer("a"), [ok.answer("b"), ok.answer("a")], (ok.answer("a"),)])
+def test_then_is_what_follows(then: Any) -> None:
+    """One step or several after the fault; the last one stays."""
+    run = scripts_of(tools=[search], kinds=["args"], then=then)[0]
+    assert run.then == ok.answer("a")
+    assert run.steps[1:] == ((ok.answer("b"),) if isinstance(then, list) else ())
+
+
+@pytest.mark.parametrize("said", [{"stream": True}, {"tool_choice": "required"}, {"tool_choice": "none"}])
+def test_only_what_is_a_fault_of_the_apps_requests_is_served(said: Any) -> None:
+    """Faults that need a keyword come only when the app's requests have it."""
+    usual = {run.id for run in scripts_of(tools=[search], kinds=list(Kind))}
+    more = [run for run in scripts_of(tools=[search], kinds=list(Kind), request=said) if run.id not in usual]
+    assert more
+    assert all(run.fault.needs.items() <= said.items() for run in more)
+
+
+def test_what_was_recorded_is_scripted_too(cassette: Path) -> None:
+    """Each reply of a cassette that did not fit is a run, also without tools."""
+    recorded = [run for run in scripts_of(cassette=cassette, kinds=[]) if run.id.startswith("recorded")]
+    assert [(run.id, run.steps, run.then) for run in recorded] == [
+        ("recorded[2]", (Cassette(cassette).failures()[0],), ok.answer())
+    ]
+    both = scripts_of(tools=[search], kinds=["args"], cassette=cassette, then=ok.call(search))
+    assert both[-1].id == "recorded[2]"
+    assert {run.then.source for run in both} == {"ok.call(search)"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"kinds": ["args"]},
+        {"tools": [search], "kinds": []},
+        {"place": "union"},
+        {"tools": [search], "kinds": ["nonsense"]},
+    ],
+)
+def test_a_mark_that_makes_nothing_is_an_error(words: Any) -> None:
+    """A test that would run with nothing is told so when it is collected."""
+    with pytest.raises(ValueError, match=r"malformed|nonsense"):
+        scripts_of(**words)
+
+
+@pytest.mark.parametrize("tools", [search, Refund, "search", {"type": "object"}, 5])
+def test_tools_are_a_list(tools: Any) -> None:
+    """A tool alone is an error that says how to write it, not a list of its characters or keys."""
+    with pytest.raises(TypeError, match=r"tools=\[search\]"):
+        scripts_of(tools=tools)
+
+
+def test_an_unreadable_cassette_is_an_error(tmp_path: Path) -> None:
+    """A missing file and a damaged line are told, not passed over."""
+    with pytest.raises(FileNotFoundError):
+        scripts_of(cassette=tmp_path / "none.jsonl")
+    (tmp_path / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 1"):
+        scripts_of(cassette=tmp_path / "bad.jsonl")
+
+
+def told_of(error: BaseException | None) -> str:
+    """Tell of a run in which an app was given a fault and failed."""
+    model = ScriptedModel(faults.wrong_type(search, "limit"), then=ok.reply(search))
+    model({"model": "m", "messages": USER})
+    return retold(model, error, "test_shop.py::test_it[search-wrong_type[/limit]]")
+
+
+@pytest.mark.parametrize("error", [None, KeyError("limit")])
+def test_a_failed_run_is_told_with_a_test_that_repeats_it(error: BaseException | None) -> None:
+    """The story, and a test whose body is Python that scripts the same again; nothing of what the model wrote."""
+    told = told_of(error)
+    assert "request 1: 1 message -> wrong_type" in told
+    assert "as in test_shop.py::test_it" in told
+    body = told.partition("def test_reproduced(llm):\n")[2]
+    llm = ScriptedModel()
+    exec(body.partition("\n")[0].strip(), {**globals(), "llm": llm})  # noqa: S102 - our own words
+    assert llm.steps == (faults.wrong_type(search, "limit"),)
+    assert CANARY not in told
+
+
+def test_our_own_errors_tell_their_attempts() -> None:
+    """When the wrapped client gave up, what came and what was asked is told as well."""
+    model = ScriptedModel(then=faults.wrong_type(search, "limit"))
+    client = sr.wrap(model.openai(), tools=[search], policy=sr.RetryPolicy(max_retries=1))
+    with pytest.raises(sr.ReplyRejected) as caught:
+        client.reply(model="m", messages=USER)
+    assert retold(model, caught.value, "t").endswith(caught.value.explain())

@@ -1,0 +1,295 @@
+"""The pytest plugin, as a stranger's test suite uses it: each test here runs another pytest."""
+
+from __future__ import annotations
+
+import pytest
+
+APP = """
+import json
+import pytest
+from strictreply.testing import faults, ok
+
+def search(query: str, limit: int = 5) -> list[str]:
+    return [query] * limit
+
+def app(client):
+    completion = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "tea"}])
+    return search(**json.loads(completion.choices[0].message.tool_calls[0].function.arguments))
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A suite of somebody else's: its own configuration, warnings as errors."""
+    pytester.makeini("[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n")
+    return pytester
+
+
+def run(suite: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
+    """Run the tests of an app in a process of their own."""
+    suite.makepyfile(test_app=APP + tests)
+    return suite.runpytest_subprocess("-p", "no:cacheprovider", "--strict-markers", *options)
+
+
+def test_a_script_is_served_and_what_was_asked_is_there(suite: pytest.Pytester) -> None:
+    """``llm`` serves its steps under the real SDK, one a request, and keeps the requests."""
+    result = run(
+        suite,
+        """
+def test_it(llm):
+    llm.script(ok.call(search, query="x"), ok.call(search, query="y", limit=1))
+    assert app(llm.openai()) == ["x"] * 5
+    assert app(llm.client()) == ["y"]
+    assert [request.messages for request in llm.requests] == [[{"role": "user", "content": "tea"}]] * 2
+    llm.assert_spent()
+""",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_script_that_is_spent_says_so(suite: pytest.Pytester) -> None:
+    """A request too many is an HTTP 400 in the SDK's own words, and ``assert_spent`` names it."""
+    result = run(
+        suite,
+        """
+import openai
+
+def test_it(llm):
+    llm.script(ok.call(search, query="x"))
+    app(llm.openai())
+    with pytest.raises(openai.BadRequestError) as caught:
+        app(llm.openai())
+    assert caught.value.code == "script_spent"
+    with pytest.raises(AssertionError):
+        llm.assert_spent()
+""",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_the_server_serves_the_same_script(suite: pytest.Pytester) -> None:
+    """``llm_server`` is the script of ``llm`` at a base URL."""
+    result = run(
+        suite,
+        """
+import openai
+
+def test_it(llm, llm_server):
+    llm.script(ok.call(search, query="x", limit=2))
+    with openai.OpenAI(base_url=llm_server.base_url, api_key="none") as client:
+        assert app(client) == ["x", "x"]
+    assert len(llm.requests) == 1
+""",
+    )
+    result.assert_outcomes(passed=1)
+
+
+MARKED = """
+@pytest.mark.malformed(tools=[search], kinds=["args"])
+def test_it(llm):
+    with pytest.raises(ValueError):
+        app(llm.openai())
+"""
+
+
+def test_a_marked_test_runs_once_per_fault(suite: pytest.Pytester) -> None:
+    """``malformed`` makes a run of each fault of the tools, named by tool, fault and place."""
+    listed = run(suite, MARKED, "--collect-only", "-q")
+    names = [line.partition("[")[2][:-1] for line in listed.outlines if line.startswith("test_app.py::test_it[")]
+    assert len(names) == len(set(names)) >= 10
+    assert "search-wrong_type[/limit]" in names
+    assert "search-missing_required[/query]" in names
+
+
+def test_a_failure_tells_the_script_and_how_to_make_it_again(suite: pytest.Pytester) -> None:
+    """The report of a failed run holds the step, what the app asked, and a line that scripts it again."""
+    result = run(suite, MARKED, "-k", "wrong_type and limit", "-n", "0")
+    assert result.parseoutcomes().get("failed", 0) >= 1
+    told = result.stdout.str()
+    assert "faults.wrong_type(search, '/limit'): a strict gate says args.type" in told
+    assert "request 1: 1 message -> wrong_type" in told
+    assert "llm.script(faults.wrong_type(search, '/limit'), then=ok.reply(search))" in told
+
+
+def test_the_line_of_a_failure_reproduces_it(suite: pytest.Pytester) -> None:
+    """The printed line, pasted into a test, serves the same reply."""
+    result = run(
+        suite,
+        """
+@pytest.mark.malformed(tools=[search])
+def test_it(llm):
+    before = llm.steps[0].served, llm.steps[0].code
+    exec(llm.source)
+    assert (llm.steps[0].served, llm.steps[0].code) == before
+""",
+    )
+    outcomes = result.parseoutcomes()
+    assert outcomes.get("failed", 0) == 0
+    assert outcomes["passed"] >= 50
+
+
+def test_our_errors_tell_their_attempts(suite: pytest.Pytester) -> None:
+    """When the wrapped client gives up inside a test, the report tells every attempt."""
+    result = run(
+        suite,
+        """
+import strictreply as sr
+
+@pytest.mark.malformed(tools=[search], kinds=["args"], then=faults.missing_required(search))
+def test_it(llm):
+    sr.wrap(llm.openai(), tools=[search]).reply(model="m", messages=[{"role": "user", "content": "tea"}])
+""",
+        *("-k", "null_value", "-n", "0"),
+    )
+    told = result.stdout.str()
+    assert "Attempt 1" in told or "attempt 1" in told
+    assert "args.required" in told
+
+
+def test_the_wrapped_client_survives_all(suite: pytest.Pytester) -> None:
+    """Under ``wrap`` the same app gets the good reply after every fault of its tool, or a clean error."""
+    result = run(
+        suite,
+        """
+import strictreply as sr
+
+@pytest.mark.malformed(tools=[search])
+def test_it(llm, no_backoff):
+    client = sr.wrap(llm.openai(), tools=[search])
+    try:
+        reply = client.reply(model="m", messages=[{"role": "user", "content": "tea"}], **llm.steps[0].needs)
+        assert isinstance(reply, sr.ToolCall)
+    except sr.ReplyHalted as error:
+        assert error.reason in {"refusal", "content_filter"}
+    llm.assert_no_echo()
+""",
+    )
+    outcomes = result.parseoutcomes()
+    assert outcomes.get("failed", 0) == 0
+    assert outcomes["passed"] >= 100
+
+
+def test_it_works_under_xdist(suite: pytest.Pytester) -> None:
+    """Workers collect the same runs in the same order, and a failure's section comes through."""
+    result = run(suite, MARKED, "-n", "2", "-k", "wrong_type")
+    assert result.parseoutcomes().get("failed", 0) >= 1
+    assert "llm.script(faults.wrong_type(search" in result.stdout.str()
+    assert "Different tests were collected" not in result.stdout.str()
+
+
+ASYNC = """
+import openai
+
+async def ask(client):
+    completion = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "tea"}])
+    return completion.choices[0].message.tool_calls[0].function.arguments
+"""
+
+
+def test_it_works_under_pytest_asyncio(suite: pytest.Pytester) -> None:
+    """Async tests take the fixtures as they are: no HTTP, in memory and over the socket."""
+    result = run(
+        suite,
+        ASYNC
+        + """
+@pytest.mark.asyncio
+async def test_it(llm, llm_server):
+    llm.script(then=ok.call(search, query="x"))
+    assert await ask(llm.async_client()) == '{"query": "x"}'
+    assert await ask(llm.async_openai()) == '{"query": "x"}'
+    async with openai.AsyncOpenAI(base_url=llm_server.base_url, api_key="none") as client:
+        assert await ask(client) == '{"query": "x"}'
+""",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_it_works_under_anyio(suite: pytest.Pytester) -> None:
+    """The anyio plugin runs them as well."""
+    result = run(
+        suite,
+        ASYNC
+        + """
+@pytest.mark.anyio
+@pytest.mark.malformed(tools=[search], kinds=["args"], then=ok.call(search, query="x"))
+async def test_it(llm):
+    await ask(llm.async_openai())
+    assert await ask(llm.async_client()) == '{"query": "x"}'
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+""",
+    )
+    assert result.parseoutcomes().get("failed", 0) == 0
+    assert result.parseoutcomes()["passed"] >= 10
+
+
+def test_a_mark_that_cannot_work_says_why(suite: pytest.Pytester) -> None:
+    """Without the fixture, or without any fault, collection fails with one sentence."""
+    result = run(
+        suite,
+        """
+@pytest.mark.malformed(tools=[search])
+def test_without_the_fixture():
+    pass
+""",
+    )
+    result.assert_outcomes(errors=1)
+    assert "needs the fixture llm or llm_server" in result.stdout.str()
+    wrong = {"kinds=['args']": "no fault can be made", "[search]": "takes keywords", "tools=search": "a list"}
+    for words, told in wrong.items():
+        result = run(suite, f"@pytest.mark.malformed({words})\ndef test_it(llm):\n    pass\n")
+        result.assert_outcomes(errors=1)
+        assert told in result.stdout.str()
+        assert "scripts_of" not in result.stdout.str()
+
+
+def test_a_fixture_that_hides_ours_is_told(suite: pytest.Pytester) -> None:
+    """A suite's own ``llm`` goes on working; under the mark the error says that it is not strictreply's."""
+    suite.makeconftest("import pytest\n@pytest.fixture\ndef llm():\n    return 5\n")
+    run(suite, "def test_it(llm):\n    assert llm == 5\n").assert_outcomes(passed=1)
+    result = run(suite, "@pytest.mark.malformed(tools=[search])\ndef test_it(llm):\n    pass\n")
+    result.assert_outcomes(errors=1)
+    assert "strictreply's and not one of that name" in result.stdout.str()
+
+
+def test_marks_add_up(suite: pytest.Pytester) -> None:
+    """Each mark on a test, and that of its class, adds its faults; none is passed over."""
+    tests = """
+@pytest.mark.malformed(kinds=["envelope"])
+class TestShop:
+    @pytest.mark.malformed(tools=[search], kinds=["args"])
+    @pytest.mark.malformed(tools=[search], kinds=["tool"])
+    def test_it(self, llm):
+        print("kind:", llm.steps[0].kind)
+"""
+    told = run(suite, tests, "-s").stdout.str()
+    assert all(f"kind: {kind}" in told for kind in ("args", "tool", "envelope"))
+
+
+def test_without_backoff_the_sdk_retries_at_once(suite: pytest.Pytester) -> None:
+    """``no_backoff`` takes the wait out of the SDK's retries, and only out of them."""
+    result = run(
+        suite,
+        """
+def test_it(llm, no_backoff):
+    llm.script(faults.rate_limited_seconds(), ok.call(search, query="x", limit=1))
+    assert app(llm.openai(max_retries=1)) == ["x"]
+    assert len(llm.requests) == 2
+""",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_the_plugin_costs_nothing_until_it_is_used(suite: pytest.Pytester) -> None:
+    """A suite that uses none of it imports no SDK and no Hypothesis through us."""
+    suite.makepyfile(
+        test_other="""
+import sys
+
+def test_it():
+    assert not {"openai", "hypothesis", "respx", "strictreply.testing.faults"} & set(sys.modules)
+"""
+    )
+    suite.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:respx").assert_outcomes(passed=1)

@@ -1,0 +1,170 @@
+"""Redaction: what looks like a secret is gone wherever it stands, and what is none stays as it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strictreply.testing.redaction import REDACTED, Redaction, redacted
+
+KEY = "sk-proj-abcDEF0123456789_-xyz"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc/+==\n-----END RSA PRIVATE KEY-----"
+SHAPED = [
+    KEY,
+    "sk-ant-api03-0123456789abcdefghij",
+    "sk_live_0123456789abcdefghij",
+    "gsk_0123456789abcdefghij",
+    "nvapi-0123456789abcdefghij",
+    "npm_0123456789abcdefghij",
+    "ghp_0123456789abcdefghijABCDEFGHIJ",
+    "github_pat_0123456789abcdefghij",
+    "glpat-0123456789abcdefghij",
+    "xoxb-0123456789-abcdefghij",
+    "hf_0123456789abcdefghij",
+    "AKIA0123456789ABCDEF",
+    "AIza0123456789abcdefghij",
+    JWT,
+    PEM,
+]
+SECRET_NAMES = [
+    "password",
+    "api_key",
+    "apiKey",
+    "client_secret",
+    "X-Api-Key",
+    "Authorization",
+    "access_token",
+    "dbPassword",
+]
+
+PIECES = ["\\", '"password":"', "://", "://a:", "-eyJ", ".eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "bearer "]
+
+
+@pytest.mark.parametrize("secret", SHAPED)
+@pytest.mark.parametrize("around", ["{}", "use {} now", '"{}"', "key={}\nend", "Bearer {}", "a\n{}"])
+def test_what_has_the_form_of_a_secret_is_gone(secret: str, around: str) -> None:
+    """Known kinds of keys and tokens are taken out, in prose, in JSON, and in JSON within JSON."""
+    text = around.format(secret)
+    for written in (text, json.dumps(text), json.dumps(json.dumps(text)), json.dumps({"a": json.dumps({"b": text})})):
+        given = redacted(written)
+        assert secret.splitlines()[-1] not in given
+        assert not any(part in given for part in (secret[4:20], secret[-12:]))
+        assert REDACTED in given
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a task-force-of-sixteen-people",
+        "the bearer certificate of birth",
+        "a sk-short one",
+        "https://example.com/a:b@c",
+        '{"required": ["password"], "max_tokens": 5}',
+        '{"password": {"type": "string"}}',
+        '{"token": "Hello", "secret": true}',
+        "eyJ is how they begin",
+        "",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    """Words, schemas and numbers that only sound like secrets are kept as they are."""
+    assert redacted(text) == text
+
+
+def test_who_logs_in_by_address_is_gone() -> None:
+    """The user and the password in a URL are taken out."""
+    assert redacted("see https://ada:hunter2@host/x") == f"see https://{REDACTED}@host/x"
+    assert redacted("redis://:hunter2@host:6379/0") == f"redis://{REDACTED}@host:6379/0"
+    assert redacted("Authorization: Basic dXNlcjpwYXNzd29yZDE=") == f"Authorization: Basic {REDACTED}"
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_what_python_prints_is_read_too(name: str) -> None:
+    """A tool's result is often the repr of a dict: the text under a secret name is gone from it."""
+    assert redacted(repr({"user": "ada", name: "hunter2"})) == repr({"user": "ada", name: REDACTED})
+
+
+def nested(value: Any, depth: int) -> str:
+    """Write JSON within JSON, so deep."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if depth == 0 else nested({"inner": text}, depth - 1)
+
+
+def unnested(text: str, depth: int) -> Any:
+    """Read JSON within JSON."""
+    value = json.loads(text)
+    return value if depth == 0 else unnested(value["inner"], depth - 1)
+
+
+@given(
+    secret=st.text('ab"\\/\n é,:}{', min_size=3, max_size=20),
+    other=st.text('ab"\\/\n é,:}{', max_size=10),
+    name=st.sampled_from(SECRET_NAMES),
+    depth=st.integers(0, 3),
+)
+def test_what_a_name_says_is_secret_is_gone_however_deep(secret: str, other: str, name: str, depth: int) -> None:
+    """In JSON within JSON the text under a secret's name is replaced, exactly that: the rest reads as before."""
+    given = redacted(nested({name: secret, "other": other}, depth))
+    assert unnested(given, depth) == {name: REDACTED, "other": other}
+
+
+def test_a_name_within_a_secret_is_part_of_it() -> None:
+    """A secret that looks like JSON with a secret in it is taken out as a whole."""
+    given = redacted(json.dumps({"password": json.dumps({"secret": "hunter2"}), "other": 1}))
+    assert json.loads(given) == {"password": REDACTED, "other": 1}
+
+
+def test_a_text_that_is_cut_off_keeps_nothing_of_a_secret() -> None:
+    """What follows a secret's name without an end is taken out up to the end of the text."""
+    assert redacted('{"password": "hunter2 is') == '{"password": "' + REDACTED
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_members_are_judged_by_their_names(name: str) -> None:
+    """In JSON values the texts under a secret's name are left out, also those in a list."""
+    given = Redaction().value({name: "hunter2", "list": [{name: ["a", "b"]}], "other": "kept"})
+    assert given == {name: REDACTED, "list": [{name: [REDACTED, REDACTED]}], "other": "kept"}
+
+
+def test_names_of_members_are_texts_too() -> None:
+    """A key that somebody used as a name is taken out."""
+    assert Redaction().value({KEY: 1}) == {REDACTED: 1}
+
+
+def test_known_secrets_are_taken_out_unless_they_are_placeholders() -> None:
+    """A credential goes wherever it stands; one that is a word of a few letters is none, and is everywhere."""
+    redaction = Redaction().knowing(("my-own-key-1", "none", ""))
+    assert redaction.value({"tool_choice": "none", "content": "I am my-own-key-1!"}) == {
+        "tool_choice": "none",
+        "content": f"I am {REDACTED}!",
+    }
+
+
+def test_more_comes_last_and_sees_every_text() -> None:
+    """The user's own redaction is given each text and each name, with the secrets already out."""
+    seen: list[str] = []
+
+    def more(text: str) -> str:
+        """Take out a name."""
+        seen.append(text)
+        return text.replace("Ada", "somebody")
+
+    assert Redaction(more).value({"Ada": ["Ada", KEY, 5]}) == {"somebody": ["somebody", REDACTED, 5]}
+    assert seen == ["Ada", "Ada", REDACTED]
+
+
+@given(text=st.text('\\"bearer :/@.sk-_AKIAeyJpassword0123456789\n', max_size=300))
+def test_what_was_redacted_once_stays(text: str) -> None:
+    """A second time changes nothing."""
+    assert redacted(redacted(text)) == redacted(text)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_hostile_texts_are_read_in_bounded_work(piece: str) -> None:
+    """Half a megabyte of beginnings is done: no pattern tries each of them against all the rest."""
+    assert redacted(piece * (500_000 // len(piece)))

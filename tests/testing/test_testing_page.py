@@ -1,0 +1,67 @@
+"""What docs/testing.md promises holds: its programs are run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+def code_lines(block: str) -> list[str]:
+    """Give the lines of a program that are not blank."""
+    return [line for line in block.splitlines() if line.strip()]
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A newcomer's folder: nothing in it."""
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    return pytester
+
+
+def test_ten_lines_catch_the_bug(suite: pytest.Pytester) -> None:
+    """The first program, at most ten lines, fails for the faults it says, and prints what the page shows."""
+    assert len(code_lines(BLOCKS[0])) <= 10
+    suite.makepyfile(test_shop=BLOCKS[0])
+    result = suite.runpytest_subprocess("-p", "no:cacheprovider")
+    assert result.parseoutcomes()["failed"] >= 5
+    told = result.stdout.str()
+    shown = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)[0]
+    assert [line for line in code_lines(shown) if line.strip() != "…" and line.strip() not in told] == []
+
+
+def test_the_wrapped_app_passes_the_same_test(suite: pytest.Pytester) -> None:
+    """Around the same app, the wrapped client turns every one of these faults into a good reply or a clean error."""
+    wrapped = BLOCKS[0].replace("app(llm.openai())", "app(sr.wrap(llm.openai(), tools=[search]))")
+    wrapped = wrapped.replace("    with pytest.raises(ValueError):\n        app(", "    app(")
+    suite.makepyfile(test_shop="import strictreply as sr\n" + wrapped)
+    outcomes = suite.runpytest_subprocess("-p", "no:cacheprovider").parseoutcomes()
+    assert outcomes.get("failed", 0) == 0
+    assert outcomes["passed"] >= 10
+
+
+def test_the_script_of_the_page_runs(suite: pytest.Pytester) -> None:
+    """The second program holds for an app that corrects its model."""
+    app = BLOCKS[0].partition("@pytest.mark")[0].replace("def app(client):", "def trusting(client):")
+    wrapped = "\nimport strictreply as sr\n\ndef app(client):\n    return trusting(sr.wrap(client, tools=[search]))\n\n"
+    suite.makepyfile(test_shop=app + wrapped + BLOCKS[1])
+    suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_hypothesis_of_the_page_runs(suite: pytest.Pytester) -> None:
+    """The Hypothesis program collects and runs."""
+    program = next(block for block in BLOCKS if "strategies" in block)
+    suite.makepyfile(test_shop=BLOCKS[0].partition("@pytest.mark")[0] + "\n" + program)
+    suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"\b(?:faults|ok|mounting|strategies)\.(\w+)", PAGE)) - {"md"}))
+def test_every_name_of_the_page_exists(name: str) -> None:
+    """Nothing is promised that is not there."""
+    from strictreply.testing import faults, mounting, ok, strategies  # noqa: PLC0415 - only this test needs them all
+
+    assert any(hasattr(room, name) for room in (faults, mounting, ok, strategies))
