@@ -31,7 +31,9 @@ def test_members_of_vendors_are_kept_where_they_stood(beside: dict[str, Any], wi
     assert definition == before
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, float("nan"), "\udc80", b"x"], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [object(), {1: 2}, float("nan"), "\udc80", b"x"], ids=lambda value: type(value).__name__
+)
 @pytest.mark.parametrize("at", ["", "/function"])
 def test_members_of_vendors_are_plain_json(at: str, value: object) -> None:
     """What JSON cannot say is refused at its place, and not left to fail when it is sent."""

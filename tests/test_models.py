@@ -145,7 +145,9 @@ def test_odd_parts_are_left_out() -> None:
     assert document(Odd)["properties"] == {"mark": {}, "either": {"default": 1, "type": "integer"}}
 
 
-@pytest.mark.parametrize("kind", [object(), Callable[[], int], "Nowhere", type("Plain", (), {})], ids=["object", "callable", "text", "class"])
+@pytest.mark.parametrize(
+    "kind", [object(), Callable[[], int], "Nowhere", type("Plain", (), {})], ids=["object", "callable", "text", "class"]
+)
 def test_unreadable_types(kind: Any) -> None:
     """What pydantic cannot read, or cannot describe in JSON Schema, is a ContractError that says whose type it is."""
     with pytest.raises(ContractError, match="it"):

@@ -21,8 +21,8 @@ Every fault by its name, with the output of one specimen; `tools/write_faults.py
 ```python
 from strictreply.testing import faults
 
-faults.trailing_comma(search)          # one fault, made from your own tool
-faults.wrong_type(search, "limit")     # at one place of its arguments
+faults.trailing_comma(search)  # one fault, made from your own tool
+faults.wrong_type(search, "limit")  # at one place of its arguments
 ```
 
 *Where* says which replies can be spoiled: `call` (a native call), `union` (the JSON union in the text), `json` (a
