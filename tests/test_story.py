@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scripted import completion
 from strictreply.attempts import Attempt, Usage
 from strictreply.issues import Code, Issue, Remedy
-from strictreply.story import ADVICE, MAX_RAW_CHARS, remedy_lines, tell
+from strictreply.story import ADVICE, MAX_RAW_CHARS, printable, remedy_lines, tell
 
 EMPTY = (Issue.of(Code.REPLY_EMPTY),)
 
@@ -62,3 +64,11 @@ def test_what_came_is_capped() -> None:
     story = tell("h", (Attempt(1, {}, raw=completion("x" * 1_000_000), issues=EMPTY),))
     assert len(story) < MAX_RAW_CHARS + 1_000
     assert "characters in all" in story
+
+
+@given(st.text())
+def test_what_is_printable_does_nothing(text: str) -> None:
+    """No control character, line break, reordering mark or surrogate is left; what is printable stays."""
+    shown = printable(text)
+    assert shown.isprintable()
+    assert (shown == text) is text.isprintable()

@@ -21,7 +21,7 @@ from strictreply.decoding import decode
 from strictreply.errors import ContractError
 from strictreply.limits import MAX_JSON_DEPTH, Limits
 from strictreply.replies import Invalid, Verdict
-from strictreply.shaping import shape
+from strictreply.shaping import SHAPING, shape
 from strictreply.typing import Channel, JSONObject
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
@@ -34,7 +34,7 @@ _ENDINGS = {
     "hang": "nothing came in time",
 }
 """How a cassette says that a response ended, and what that means."""
-_SHAPING_KEYS = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "functions")
+_SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 
 @dataclass(frozen=True, slots=True)

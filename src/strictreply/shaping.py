@@ -12,6 +12,9 @@ from strictreply.terms import Terms
 from strictreply.tools import Tool
 from strictreply.typing import JSONObject
 
+SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
+"""The keywords of a request that shape the verdict on its reply, beside its tools."""
+
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _FORMATS = ("text", "json_object", "json_schema")
 _LEGACY = ("functions", "function_call")

@@ -55,6 +55,14 @@ def tell(headline: str, attempts: tuple[Attempt, ...]) -> str:
     return "\n".join([*lines, *(line.strip() for line in remedy_lines(last))])
 
 
+def printable(text: str) -> str:
+    """Escape what is not printable, so that no control sequence or reordering mark acts on whatever shows the text.
+
+    Letters of any script stay readable; a line break becomes a backslash and an ``n``.
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def cause_line(cause: Exception) -> str:
     """Say in a line what an exception said, capped; what is not printable ASCII is escaped, as in a ``repr``."""
     return f"Caused by {type(cause).__name__}: {_capped(ascii(str(cause)))}"

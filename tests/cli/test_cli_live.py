@@ -13,8 +13,8 @@ from rich.console import Console
 from openai_shapes import call, completion, message
 from strictreply.attempts import Attempt
 from strictreply.cli.live import HANGING, Live, excerpt, place
-from strictreply.cli.terminal import printable
 from strictreply.issues import Code, Issue
+from strictreply.story import printable
 
 SEARCH = completion(message(calls=[call("search", '{"limit": "5"}')]))
 

@@ -318,6 +318,36 @@ def test_replay_says_what_was_not_recorded(cassette: Cassette) -> None:
     assert (given.status, json.loads(given.body)["error"]["code"]) == (400, "not_recorded")
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (REQUEST | {"model": "other"}, ["model"]),
+        (REQUEST | {"seed": None, "temperature": 0.5}, ["seed"]),
+        ({"messages": []}, ["messages", "model"]),
+    ],
+)
+def test_replay_says_how_the_nearest_recording_differs(cassette: Cassette, asked: JSONObject, told: list[str]) -> None:
+    """The message names the members that differ from the recording with the most in common, and no others."""
+    for request in ({"model": "far"}, REQUEST, REQUEST | {"temperature": 0.5}):
+        cassette.add(taken(GOOD, request))
+    assert refusal(cassette, asked).endswith(f" differs in {', '.join(told)}")
+
+
+def test_replay_asks_for_redaction_where_there_was_some(cassette: Cassette) -> None:
+    """Requests that differ by what was taken out are explained; an empty cassette is called so."""
+    cassette.path.touch()
+    assert "empty" in refusal(cassette, REQUEST)
+    cassette.add(taken(GOOD, REQUEST | {"user": KEY}))
+    assert "redact=" in refusal(cassette, REQUEST | {"user": "Ada"})
+
+
+def refusal(cassette: Cassette, request: JSONObject) -> str:
+    """Ask for what was not recorded, and give the message of the error."""
+    given = replay(cassette.path)(request)
+    assert isinstance(given, HTTPReply)
+    return str(json.loads(given.body)["error"]["message"])
+
+
 def test_replay_knows_a_request_by_what_was_written_of_it(tmp_path: Path) -> None:
     """A request with secrets in it is found again, with the user's own redaction when that is given too."""
 

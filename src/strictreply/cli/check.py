@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from strictreply.cli.tally import Judged, Rates, Tally
-from strictreply.cli.terminal import Status, console, fail, printable
+from strictreply.cli.terminal import Status, console, fail
 from strictreply.recordings import Judge, Unreadable, open_lines
+from strictreply.story import printable
 
 MAX_ROWS = 20
 _NONE = "-"

@@ -15,13 +15,14 @@ from rich.text import Text
 from strictreply.attempts import Attempt, total_usage
 from strictreply.cli.endpoint import Endpoint
 from strictreply.cli.live import Live, capped
-from strictreply.cli.terminal import Status, console, fail, interruptible, printable
+from strictreply.cli.terminal import Status, console, fail, interruptible
 from strictreply.client import Exchange, StrictClient, wrap
 from strictreply.contract import Contract
 from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.errors import CallFailed, ToolExecutionError, TransportFailed
 from strictreply.policy import RetryPolicy
 from strictreply.replies import DirectAnswer, ToolCall, calls_of
+from strictreply.story import printable
 from strictreply.testing.server import LoopbackServer
 from strictreply.typing import Channel
 

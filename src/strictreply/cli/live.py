@@ -10,8 +10,8 @@ from rich.text import Text
 
 from strictreply.attempts import Attempt
 from strictreply.channels import peek
-from strictreply.cli.terminal import printable
 from strictreply.issues import Issue
+from strictreply.story import printable
 from strictreply.typing import JSON
 
 MAX_SHOWN_CHARS = 240

@@ -19,8 +19,9 @@ from rich.text import Text
 from strictreply.cli.catalogue import kinds_of, named
 from strictreply.cli.endpoint import load_tools
 from strictreply.cli.live import Live
-from strictreply.cli.terminal import Status, console, fail, printable
-from strictreply.testing.probing.demands import Demand, Told
+from strictreply.cli.terminal import Status, console, fail
+from strictreply.story import printable
+from strictreply.testing.demands import Demand, Told
 from strictreply.testing.probing.junit import junit_xml
 from strictreply.testing.probing.outcomes import FINDINGS, Outcome, Report, Run
 from strictreply.testing.probing.page import report_page

@@ -1,4 +1,4 @@
-"""The terminal: consoles that interpret nothing, text made safe to print, and how a command ends."""
+"""The terminal: consoles that interpret nothing, and how a command ends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import NoReturn
 
 import typer
 from rich.console import Console
+
+from strictreply.story import printable
 
 
 class Status(IntEnum):
@@ -27,14 +29,6 @@ class Status(IntEnum):
 def console(*, stderr: bool = False) -> Console:
     """Open a console that takes square brackets and colons as they are: what models write may hold any markup."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
-def printable(text: str) -> str:
-    """Escape what is not printable, so that no control sequence or reordering mark reaches the terminal.
-
-    Letters of any script stay readable; a line break becomes a backslash and an ``n``.
-    """
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def fail(message: str, status: Status = Status.USAGE) -> NoReturn:

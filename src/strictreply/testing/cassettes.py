@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 from strictreply.decoding import decode
 from strictreply.recordings import LINE_LIMITS, Checked, Judge, open_lines
 from strictreply.replies import Invalid
+from strictreply.shaping import SHAPING
 from strictreply.testing.assembling import BROKEN_OFF, assembled
-from strictreply.testing.redaction import Redact, Redaction
+from strictreply.testing.redaction import REDACTED, Redact, Redaction
 from strictreply.testing.spelling import spelled
 from strictreply.testing.sse import events
 from strictreply.testing.steps import Fault, Kind, Step
@@ -29,7 +30,6 @@ from strictreply.typing import JSON, JSONObject
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"})
 """The headers of a response that are kept; of a request none is."""
 
-_SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 _OK = 200
 
 
@@ -168,23 +168,50 @@ def replay(path: str | Path, *, redact: Redact | None = None) -> Responder:
 
     Requests are the same when their bodies are, after redaction: give the ``redact`` that the cassette was recorded
     with. Of several recordings of one request each is served once, in order, and the last one stays. A request that
-    was not recorded is an HTTP 400 that says so. Raises ValueError when the file cannot be read as a cassette.
+    was not recorded is an HTTP 400 that says so, and in which members it differs from the nearest that was. Raises
+    ValueError when the file cannot be read as a cassette.
     """
     cassette = Cassette(path, redact=redact)
     waiting: dict[str, list[Served]] = {}
+    known: dict[str, JSONObject] = {}
     for taken in cassette:
-        waiting.setdefault(_same(taken.request), []).append(taken.served)
+        key = _same(taken.request)
+        known[key] = taken.request
+        waiting.setdefault(key, []).append(taken.served)
     lock = threading.Lock()
 
     def respond(request: JSONObject) -> Served:
         """Find what was recorded for a request."""
+        safe = cassette.safe(request)
         with lock:
-            recorded = waiting.get(_same(cassette.safe(request)), [])
+            recorded = waiting.get(_same(safe), [])
             if recorded:
                 return recorded.pop(0) if len(recorded) > 1 else recorded[0]
-        return error_reply(400, f"{cassette.path.name} holds no recording of this request", code="not_recorded")
+        told = f"{cassette.path.name} holds no recording of this request{_nearest(safe, known)}"
+        return error_reply(400, told, code="not_recorded")
 
     return respond
+
+
+def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
+    """Say in which members a request differs from the recorded one that it has most in common with, and what helps."""
+    if not known:
+        return ": it is empty"
+    differing = min((_differing(request, other) for other in known.values()), key=len)
+    told = f"; the nearest one differs in {', '.join(differing)}"
+    if any(REDACTED in key for key in known):
+        told += "; what it holds is redacted: give replay the redact= that it was recorded with"
+    return told
+
+
+def _differing(one: JSONObject, other: JSONObject) -> list[str]:
+    """Name the members that two requests do not have in common, in order."""
+    return sorted(name for name in {**one, **other} if _member(one, name) != _member(other, name))
+
+
+def _member(request: JSONObject, name: str) -> str:
+    """Spell a member of a request, so that what is missing differs from null."""
+    return _same({name: request[name]}) if name in request else ""
 
 
 def _same(request: JSONObject) -> str:
@@ -195,7 +222,7 @@ def _same(request: JSONObject) -> str:
 def _fault(name: str, source: str, taken: Taken, verdict: Invalid) -> Fault:
     """Make the step of a recorded reply that does not fit."""
     code = verdict.issues[0].code
-    needs = {word: taken.request[word] for word in _SHAPING if taken.request.get(word) is not None}
+    needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
     return Fault(name, taken.served, source, kind=_kind(code), code=code, place=taken.place, needs=needs)
 
 

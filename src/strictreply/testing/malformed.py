@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strictreply.errors import StrictReplyError
 from strictreply.testing import ok
 from strictreply.testing.cassettes import Cassette
+from strictreply.testing.demands import Demand, Told
 from strictreply.testing.faults import all_for
 from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.steps import API_DEFAULTS, Fault, Kind, Step
+from strictreply.testing.steps import Fault, Kind, Step
 from strictreply.testing.targets import Place, Target
-from strictreply.typing import JSON
+from strictreply.tools import Tool
+from strictreply.typing import JSON, JSONObject
 
 BY_THE_MODEL = (Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ARGS, Kind.ENVELOPE, Kind.FINISH)
 """What a model, or the server around it, gets wrong in a response that arrives whole."""
@@ -45,18 +47,21 @@ def scripts_of(
 ) -> list[Malformed]:
     """Read the arguments of the mark.
 
-    ``tools`` are what the app declares; without any, only faults that need no tool are served. ``kinds`` chooses
-    kinds of faults, ``Kind`` means all. ``place`` is where replies are written, None for native calls. ``request``
-    holds what the app's requests say beyond the API's defaults, such as ``{"tool_choice": "required"}`` or
-    ``{"stream": True}``: some replies are faults only then. ``then`` is the step or the steps after the fault, the
-    last of which stays; None is a good reply of the same tool. ``cassette`` adds the replies recorded there that do
-    not fit. Raises ValueError when nothing is left, TypeError when ``tools`` is no list.
+    ``tools`` are what the app declares, all in one request: what would be a good call of any of them is no fault.
+    Without any, only faults that need no tool are served. ``kinds`` chooses kinds of faults, ``Kind`` means all.
+    ``place`` is where replies are written, None for native calls; with ``"json"`` each of the tools is an answer of
+    its own. ``request`` holds what the app's requests say beyond the API's defaults, such as
+    ``{"tool_choice": "required"}`` or ``{"stream": True}``: some replies are faults only then. ``then`` is the step or
+    the steps after the fault, the last of which stays; None is a good reply, of the same tool where it may be called.
+    ``cassette`` adds the replies recorded there that do not fit.
+
+    Raises ValueError when nothing is left, ContractError (a ValueError) for tools and a request that no contract can
+    be made of, TypeError when ``tools`` is no list.
     """
     declared = _listed(tools)
     chosen = {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}
-    said = {**API_DEFAULTS, **(request or {})}
-    made = [run for tool in declared or [None] for run in _made_of(tool, chosen, place, _after(then))]
-    runs = [run for run in made if run.fault.needs.items() <= said.items()]
+    asked = _asked(declared, place, dict(request or {}))
+    runs = [run for tool, demand in asked for run in _made_of(tool, demand, chosen, place, _after(then))]
     if cassette is not None:
         recorded = Cassette(cassette).failures(declared or None)
         runs += [_run("", fault, _after(then) or (ok.answer(),)) for fault in recorded]
@@ -72,11 +77,34 @@ def _listed(tools: object) -> list[object]:
     return list(tools)
 
 
-def _made_of(tool: object, kinds: Collection[Kind], place: Place | None, after: Sequence[Step]) -> Iterator[Malformed]:
-    """Script every fault of one tool, each with good replies after it."""
+def _asked(declared: list[object], place: Place | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:
+    """Say of each tool what replies are held to: one request declares them all, but for structured answers."""
+    if place == "json":
+        yield from ((kind, Demand(request, Told(answer=kind))) for kind in declared)
+        return
+    tools = [replace(Tool.of(tool), check=None) for tool in declared]  # a check may need what a test has not
+    written = place == "union"
+    told = Told(tools=tuple(tools)) if written else Told()
+    demand = Demand({**request, "tools": tools} if tools and not written else request, told)
+    yield from ((tool, demand) for tool in declared or [None])
+
+
+def _made_of(
+    tool: object, demand: Demand, kinds: Collection[Kind], place: Place | None, after: Sequence[Step]
+) -> Iterator[Malformed]:
+    """Script every fault of one tool that is one under this demand, each with good replies after it."""
     name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
     for fault in all_for(tool, kinds=kinds, place=place):
-        yield _run(name, fault, after or (ok.reply(tool, place=fault.place),))
+        if not demand.missing(fault.needs) and demand.refuses(fault):
+            following = after or _good(tool, demand, fault.place)
+            yield from [_run(name, fault, following)] if following else []
+
+
+def _good(tool: object, demand: Demand, place: Place) -> tuple[Step, ...]:
+    """Choose a good reply: in the fault's place, else a call, else plain text; none for a tool not to be called."""
+    places: tuple[Place, ...] = (place, "call", "prose")
+    steps = (ok.reply(tool, place=one) for one in places)
+    return next(((step,) for step in steps if demand.admits(step.served)), ())
 
 
 def _run(name: str, fault: Fault, after: Sequence[Step]) -> Malformed:

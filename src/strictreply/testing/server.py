@@ -39,7 +39,8 @@ class LoopbackServer:
     keep its connection, should the client not leave before.
 
     Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port is bound at once,
-    so ``base_url`` holds before the first request. Closed, it breaks off what is being served and does not open again.
+    so ``base_url`` is known before the server is opened; until then connections are refused. Closed, it breaks off
+    what is being served and does not open again.
     """
 
     def __init__(
@@ -67,7 +68,8 @@ class LoopbackServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
     def __enter__(self) -> Self:
-        """Serve from a daemon thread."""
+        """Listen, and serve from a daemon thread."""
+        self._server.server_activate()
         self._thread = threading.Thread(target=self._serve, name="strictreply-loopback", daemon=True)
         self._thread.start()
         return self
@@ -84,6 +86,7 @@ class LoopbackServer:
     def serve_forever(self) -> None:
         """Serve in this thread until it is interrupted; KeyboardInterrupt passes through, the port is freed."""
         try:
+            self._server.server_activate()
             self._serve()
         finally:
             self._server.server_close()
@@ -123,14 +126,19 @@ class _Server(ThreadingTCPServer):
         log: Callable[[str], None] | None,
         patience: float,
     ) -> None:
-        """Bind to a loopback address of either family."""
+        """Bind to a loopback address of either family; nothing is accepted before ``server_activate``."""
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.responder = responder
         self.log = log
         self.patience = patience
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        super().__init__(address, _Handler)
+        super().__init__(address, _Handler, bind_and_activate=False)
+        try:
+            self.server_bind()
+        except OSError:
+            self.server_close()
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Remember the connection, and serve it from a thread of its own."""

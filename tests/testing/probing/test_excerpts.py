@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strictreply.demo import SCENARIO
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.excerpts import abridged, excerpt, printable
+from strictreply.testing.probing.excerpts import abridged, excerpt
 from strictreply.testing.probing.specimens import specimen
 from strictreply.testing.sse import events
 from strictreply.testing.wire import Ending, HTTPReply, Pause, assistant, completion, native_call
@@ -104,14 +104,6 @@ def test_what_differs_stays_when_the_middle_goes() -> None:
     """Of a long text that is like the good one, the place of the difference is shown."""
     good = json.dumps([{"number": number} for number in range(200)])
     assert "oops" in abridged(good.replace("150}", "150 oops}"), 100, good)
-
-
-@given(st.text())
-def test_what_is_printable_does_nothing(text: str) -> None:
-    """No control character, line break, reordering mark or surrogate is left; what is printable stays."""
-    shown = printable(text)
-    assert shown.isprintable()
-    assert (shown == text) is text.isprintable()
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from strictreply.replies import Invalid
+from strictreply.testing.demands import Demand, Told
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.demands import Demand, Told
 from strictreply.testing.probing.outcomes import Outcome
 from strictreply.testing.probing.plan import planned
 from strictreply.testing.steps import Kind

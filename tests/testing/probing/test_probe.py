@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from strictreply.testing.demands import Demand
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.demands import Demand
 from strictreply.testing.probing.outcomes import Outcome, Report, Run
 from strictreply.testing.probing.probe import Probe
 from strictreply.testing.steps import Kind

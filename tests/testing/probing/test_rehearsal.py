@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from strictreply.testing.probing.demands import Told
+from strictreply.testing.demands import Told
 from strictreply.testing.probing.rehearsal import Rehearsal, rehearse
 from strictreply.testing.probing.stage import Stage
 from strictreply.testing.probing.worker import Unusable

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from strictreply.channels import peek
 from strictreply.contract import Contract
-from strictreply.issues import pointer
+from strictreply.issues import Issue, pointer
 from strictreply.replies import Invalid
 from strictreply.shaping import shape
 from strictreply.testing.steps import Fault, Kind
@@ -155,10 +155,16 @@ def _texts(served: Served) -> Iterator[str]:
     yield from (text for text in (peek(message, "content"), *written) if isinstance(text, str))
 
 
-def is_refused(fault: Fault, target: Target) -> bool:
-    """Prove that the strict gate refuses a fault with the promised code; what is no completion is taken at its word."""
+def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
+    """Ask the strict gate what is wrong with a fault; None when it is no completion, which the gate never sees."""
     if isinstance(fault.served, HTTPReply):
-        return True
+        return None
     terms, _ = shape(target.contract.terms, {"messages": [], **fault.needs})
     verdict = Contract.of(terms).check(fault.served)
-    return isinstance(verdict, Invalid) and fault.code in {issue.code for issue in verdict.issues}
+    return verdict.issues if isinstance(verdict, Invalid) else ()
+
+
+def is_refused(fault: Fault, target: Target) -> bool:
+    """Prove that the strict gate refuses a fault with the promised code; what is no completion is taken at its word."""
+    issues = judged(fault, target)
+    return issues is None or fault.code in {issue.code for issue in issues}

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from os.path import commonprefix
 
+from strictreply.story import printable
 from strictreply.testing.rendering import EVENT_STREAM
 from strictreply.testing.sse import events
 from strictreply.testing.wire import Ending, HTTPReply, Pause, Served
@@ -48,11 +49,6 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
     lines = [f"{_named(path)} {_told(value, good, limit)}" for path, good, value in found[:MAX_PLACES]]
     lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
     return "\n".join(lines) or "a good reply, had the request not forbidden it"
-
-
-def printable(text: str) -> str:
-    """Escape what is not printable, so that nothing hostile acts on whatever shows it; letters of any script stay."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def abridged(text: str, limit: int, good: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from strictreply.testing.probing.excerpts import printable
+from strictreply.story import printable
 from strictreply.testing.probing.outcomes import FINDINGS, REMEDIES, Outcome, Report, Run
 
 

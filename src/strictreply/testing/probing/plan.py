@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from strictreply.testing.demands import Demand
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults.catalogue import Entry
-from strictreply.testing.probing.demands import Demand
 from strictreply.testing.probing.excerpts import excerpt
 from strictreply.testing.probing.outcomes import Outcome, Run
 from strictreply.testing.steps import Fault, Kind

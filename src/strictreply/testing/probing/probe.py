@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
-from strictreply.testing.probing.demands import Demand, Told
+from strictreply.testing.demands import Demand, Told
 from strictreply.testing.probing.outcomes import Echo, Report, Returned, Run, judged
 from strictreply.testing.probing.plan import Trial, planned
 from strictreply.testing.probing.rehearsal import GoodModel, Rehearsal, rehearse

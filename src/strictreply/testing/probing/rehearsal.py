@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strictreply.errors import ContractError
-from strictreply.testing.probing.demands import Demand, Told
+from strictreply.testing.demands import Demand, Told
 from strictreply.testing.probing.outcomes import Raised, Returned, judged
 from strictreply.testing.probing.stage import Played, Stage
 from strictreply.testing.probing.worker import Unusable

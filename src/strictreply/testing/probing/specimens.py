@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from strictreply.contract import Contract
 from strictreply.issues import Issue
-from strictreply.replies import Invalid
 from strictreply.schema.example import FORMAT_SAMPLES
-from strictreply.shaping import shape
-from strictreply.testing.faults.catalogue import Entry
+from strictreply.testing.faults.catalogue import Entry, judged
 from strictreply.testing.probing.excerpts import MAX_CHARS, excerpt
 from strictreply.testing.steps import Fault
 from strictreply.testing.targets import Target
-from strictreply.testing.wire import HTTPReply
 from strictreply.tools import Tool
 from strictreply.typing import JSONObject
 
@@ -113,18 +109,9 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
         kind = Tool.of(one).parameters.source if place == "json" else one
         for fault in entry.all_for(kind, place=None if place == entry.usual else place):
             target = Target.of(kind, place=fault.place)
-            yield Specimen(fault, target, _judged(fault, target))
+            yield Specimen(fault, target, judged(fault, target))
 
 
 def specimen(entry: Entry, tools: Sequence[object] = ()) -> Specimen | None:
     """Make one fault, from the first of the tools that it can be made from, else from :data:`SAMPLES`."""
     return next(specimens(entry, [*tools, *SAMPLES]), None)
-
-
-def _judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
-    """Ask the strict gate."""
-    if isinstance(fault.served, HTTPReply):
-        return None
-    terms, _ = shape(target.contract.terms, {"messages": [], **fault.needs})
-    verdict = Contract.of(terms).check(fault.served)
-    return verdict.issues if isinstance(verdict, Invalid) else ()

@@ -9,14 +9,13 @@ from typing import Any
 
 from strictreply.contract import Contract
 from strictreply.replies import Invalid
-from strictreply.shaping import shape
+from strictreply.shaping import SHAPING, shape
 from strictreply.testing.steps import API_DEFAULTS, Fault
 from strictreply.testing.targets import Place, Target
 from strictreply.testing.wire import HTTPReply, Served
 from strictreply.tools import Tool
 from strictreply.typing import JSON, JSONObject
 
-_SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 _FREE = ("auto", "none")
 """The choices under which a direct answer is a good reply."""
 
@@ -51,7 +50,7 @@ class Demand:
             channel="text" if self.told.tools and not native else "native",
             parallel=True,
         )
-        given = {name: self.request[name] for name in _SHAPING if self.request.get(name) is not None}
+        given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
         if self.told.answer is not None:
             given.pop("response_format", None)
         terms, _ = shape(contract.terms, {"messages": [], **given})
@@ -76,12 +75,16 @@ class Demand:
         What shapes the verdict (``tool_choice`` and the like) is left to the verdict: see :meth:`refuses`.
         """
         said = {**API_DEFAULTS, **{name: value for name, value in self.request.items() if value is not None}}
-        others = {name: value for name, value in needs.items() if name not in _SHAPING}
+        others = {name: value for name, value in needs.items() if name not in SHAPING}
         return {name: value for name, value in others.items() if said.get(name) != value}
 
     def refuses(self, fault: Fault) -> bool:
         """Prove that the gate of this very request refuses a fault; what is no completion is taken at its word."""
-        return isinstance(fault.served, HTTPReply) or isinstance(self.contract.check(fault.served), Invalid)
+        return isinstance(fault.served, HTTPReply) or not self.admits(fault.served)
+
+    def admits(self, served: Served) -> bool:
+        """Tell whether a completion is a good reply to this very request."""
+        return not isinstance(self.contract.check(served), Invalid)
 
     def good(self) -> Served:
         """Give a good reply: a call first, and after the tools' results what ends the conversation."""

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 import strictreply as sr
 from strictreply.errors import ContractError
-from strictreply.testing.probing.demands import Demand, Told
-from strictreply.testing.wire import HTTPReply
+from strictreply.testing.demands import Demand, Told
+from strictreply.testing.wire import HTTPReply, assistant, completion, native_call
 
 USER = {"role": "user", "content": "Refund order 7."}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "done"}
@@ -137,3 +137,13 @@ def test_what_is_no_completion_is_refused() -> None:
     fault = faults.CATALOGUE["internal_server_error"]()
     assert isinstance(fault.served, HTTPReply)
     assert demand().refuses(fault)
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "admitted"),
+    [({}, None, True), ({"tool_choice": "none"}, None, False), ({"tool_choice": "required"}, "Done.", False)],
+)
+def test_the_whole_request_says_what_is_admitted(said: dict[str, Any], text: str | None, admitted: bool) -> None:
+    """A call of any tool is a good reply, and text is one, unless the choice forbids it."""
+    calls: list[Any] = [] if text else [native_call("b", '{"order": 7}')]
+    assert demand(tools=[tool("a"), tool("b")], **said).admits(completion(assistant(text, calls))) is admitted

@@ -1,0 +1,63 @@
+"""What the page about LangGraph promises holds: it is run as it stands; and who lacks the extra is told its name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
+pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own")
+
+from integrations.langgraph_runs import act, final, hand
+from strictreply.integrations.langgraph.library import load
+from strictreply.testing import LoopbackServer, ScriptedModel, ok
+from strictreply.testing.wire import Served
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "langgraph.md").read_text(encoding="utf-8")
+
+
+def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The page's programs, run in order, end well and print what the page shows."""
+    question = act("ask_user", question="Algebra 101 on Mondays?")
+    plan = hand("planner", "a plan")
+    models = {
+        "gpt-5-mini": ScriptedModel(ok.call(_search, topic="Algebra"), plan, plan),
+        "gpt-5": ScriptedModel(question, final("Algebra 101 on Mondays"), question),
+    }
+
+    def answer(request: dict[str, Any]) -> Served:
+        """Serve the page's two models."""
+        return models[request["model"]](request)
+
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
+    names: dict[str, Any] = {"__name__": "page"}
+    monkeypatch.chdir(tmp_path)
+    with LoopbackServer(answer) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        for block in blocks:
+            exec(block, names)  # noqa: S102 - the page itself
+    assert capsys.readouterr().out == f"{shown}Algebra 101 on Mondays?\n"
+    for model in models.values():
+        model.assert_spent()
+
+
+def _search(topic: str) -> list[str]:
+    """Stand for the page's tool."""
+    return [topic]
+
+
+_search.__name__ = "search_courses"
+
+
+def test_who_lacks_the_extra_is_told_what_to_install() -> None:
+    """A module of LangGraph that is missing gives the line to type; another missing module is not hidden."""
+    with pytest.raises(ImportError, match=r"pip install 'strictreply\[langgraph\]'"):
+        load("langgraph.no_such_module")
+    with pytest.raises(ModuleNotFoundError) as raised:
+        load("no_such_library")
+    assert raised.value.name == "no_such_library"
