@@ -1,0 +1,64 @@
+"""The models that langgraph_tutor.py and langgraph_research.py talk to: each agent's model follows a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from strictreply.testing import ScriptedModel, Step, faults, ok
+
+
+def act(action: str, **members: Any) -> Step:
+    """Reply with an action."""
+    return ok.answer({"next_action": action, **members})
+
+
+def hand_over(agent: str, request: str) -> Step:
+    """Reply with a hand-over to one agent."""
+    return act("invoke_agent", action_input=agent, request=request)
+
+
+def tutor_model(search: object) -> Callable[[Any], Any]:
+    """Play the tutor: one reply names an agent that is not there, and one is no JSON."""
+    return _by_model(
+        coordinator=[
+            hand_over("course_advisor", "courses about statistics"),
+            hand_over("learning_planner", "a plan of Statistics 101 and 201"),
+        ],
+        course_advisor=[
+            ok.call(search, topic="statistics"),
+            hand_over("registrar", "enrol her"),
+            hand_over("coordinator", "Statistics 101, then 201"),
+        ],
+        learning_planner=[
+            ok.answer("Let me think about it."),
+            act("ask_user", question="101 on Mondays, then 201 on Tuesdays. Do you agree?"),
+            act("ask_user", question="101 on Saturdays, then 201 on Sundays. Do you agree?"),
+            act("final_response", content="101 on Saturdays, then 201 on Sundays"),
+        ],
+    )
+
+
+def research_model() -> Callable[[Any], Any]:
+    """Play the research team: the archivist never answers in JSON, the analyst's API is down at first."""
+    everybody = {"archivist": "papers on tea", "analyst": "prices of tea", "surveyor": "drinkers of tea"}
+    return _by_model(
+        lead=[
+            act("parallel_invoke", agents=list(everybody), agent_requests=everybody),
+            act("final_response", content="Prices rise, and people drink on; of the papers nothing is known."),
+        ],
+        archivist=[ok.answer("Dusty shelves, all of them."), ok.answer("Very dusty.")],
+        analyst=[faults.rate_limited(), hand_over("lead", "prices rise")],
+        surveyor=[hand_over("lead", "people drink on")],
+    )
+
+
+def debate_model() -> Callable[[Any], Any]:
+    """Play a lead and a critic who never come to an end."""
+    return _by_model(lead=[hand_over("critic", "Tea is best.")] * 9, critic=[hand_over("lead", "Is it?")] * 9)
+
+
+def _by_model(**scripts: list[Step]) -> Callable[[Any], Any]:
+    """Serve each model the next step of its own script."""
+    models = {name: ScriptedModel(*steps) for name, steps in scripts.items()}
+    return lambda body: models[body["model"]](body)

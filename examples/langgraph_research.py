@@ -1,0 +1,56 @@
+"""A research team: parallel workers, one that fails, an error for the user, a debate. Needs strictreply[langgraph]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from langgraph_models import debate_model, research_model
+from openai import OpenAI
+
+import strictreply as sr
+from strictreply.coordination import ErrorPolicy, Topology
+from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.testing import LoopbackServer
+
+WORKERS = ("archivist", "analyst", "surveyor")
+TEAM = Topology.of(
+    [("lead", "User"), *(edge for name in (*WORKERS, "critic") for edge in (("lead", name), (name, "lead")))],
+    entry="lead",
+)
+ONE_RETRY = ErrorPolicy(budget=sr.RetryPolicy(max_retries=1, transport_retries=0))
+
+
+def team(base_url: str) -> Any:
+    """Build the graph: the lead and the critic may have three turns."""
+    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0))
+    agents = [ChatAgent(name=name, client=client, request={"model": name}) for name in TEAM.agents]
+    return to_langgraph(TEAM, agents, policy=ONE_RETRY, max_turns=3, max_loop_count=20)
+
+
+def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
+    """Run to the end, giving ``answer`` to each question, and tell how it went."""
+    config: Any = {"configurable": {"thread_id": question}}
+    with LoopbackServer(model) as server:
+        graph = team(server.base_url).compile(checkpointer=InMemorySaver())
+        state = graph.invoke(begin(TEAM, question), config)
+        while waiting := state.get("__interrupt__"):
+            print(f"the user is asked: {waiting[0].value['question']}")
+            print(f"the user says: {answer}")
+            state = graph.invoke(Command(resume=answer), config)
+    for branch in state["outcomes"].values():
+        print(f"{branch['agent']}: {branch['status']} ({branch['reason']}): {branch['content']}")
+    outcome = outcome_of(state)
+    print(f"{outcome['status']} ({outcome['reason']}) after {state['loop_count']} turns: {outcome['content']}")
+
+
+def main() -> None:
+    """Do the research, then let two agents argue."""
+    story(research_model(), "What do we know about tea?", "retry")
+    story(debate_model(), "Is tea best?", "abort")
+
+
+if __name__ == "__main__":
+    main()

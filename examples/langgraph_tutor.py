@@ -1,0 +1,75 @@
+"""A tutor that outlives its process: agents, a tool, a human who decides. Needs strictreply[langgraph]."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+from langgraph_models import tutor_model
+from openai import OpenAI
+
+import strictreply as sr
+from strictreply.coordination import HumanKind, Topology
+from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.testing import LoopbackServer
+
+TOPOLOGY = Topology.of(
+    {
+        "coordinator": ["course_advisor", "learning_planner", "User"],
+        "course_advisor": ["coordinator"],
+        "learning_planner": ["coordinator", "User"],
+    },
+    entry="coordinator",
+)
+CONFIG: Any = {"configurable": {"thread_id": "grace"}}
+
+
+@sr.tool
+def search_courses(topic: str) -> list[str]:
+    """Search the catalogue."""
+    return [f"{topic.title()} 101", f"{topic.title()} 201"]
+
+
+def tutor(base_url: str) -> Any:
+    """Build the graph; the planner asks about a plan, so an answer is approve, revise or free text."""
+    own: dict[str, Any] = {
+        "coordinator": {},
+        "course_advisor": {"tools": [search_courses]},
+        "learning_planner": {"asks": HumanKind.PLAN_APPROVAL},
+    }
+    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0))
+    agents = [ChatAgent(name=name, client=client, request={"model": name}, **more) for name, more in own.items()]
+    return to_langgraph(TOPOLOGY, agents, max_loop_count=20)
+
+
+def advance(base_url: str, database: str, answer: str | None = None) -> Iterator[str]:
+    """Begin the run, go on where a process was killed, or answer its question; tell each step, and what it came to."""
+    with SqliteSaver.from_conn_string(database) as saver:
+        graph = tutor(base_url).compile(checkpointer=saver)
+        begun = graph.get_state(CONFIG).created_at is not None
+        resumed: Any = Command(resume=answer) if answer else None
+        given = resumed if begun else begin(TOPOLOGY, "I want to learn statistics.")
+        for update in graph.stream(given, CONFIG, stream_mode="updates", durability="sync"):
+            ((node, change),) = update.items()
+            asked = node == "__interrupt__"
+            yield f"asked: {change[0].value['question']}" if asked else f"{node} -> {change['next_agent']}"
+        state = graph.get_state(CONFIG).values
+        if state["is_complete"]:
+            yield f"{outcome_of(state)['status']}: {outcome_of(state)['content']}"
+
+
+def main() -> None:
+    """Run to the question, answer it twice, each time as a process of its own would, from the file alone."""
+    with LoopbackServer(tutor_model(search_courses)) as server, tempfile.TemporaryDirectory() as folder:
+        for answer in (None, "Only at weekends, please.", "approve"):
+            print(f"human: {answer}" if answer else "human: I want to learn statistics.")
+            for line in advance(server.base_url, str(Path(folder, "runs.sqlite")), answer):
+                print(f"  {line}")
+
+
+if __name__ == "__main__":
+    main()

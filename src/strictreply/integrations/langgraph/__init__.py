@@ -1,0 +1,19 @@
+"""Runs of coordinated agents on LangGraph (1.0 or newer; ``pip install 'strictreply[langgraph]'``).
+
+:func:`to_langgraph` makes a ``StateGraph`` of a topology: each agent asks through a wrapped client, its reply is judged
+and routed by :mod:`strictreply.coordination`, and LangGraph executes, keeps the state and resumes it::
+
+    graph = to_langgraph(topology, agents).compile(checkpointer=…)
+    graph.invoke(begin(topology, "Plan my studies"), config)
+
+:func:`outcome_of` tells what a run came to. A state is plain JSON.
+"""
+
+from __future__ import annotations
+
+from strictreply.integrations.langgraph.agents import ChatAgent
+from strictreply.integrations.langgraph.graph import to_langgraph
+from strictreply.integrations.langgraph.states import RunState, RunStatus, begin, node_of, outcome_of
+from strictreply.integrations.langgraph.turns import executable_calls
+
+__all__ = ["ChatAgent", "RunState", "RunStatus", "begin", "executable_calls", "node_of", "outcome_of", "to_langgraph"]

@@ -1,0 +1,65 @@
+"""An agent of a run: whom it asks, what it is told, and what it may call. What it may do is the topology's to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strictreply.client import AsyncStrictClient, StrictClient
+from strictreply.coordination.action_terms import ActionTerms
+from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
+from strictreply.coordination.human import HumanKind
+from strictreply.coordination.toolsets import Declared
+from strictreply.errors import ContractError
+from strictreply.typing import JSONObject, Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAgent:
+    """An agent that a chat-completions API answers for.
+
+    ``client`` is what :func:`strictreply.wrap` gives, sync or async. ``request`` holds keywords of
+    ``chat.completions.create`` beside the messages: ``model``, ``temperature`` and others. ``goal`` and ``instruction``
+    stand in its system prompt. ``tools`` are anything that declares a tool; each needs a function, which is run.
+    ``asks`` is the kind of question that its ``ask_user`` puts: it says which decisions an answer may take.
+    ``skip_to`` is the agent that follows when the user skips this one after an error, None for none: the branch ends.
+
+    Raises ContractError when ``client`` is not wrapped.
+    """
+
+    name: str
+    client: StrictClient | AsyncStrictClient = field(repr=False)
+    request: Mapping[str, Any] = field(repr=False)
+    goal: str = ""
+    instruction: str = ""
+    tools: Declared = ()
+    asks: HumanKind = HumanKind.GENERAL
+    skip_to: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a client whose replies nobody would check in its own loop."""
+        if not _is_wrapped(self.client):
+            raise ContractError(f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)")
+
+    @property
+    def is_async(self) -> bool:
+        """Whether its client must be awaited."""
+        return isinstance(self.client, AsyncStrictClient)
+
+    def prompt(self, terms: ActionTerms, prompts: SystemPromptBuilder) -> Message:
+        """Write its system turn: who it is, and what ``terms`` permit it at this moment."""
+        context = AgentContext(self.name, self.goal, self.instruction)
+        return {"role": "system", "content": prompts.build(context, CoordinationContext.of(terms))}
+
+
+def _is_wrapped(client: object) -> bool:
+    """Tell whether a client is held to a contract."""
+    return isinstance(client, StrictClient | AsyncStrictClient)
+
+
+def assistant_turn(message: Message, calls: list[JSONObject]) -> Message:
+    """Give an accepted reply as a turn to be sent back: its calls in the native way, however they were written."""
+    if calls:
+        return {"role": "assistant", "content": None, "tool_calls": calls}
+    return {"role": "assistant", "content": message.get("content")}

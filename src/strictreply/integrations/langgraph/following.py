@@ -1,0 +1,190 @@
+"""From a router's decision to the next state: what was decided is written down, and nothing is decided anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from strictreply.coordination.branches import Branch, BranchType
+from strictreply.coordination.decisions import ExecutionStep, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination.formats import SystemPromptBuilder
+from strictreply.coordination.human import HumanKind, Words
+from strictreply.coordination.human_turn import request_human_input
+from strictreply.coordination.results import ValidationResult
+from strictreply.coordination.retrying import ActionSteering
+from strictreply.coordination.router import Router
+from strictreply.coordination.states import Ending, changed, create_initial_state, mark_complete
+from strictreply.coordination.topology import USER, Topology
+from strictreply.coordination.validation import ValidationProcessor
+from strictreply.integrations.langgraph.agents import ChatAgent
+from strictreply.integrations.langgraph.states import (
+    BRANCH,
+    TOOLS,
+    RunState,
+    RunStatus,
+    as_text,
+    line,
+    node_of,
+    outcome,
+    with_answer,
+    with_turn,
+    written,
+)
+from strictreply.typing import JSON, JSONObject, Message
+
+_STATUS: Mapping[RoutingReason, RunStatus] = MappingProxyType(
+    {
+        RoutingReason.ABORTED: RunStatus.ABORTED,
+        RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
+        RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordination:
+    """What the nodes of one graph share: the rooms that decide, and the agents that are asked."""
+
+    topology: Topology
+    agents: Mapping[str, ChatAgent]
+    processor: ValidationProcessor
+    router: Router
+    prompts: SystemPromptBuilder
+    steering: ActionSteering
+    max_turns: int
+    home: str
+    words: Words | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision about ``agent``, which it replied in ``branch``; ``turn`` is its reply, None when there was none."""
+
+    agent: ChatAgent
+    branch: Branch
+    decision: RoutingDecision
+    turn: Message | None = None
+
+    @property
+    def step(self) -> ExecutionStep | None:
+        """The first step, which says what all of them are."""
+        return next(iter(self.decision.next_steps), None)
+
+
+def talking(topology: Topology, branch: Branch, home: BranchType, agent: str, result: ValidationResult) -> Branch:
+    """Give the branch that a reply belongs to: a conversation while two agents that talk in turns hand over."""
+    target = result.next_agent
+    if target is None:
+        return branch
+    if not topology.in_conversation(agent, target):
+        return replace(branch, type=home, agents=(), turns=0)
+    if branch.type is BranchType.CONVERSATION and {agent, target} == set(branch.agents):
+        return branch
+    return replace(branch, type=BranchType.CONVERSATION, agents=(agent, target), turns=0)
+
+
+def follow(state: RunState, decided: Decided) -> RunState:
+    """Give the state in which the decision is being followed."""
+    state = _on_branch(state, decided)
+    if decided.decision.has_child_branches():
+        return _spawned(state, decided)
+    step = decided.step
+    if step is None or not decided.decision.should_continue:
+        return ended(state, decided)
+    return _FOLLOWED[step.step_type](state, decided, step)
+
+
+def ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
+    """End the line: what it came to is kept, and a final response is an answer to the user."""
+    decision, step = decided.decision, decided.step
+    reason = decision.reason or RoutingReason.BROKEN_RESULT
+    status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
+    if step is not None and step.step_type is StepType.FINAL_RESPONSE:
+        content = step.data.get("content")
+    error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
+    told = outcome(decided.agent.name, status, reason.value, content=content, error=error)
+    ending = Ending.ABORTED if status is RunStatus.ABORTED else Ending.COMPLETED
+    return mark_complete(with_answer(changed(state, outcome=told), content), ending)
+
+
+def branch_states(state: RunState) -> list[RunState]:
+    """Make the state that each awaited branch begins with; the count goes on, so that no path outruns the limit."""
+    spawned = state["spawned"] or {}
+    return [_branch_state(state, spawned["agent"], spec) for spec in spawned.get("branches", ())]
+
+
+def _branch_state(state: RunState, spawner: str, spec: JSONObject) -> RunState:
+    """Make the state of one branch: nothing of the others' is in it but what it is asked."""
+    first = create_initial_state(
+        conversation_id=f"{state['conversation_id']}/{spec['id']}",
+        user_profile=state["user_profile"],
+        max_loop_count=state.get("max_loop_count"),
+    )
+    first["loop_count"] = state["loop_count"]
+    begun = line(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), spawner)
+    return with_turn(begun, spec["agent"], _handover(spawner, spec["request"], state))
+
+
+def _on_branch(state: RunState, decided: Decided) -> RunState:
+    """Keep the branch with the turns that the decision counts."""
+    kept = state["branch"]
+    turns = decided.decision.metadata.get("conversation_turns", decided.branch.turns)
+    branch = replace(decided.branch, turns=turns)
+    return changed(state, branch=written(branch, home=kept["home"], spawner=kept["spawner"]))
+
+
+def _spawned(state: RunState, decided: Decided) -> RunState:
+    """Note the branches to open, each with its own request; their order is that of the reply."""
+    stem = f"{decided.branch.id}/{state['loop_count']}"
+    branches = [
+        {"id": f"{stem}.{index}", "agent": spec.agent, "instance_id": spec.instance_id, "request": spec.request}
+        for index, spec in enumerate(decided.decision.branch_specs)
+    ]
+    return changed(state, spawned={"agent": decided.agent.name, "branches": branches}, next_agent=BRANCH)
+
+
+def _calling(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:  # noqa: ARG001 - a _Follow
+    """Keep the reply whose tools are to be run: it joins the thread together with their results."""
+    return changed(state, calling={"agent": decided.agent.name, "turn": decided.turn}, next_agent=TOOLS)
+
+
+def _invoked(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
+    """Put a question to the user, hand over to an agent, or come back to the one that opened this branch."""
+    agent, request = decided.agent, step.data.get("request")
+    if step.target == USER:
+        resume = node_of(agent.name)
+        return request_human_input(state, as_text(request), kind=agent.asks, resume_to=resume)
+    if step.target == state["branch"]["spawner"]:
+        return ended(state, decided, request)
+    state = changed(state, next_agent=node_of(step.target))
+    if decided.decision.reason is RoutingReason.HUMAN_RETRY:
+        return state
+    return with_turn(state, step.target, _handover(agent.name, request, state))
+
+
+def _troubled(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
+    """Ask the user how to go on after an error: retry, skip or abort."""
+    agent = decided.agent
+    message = step.data.get("error", {}).get("message") or ""
+    skip = None if agent.skip_to is None else node_of(agent.skip_to)
+    words = f"{agent.name}: {message}\n{HumanKind.ERROR.prompt}"
+    return request_human_input(state, words, kind=HumanKind.ERROR, resume_to=node_of(agent.name), skip_to=skip)
+
+
+_Follow = Callable[[RunState, Decided, ExecutionStep], RunState]
+_FOLLOWED: Mapping[StepType, _Follow] = MappingProxyType(
+    {
+        StepType.TOOL_EXECUTION: _calling,
+        StepType.AGENT_INVOCATION: _invoked,
+        StepType.ERROR_RECOVERY: _troubled,
+    }
+)
+
+
+def _handover(agent: str, request: JSON, state: RunState) -> str:
+    """Word what an agent is asked by another; without a request it is given the user's own last words."""
+    if request is not None:
+        return f"From {agent}: {as_text(request)}"
+    words = [message["content"] for message in state["messages"] if message["role"] == "user"]
+    return f"{agent} hands over to you. The user said: {words[-1]}" if words else f"{agent} hands over to you."
