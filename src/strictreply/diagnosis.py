@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
@@ -25,14 +26,17 @@ Step: TypeAlias = "str | int"
 """One step of a JSON path: the name of a member or the index of an item."""
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
+# Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups are not possessive
+# where that costs nothing; for the escapes of a long string it costs memory, which those versions pay.
 _SPACE = r"[ \t\n\r]*+"
-_BODY = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+'
+_MANY = "*+" if sys.version_info >= (3, 11, 5) else "*"
+_BODY = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)' + _MANY
 _DIGITS = r"(?:0|[1-9][0-9]*+)"
-_NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+_NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?"
 _WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is no number
 _COMMA = rf"{_SPACE}(,)?+"
 # Scalars that the grammar alone settles, numbers among them that no exponent can take past the largest double.
-_SMALL = rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?+(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?+{_WHOLE}"
+_SMALL = rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?{_WHOLE}"
 _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
 # Values that need a look: a string may hold half a surrogate pair, an empty container may be too deep.
 _TEXT, _RANGE, _EMPTY = rf'"{_BODY}"', rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity", rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
@@ -63,8 +67,8 @@ _LEXEMES = (
 _BLANK = re.compile(_SPACE)
 _NAME_START = re.compile(rf'"({_BODY})"{_SPACE}:{_SPACE}')
 _STRING_START = re.compile(f'"{_BODY}')
-_CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?+\Z")
-_NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.(?:[0-9]++)?+)?+(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?+)?+")
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
+_NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.[0-9]*+)?(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?)?")
 _WORDS = ("true", "false", "null")
 _INTEGER_PART = re.compile(r"-?+([0-9]*+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
