@@ -136,7 +136,7 @@ def test_a_report_is_read_from_text_mappings_and_objects() -> None:
     assert [read_error_message(message) for message in messages] == [ApiError.of_report(report)] * 3
 
 
-@pytest.mark.parametrize("wait", [True, "60", -1, float("nan"), float("inf"), None, [1]])
+@pytest.mark.parametrize("wait", [True, "60", -1, float("nan"), float("inf"), 10**400, None, [1]])
 def test_a_wait_that_is_no_number_of_seconds_is_not_kept(wait: object) -> None:
     """Only a finite number, 0 or more, is a wait."""
     assert read(classification="rate_limit", retry_after=wait).retry_after is None

@@ -7,7 +7,7 @@ and what was read is never changed.
 from __future__ import annotations
 
 import copy
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -209,7 +209,7 @@ def _seconds(value: object) -> float | None:
     """Take a finite number of seconds, not negative, as it is written; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) and value >= 0 else None
+    return value if 0 <= value <= sys.float_info.max else None  # compares integers of any length
 
 
 def _status(code: int | None) -> JSONObject:
