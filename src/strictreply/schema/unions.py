@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from strictreply.schema.documents import read_document
 from strictreply.schema.graph import Graph, Node
-from strictreply.schema.vocabulary import REFERENCES, Applies, draft_of, ignores_siblings
+from strictreply.schema.vocabulary import REFERENCES, Applies, draft_of, ignores_siblings, json_type
 
 KINDS = ("object", "array", "string", "number", "boolean", "null")
 BARE = frozenset({"type", "title", "description", "default", "examples"})
@@ -108,20 +108,9 @@ def _types(schema: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _type_of(value: object) -> str:
-    """Name the JSON type of a value."""
-    match value:
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-        case _:
-            return "null"
+    """Name the JSON type of a value; integers are numbers here, for a branch may spell either."""
+    named = json_type(value)
+    return "number" if named == "integer" else named
 
 
 def _tags(schema: dict[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -100,3 +100,22 @@ def children(schema: dict[str, Any]) -> Iterator[Child]:
             yield from (Child(keyword, name, item, MAPS[keyword]) for name, item in value.items())
         elif keyword in ONE:
             yield Child(keyword, None, value, ONE[keyword])
+
+
+def json_type(value: object) -> str:
+    """Name the JSON type of a value; a number without a fraction is an integer (JSON Schema 2020-12 section 4.2.3)."""
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "null"

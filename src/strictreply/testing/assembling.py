@@ -96,12 +96,16 @@ class _Choice:
         self.around |= {name: value for name, value in kept.items() if value is not None or name not in self.around}
         if not isinstance(delta, dict):
             return False
-        late = self.reason is not None and (reason is not None or any(delta[name] for name in delta if name != "role"))
+        late = self._is_after_the_end(reason, delta)
         self.reason = self.reason if reason is None else reason
         agrees = _settled(self.said, {name: value for name, value in delta.items() if name == "role"})
         agrees &= all(isinstance(delta.get(name), str | None) for name in _TEXTS)
         _gather(self.pieces, {name: value for name, value in delta.items() if name not in {"role", "tool_calls"}})
         return self._add_calls(delta.get("tool_calls")) and agrees and not late
+
+    def _is_after_the_end(self, reason: object, delta: JSONObject) -> bool:
+        """Tell whether something more is said once a finish reason has come."""
+        return self.reason is not None and (reason is not None or any(delta[name] for name in delta if name != "role"))
 
     def _add_calls(self, parts: Any) -> bool:
         """Take the deltas of calls; tell whether each belongs to a call, or begins the next one."""

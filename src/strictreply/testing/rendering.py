@@ -40,14 +40,16 @@ def wire(
     reply does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to
     be cut. An endless body has no length and is chunked, unless it is raw; ``most`` is about how many bytes of it come.
     """
-    raw = reply.framing == "raw"
-    if not raw and not reply.parts and reply.ending is not Ending.WHOLE:
-        return
-    if not raw:
+    if reply.framing == "raw":
+        yield from () if bodiless else _parts(reply, most)
+    elif reply.parts or reply.ending is Ending.WHOLE:
         yield _head(reply, close=close)
-    if bodiless or not (raw or _has_body(reply.status)):
-        return
-    chunked = not raw and _is_chunked(reply)
+        yield from () if bodiless or not _has_body(reply.status) else _body(reply, most)
+
+
+def _body(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
+    """Give the body as its framing has it."""
+    chunked = _is_chunked(reply)
     for part in _parts(reply, most):
         yield _chunk(part) if chunked and isinstance(part, bytes) else part
     if chunked and not reply.endless and reply.ending is Ending.WHOLE:

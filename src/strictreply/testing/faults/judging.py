@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from strictreply.schema.graph import Node
-from strictreply.schema.vocabulary import Applies
+from strictreply.schema.vocabulary import Applies, json_type
 from strictreply.testing.faults.subschemas import Subschemas
 from strictreply.typing import JSON, JSONObject
 
@@ -38,7 +38,7 @@ class Judged:
     @property
     def kind(self) -> str:
         """The JSON type of the value."""
-        return kind_of(self.value)
+        return json_type(self.value)
 
     def rules(self, *keywords: str, conditional: bool | None = None) -> Iterator[Any]:
         """Give what the schema says here under some keywords, for each sub-schema that says it.
@@ -96,25 +96,6 @@ def judged_under(nodes: Iterable[Node], value: JSON, parts: Subschemas) -> Judge
             judges[id(judge.node)] = judge
             pending.extend(_beside(judge, value, parts))
     return Judged(value, tuple(judges.values()), parts)
-
-
-def kind_of(value: object) -> str:
-    """Name the JSON type of a value; a number without a fraction is an integer (JSON Schema 2020-12 section 4.2.3)."""
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-        case _:
-            return "null"
 
 
 def _beside(judge: Judge, value: JSON, parts: Subschemas) -> Iterator[Judge]:
