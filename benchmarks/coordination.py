@@ -13,8 +13,8 @@ from typing import Any
 
 from strictreply import Tool
 from strictreply.coordination.formats import ResponseProcessor
-from strictreply.coordination.topology import Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.decoding import decode
 
 ROUNDS, REPEAT = 15, 500

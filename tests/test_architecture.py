@@ -48,6 +48,8 @@ LAYERS: dict[str, set[str]] = {
     "facade": {""},
     "programs": {"__main__", "cli", "demo", "integrations", "testing"},
 }
+COORDINATION = ("faults", "topology", "actions", "replies", "formats", "runs", "validation", "steering", "routing", "")
+"""The rooms of ``coordination`` from the lowest to the highest; "" is its facade."""
 PURE_LAYERS = ("values", "mechanisms", "loop")
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
 RUNTIME_OPENAI = {"cli", "integrations", "testing"}  # the rooms that may import openai at run time
@@ -125,6 +127,19 @@ def test_every_module_has_its_layer() -> None:
 def test_imports_only_go_downwards() -> None:
     """No room imports a higher layer, not even for types."""
     assert [found for found in INTERNAL if LAYER_OF[room_of(found.target)] > LAYER_OF[room_of(found.source)]] == []
+
+
+def test_the_rooms_of_coordination_import_downwards() -> None:
+    """Within coordination, too, a room imports only itself and those listed before it."""
+    inside = "strictreply.coordination"
+    floor = {f"{inside}.{room}".rstrip("."): height for height, room in enumerate(COORDINATION)}
+
+    def height(module: str) -> int:
+        return floor[".".join(module.split(".")[:3])]
+
+    within = [found for found in INTERNAL if found.source.startswith(inside) and found.target.startswith(inside)]
+    assert [found for found in within if height(found.target) > height(found.source)] == []
+    assert {height(module) for module in MODULES if module.startswith(inside)} == set(floor.values())
 
 
 def test_no_import_cycles() -> None:

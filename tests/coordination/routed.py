@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import strictreply as sr
-from strictreply.coordination.actions import ActionType, AgentInvocation, Origin
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.decisions import RoutingContext, RoutingDecision
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.router import Router
-from strictreply.coordination.topology import Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category, Code, Issue
 
 TEAM = Topology.of(

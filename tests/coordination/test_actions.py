@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
 from openai_shapes import call, message
-from strictreply.coordination.action_shapes import SHAPES, Need, document_of, example_of, schema_of, union_document
-from strictreply.coordination.actions import ActionType, AgentInvocation, Permitted
-from strictreply.coordination.branches import Branch
-from strictreply.coordination.topology import Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Permitted
+from strictreply.coordination.actions.shapes import SHAPES, Need, document_of, example_of, schema_of, union_document
+from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category
 from strictreply.schema import Schema
 

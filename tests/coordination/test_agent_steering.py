@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
-from strictreply.coordination.actions import ActionType, Permitted
+from strictreply.coordination.actions.kinds import ActionType, Permitted
+from strictreply.coordination.actions.permissions import permitted
 from strictreply.coordination.formats.xml_format import XMLResponseFormat
-from strictreply.coordination.permissions import permitted
-from strictreply.coordination.steering import (
+from strictreply.coordination.steering.wording import (
     MAX_STEERING_BYTES,
     NOTHING,
     AgentSteering,
@@ -24,8 +24,8 @@ from strictreply.coordination.steering import (
     generate_steering,
     steering_text,
 )
-from strictreply.coordination.topology import USER, Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.topology.graph import USER, Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category, Issue
 
 COORDINATOR = permitted(TEAM, "Coordinator", tools=["search"])

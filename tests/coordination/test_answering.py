@@ -12,10 +12,10 @@ from openai_shapes import call, message
 from scripted import Client, completion
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, RetryPolicy, ToolCall, Valid, wrap
 from strictreply.answers import Answer
-from strictreply.coordination.actions import ActionType
-from strictreply.coordination.answering import ActionAnswer, answer_kind
+from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.formats import JSONResponseFormat, XMLProcessor, XMLResponseFormat
-from strictreply.coordination.results import ValidationResult
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.validation.answering import ActionAnswer, answer_kind
 
 FINAL = {"next_action": "final_response", "content": "x"}
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "go"}

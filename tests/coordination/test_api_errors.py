@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import StatusError
-from strictreply.coordination.actions import ActionType, Origin
-from strictreply.coordination.api_errors import ApiError, ApiErrorClass, read_error_message
+from strictreply.coordination.actions.kinds import ActionType, Origin
+from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass, read_error_message
 from strictreply.errors import ReplyHalted, ReplyRejected, TransportFailed
 from strictreply.failures import Failure
 from strictreply.issues import Category, Code

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from coordination.routed import TEAM
 from scripted import Client, completion
-from strictreply.coordination.content_loops import (
+from strictreply.coordination.actions.permissions import permitted
+from strictreply.coordination.steering.content_loops import (
     MAX_SNIPPET_CHARS,
     CallModel,
     ContentLoop,
@@ -16,7 +17,6 @@ from strictreply.coordination.content_loops import (
     ContentStreak,
     LikelyCause,
 )
-from strictreply.coordination.permissions import permitted
 
 pytestmark = pytest.mark.req("M78")
 

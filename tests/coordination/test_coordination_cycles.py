@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination.cycles import CycleLimit
+from strictreply.coordination.runs.cycles import CycleLimit
 
 
 @pytest.mark.parametrize(

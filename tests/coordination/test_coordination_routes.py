@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination.cycles import CycleLimit
 from strictreply.coordination.faults import DeclarationError, Rule
-from strictreply.coordination.routes import BUILT_IN_NAMES, RouteRule, Routes, RouteStrategy
-from strictreply.coordination.states import DEFAULT_NODES
+from strictreply.coordination.runs.cycles import CycleLimit
+from strictreply.coordination.runs.routes import BUILT_IN_NAMES, RouteRule, Routes, RouteStrategy
+from strictreply.coordination.runs.states import DEFAULT_NODES
 
 
 def nothing(state: Any) -> None:

@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, state_with, without
-from strictreply.coordination.cycles import CycleLimit
 from strictreply.coordination.faults import Rule, StateError
-from strictreply.coordination.human_turn import request_human_input
-from strictreply.coordination.routes import RouteRule, Routes, RouteStrategy, edge_map
-from strictreply.coordination.routing import (
+from strictreply.coordination.runs.cycles import CycleLimit
+from strictreply.coordination.runs.human_turn import request_human_input
+from strictreply.coordination.runs.next_node import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,
     RouteDecision,
@@ -31,7 +30,8 @@ from strictreply.coordination.routing import (
     record_route,
     route_next,
 )
-from strictreply.coordination.states import DEFAULT_NODES, AgentState, changed, increment_loop_count
+from strictreply.coordination.runs.routes import RouteRule, Routes, RouteStrategy, edge_map
+from strictreply.coordination.runs.states import DEFAULT_NODES, AgentState, changed, increment_loop_count
 from strictreply.errors import ContractError, StrictReplyError
 
 
@@ -52,7 +52,7 @@ def test_the_signature_is_the_published_one() -> None:
     assert get_type_hints(route_next)["return"] is str
     target = route_next(state_with(next_agent="coordinator"))
     assert (type(target), target) == (str, "coordinator")
-    script = "import strictreply.coordination.routing, sys; print('langgraph' in sys.modules)"
+    script = "import strictreply.coordination.runs.next_node, sys; print('langgraph' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

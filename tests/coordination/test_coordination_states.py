@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, numbered, state_with, without
 from strictreply.coordination.faults import MAX_LISTED, Rule, StateError
-from strictreply.coordination.human import merge_ledgers
-from strictreply.coordination.human_turn import pending_requests, request_human_input
-from strictreply.coordination.routing import RouteReason, explain_route, record_route, route_next
-from strictreply.coordination.states import (
+from strictreply.coordination.runs.human_turn import pending_requests, request_human_input
+from strictreply.coordination.runs.ledger import merge_ledgers
+from strictreply.coordination.runs.next_node import RouteReason, explain_route, record_route, route_next
+from strictreply.coordination.runs.states import (
     AgentState,
     Ending,
     create_initial_state,

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from coordination.tutor import noon, state_with
-from strictreply.coordination.counting import apply_update, counted
 from strictreply.coordination.faults import Rule, StateError
-from strictreply.coordination.human_turn import pending_requests
-from strictreply.coordination.routes import Routes
-from strictreply.coordination.routing import RouteReason, explain_route
-from strictreply.coordination.run_metrics import Activity, RunMetrics
-from strictreply.coordination.states import AgentState, changed, increment_loop_count
+from strictreply.coordination.runs.counting import apply_update, counted
+from strictreply.coordination.runs.human_turn import pending_requests
+from strictreply.coordination.runs.next_node import RouteReason, explain_route
+from strictreply.coordination.runs.routes import Routes
+from strictreply.coordination.runs.run_metrics import Activity, RunMetrics
+from strictreply.coordination.runs.states import AgentState, changed, increment_loop_count
 
 
 def partial_node(state: AgentState) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordination.routed import FAULTS
-from strictreply.coordination.error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
+from strictreply.coordination.steering.error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Code, Issue
 

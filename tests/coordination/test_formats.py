@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from openai_shapes import call, message
 from strictreply import ContractError
-from strictreply.coordination.action_shapes import SHAPES
-from strictreply.coordination.actions import ActionType
-from strictreply.coordination.branches import Branch
+from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.actions.shapes import SHAPES
 from strictreply.coordination.formats import (
     ActionFormat,
     BaseResponseFormat,
@@ -32,7 +32,7 @@ from strictreply.coordination.formats import (
     list_formats,
 )
 from strictreply.coordination.formats.xml_reading import read_tagged
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category
 from strictreply.limits import Limits
 from strictreply.replies import Invalid
@@ -122,8 +122,8 @@ json_format = get_format("json")
 register_format("xml", XMLResponseFormat)
 set_default_format("xml")
 from strictreply.coordination.formats import ResponseProcessor
-from strictreply.coordination.topology import Topology
-from strictreply.coordination.validation import ActionType, ValidationProcessor, ValidationResult
+from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.processor import ActionType, ValidationProcessor, ValidationResult
 made = ValidationProcessor(Topology.of({"A": ["User"]}), "xml")
 text = "<next_action>final_response</next_action><content>hi</content>"
 print(formats, type(json_format).__name__, is_format_registered("xml"), list_formats(),

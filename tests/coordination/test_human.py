@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, asked
 from strictreply.coordination.faults import Rule, StateError
-from strictreply.coordination.human import (
+from strictreply.coordination.runs.ledger import (
     DEFAULT_WORDS,
     HumanDecision,
     HumanKind,

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import AGENTS, asked, noon, numbered, state_with, ticking, without
-from strictreply.coordination.counting import apply_update
 from strictreply.coordination.faults import StateError
-from strictreply.coordination.human import HumanDecision, HumanKind, SettledHuman
-from strictreply.coordination.human_turn import (
+from strictreply.coordination.runs.counting import apply_update
+from strictreply.coordination.runs.human_turn import (
     clear_human_input_request,
     give_human_feedback,
     human_input,
@@ -21,8 +20,15 @@ from strictreply.coordination.human_turn import (
     pending_requests,
     request_human_input,
 )
-from strictreply.coordination.routing import RouteReason, explain_route, route_next
-from strictreply.coordination.states import AgentState, changed, create_initial_state, state_from_json, state_to_json
+from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, SettledHuman
+from strictreply.coordination.runs.next_node import RouteReason, explain_route, route_next
+from strictreply.coordination.runs.states import (
+    AgentState,
+    changed,
+    create_initial_state,
+    state_from_json,
+    state_to_json,
+)
 
 
 def answered(state: AgentState, answer: str, **options: Any) -> AgentState:

@@ -10,11 +10,12 @@ import sys
 import pytest
 
 from coordination.routed import TEAM, decide, valid, verdict
-from strictreply.coordination.actions import ActionType
-from strictreply.coordination.branches import Branch
-from strictreply.coordination.decisions import RoutingContext
-from strictreply.coordination.journal import log_route, log_validation
-from strictreply.coordination.router import Router
+from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.routing.decisions import RoutingContext
+from strictreply.coordination.routing.journal import log_route
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.validation.journal import log_validation
 
 RAW = {"next_action": "invoke_agent", "action_input": "SECRET-agent"}
 
@@ -71,7 +72,7 @@ def test_steps_branches_and_ends_are_told(caplog: pytest.LogCaptureFixture) -> N
 def test_no_handler_is_installed() -> None:
     """Importing the package configures no logging: no handler on the root's logger, none on ours."""
     script = (
-        "import logging, strictreply.coordination.router, strictreply.coordination.retrying;"
+        "import logging, strictreply.coordination.routing.router, strictreply.coordination.steering.retrying;"
         "assert not logging.getLogger().handlers and not logging.getLogger('strictreply').handlers"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

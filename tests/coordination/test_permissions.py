@@ -9,12 +9,12 @@ import pytest
 
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 from strictreply import ContractError
-from strictreply.coordination.action_shapes import SHAPES
-from strictreply.coordination.actions import ActionType, Origin
-from strictreply.coordination.branches import Branch
-from strictreply.coordination.permissions import permitted, read_leave, refusal_of
-from strictreply.coordination.topology import Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.kinds import ActionType, Origin
+from strictreply.coordination.actions.permissions import permitted, read_leave, refusal_of
+from strictreply.coordination.actions.shapes import SHAPES
+from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category
 
 A = ActionType

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import TEAM, decide, valid
-from strictreply.coordination.actions import ActionType
-from strictreply.coordination.decisions import RoutingReason
-from strictreply.coordination.prediction import predict_next_route
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.routing.decisions import RoutingReason
+from strictreply.coordination.routing.prediction import predict_next_route
 from strictreply.errors import ContractError
 
 WALKED = [("A", "B"), ("A", "C"), ("A", "B"), ("B", "C"), ("A", "B")]

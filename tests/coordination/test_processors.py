@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion
 from coordination.team import GRAPH, faults, judged, processor
 from openai_shapes import call, completion, message
 from strictreply import ContractError
-from strictreply.coordination.actions import ActionType, Origin
+from strictreply.coordination.actions.kinds import ActionType, Origin
 from strictreply.coordination.formats import (
     ErrorMessageProcessor,
     ResponseProcessor,
@@ -19,9 +19,9 @@ from strictreply.coordination.formats import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.processors import ErrorMessage, ProcessorChain
-from strictreply.coordination.readings import Reading
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.replies.processors import ErrorMessage, ProcessorChain
+from strictreply.coordination.replies.readings import Reading
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category
 from strictreply.replies import Invalid
 

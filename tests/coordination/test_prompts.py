@@ -10,7 +10,7 @@ import pytest
 
 from coordination.team import CONVERSATION, GRAPH, SEARCH, processor
 from strictreply import ContractError
-from strictreply.coordination.actions import ActionType
+from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.formats import (
     ActionFormat,
     AgentContext,
@@ -19,8 +19,8 @@ from strictreply.coordination.formats import (
     SystemPromptBuilder,
     XMLResponseFormat,
 )
-from strictreply.coordination.topology import Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 
 FORMATS = [JSONResponseFormat(), XMLResponseFormat()]
 

@@ -10,9 +10,9 @@ from pydantic_core import to_jsonable_python
 
 from coordination.team import SEARCH, judged, processor
 from openai_shapes import call, message
-from strictreply.coordination.actions import ActionType, AgentInvocation, Origin
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.results import ValidationResult
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin
+from strictreply.coordination.replies.results import ValidationResult
 from strictreply.issues import Category
 
 

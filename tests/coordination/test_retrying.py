@@ -11,17 +11,17 @@ import pytest
 import strictreply as sr
 from coordination.routed import PROCESSOR, TEAM, call, search
 from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
-from strictreply.coordination.actions import ActionType
-from strictreply.coordination.api_errors import ApiError
-from strictreply.coordination.branches import Branch
-from strictreply.coordination.decisions import RoutingContext, RoutingReason, StepType
+from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.formats.xml_format import XMLResponseFormat
-from strictreply.coordination.metrics import ValidationMetrics
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.retrying import ActionSteering, retry_with_steering
-from strictreply.coordination.router import Router
-from strictreply.coordination.topology import USER
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.replies.api_errors import ApiError
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason, StepType
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.topology.graph import USER
+from strictreply.coordination.validation.metrics import ValidationMetrics
+from strictreply.coordination.validation.processor import ValidationProcessor
 
 MESSAGES: list[Any] = [{"role": "system", "content": "You coordinate."}, {"role": "user", "content": "Analyze"}]
 ANSWER = PROCESSOR.answer_kind("Coordinator")

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
-from strictreply.coordination.actions import ActionType, Origin
-from strictreply.coordination.api_errors import ApiError
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.decisions import RoutingContext, RoutingDecision
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.route_cache import RouteCache, RouteKey
-from strictreply.coordination.router import Router
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.actions.kinds import ActionType, Origin
+from strictreply.coordination.replies.api_errors import ApiError
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.cache import RouteCache, RouteKey
+from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision
+from strictreply.coordination.routing.router import Router
 from strictreply.errors import ContractError
 
 HANDOVER = valid(ActionType.INVOKE_AGENT, "Worker1")

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, PROCESSOR, TEAM, call, decide, invalid, talk, valid, verdict
-from strictreply.coordination.action_routes import ROUTES
-from strictreply.coordination.actions import ActionType, AgentInvocation, Origin
-from strictreply.coordination.api_errors import ApiError
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.decisions import RoutingContext, RoutingDecision, RoutingReason, StepType
-from strictreply.coordination.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.router import Router
-from strictreply.coordination.topology import END, USER, Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin
+from strictreply.coordination.replies.api_errors import ApiError
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.action_routes import ROUTES
+from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination.topology.graph import END, USER, Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Code
 from strictreply.policy import RetryPolicy

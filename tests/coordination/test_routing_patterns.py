@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from coordination.routed import TEAM, decide, invalid, talk, valid
-from strictreply.coordination.actions import ActionType
-from strictreply.coordination.api_errors import ApiError
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.decisions import ExecutionStep, RoutingContext, RoutingReason, StepType
-from strictreply.coordination.human import HumanDecision, HumanKind, PendingHuman, read_answer
-from strictreply.coordination.recovery import question_of, resume
-from strictreply.coordination.router import Router
-from strictreply.coordination.topology import USER, Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.replies.api_errors import ApiError
+from strictreply.coordination.routing.decisions import ExecutionStep, RoutingContext, RoutingReason, StepType
+from strictreply.coordination.routing.recovery import question_of, resume
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination.topology.graph import USER, Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.errors import ContractError
 from strictreply.issues import Code, Issue
 from strictreply.typing import JSONObject

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import state_with
-from strictreply.coordination.routes import Routes, RouteStrategy
-from strictreply.coordination.routing import conditional_edge, explain_route
-from strictreply.coordination.run_metrics import Activity, MetricsSnapshot, RunMetrics, Tally
-from strictreply.coordination.states import DEFAULT_NODES
+from strictreply.coordination.runs.next_node import conditional_edge, explain_route
+from strictreply.coordination.runs.routes import Routes, RouteStrategy
+from strictreply.coordination.runs.run_metrics import Activity, MetricsSnapshot, RunMetrics, Tally
+from strictreply.coordination.runs.states import DEFAULT_NODES
 
 
 @pytest.mark.req("R35")

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from strictreply.coordination.faults import DeclarationError, Rule
-from strictreply.coordination.graph_sources import Edge
-from strictreply.coordination.topology import END, USER, Topology
+from strictreply.coordination.topology.graph import END, USER, Topology
+from strictreply.coordination.topology.sources import Edge
 from strictreply.errors import ContractError
 
 TEAM = {

@@ -21,20 +21,20 @@ from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faul
 from openai_shapes import call, completion, message
 from strictreply import ContractError, Issue, Tool
 from strictreply.coordination import validation
-from strictreply.coordination.actions import ActionType, Permitted
-from strictreply.coordination.branches import Branch
+from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.kinds import ActionType, Permitted
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
-from strictreply.coordination.metrics import ValidationMetrics
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.validation.metrics import ValidationMetrics
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category, Code, Remedy
 from strictreply.limits import Limits
 
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1"}
 FINAL = {"next_action": "final_response", "content": "x"}
-COORDINATION = Path(inspect.getfile(validation)).parent
+COORDINATION = Path(inspect.getfile(validation)).parents[1]
 PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
-EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "threading"}
+EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "concurrent", "multiprocessing"}
 
 
 def tree(path: Path) -> list[ast.AST]:
@@ -65,10 +65,10 @@ def test_replies_are_parsed_in_one_place() -> None:
 @pytest.mark.req("M118")
 def test_validation_imports_no_executor() -> None:
     """Judging is not mixed with running: nothing that runs agents, tools or programs is within its reach."""
-    for name in ("validation", "judging", "processors", "readings", "permissions", "answering"):
+    for path in (path for room in ("actions", "replies", "validation") for path in (COORDINATION / room).glob("*.py")):
         imported = {
             part
-            for node in tree(COORDINATION / f"{name}.py")
+            for node in tree(path)
             for part in (
                 [alias.name for alias in node.names]
                 if isinstance(node, ast.Import)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import strictreply as sr
 from coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
 from scripted import Client, StatusError, completion
-from strictreply.coordination.actions import ActionType
-from strictreply.coordination.metrics import ValidationCounts, ValidationMetrics
-from strictreply.coordination.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.validation.metrics import ValidationCounts, ValidationMetrics
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Code
 

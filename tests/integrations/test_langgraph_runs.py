@@ -41,8 +41,8 @@ from strictreply.coordination import (
     pending_requests,
 )
 from strictreply.coordination.formats.interface import ActionFormat
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.run_metrics import Activity
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.runs.run_metrics import Activity
 from strictreply.integrations.langgraph import (
     ChatAgent,
     RunState,

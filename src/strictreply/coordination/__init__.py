@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from strictreply.coordination.actions import ActionType, AgentInvocation, Origin, Permitted
-from strictreply.coordination.answering import answer_kind
-from strictreply.coordination.api_errors import ApiError, ApiErrorClass
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.content_loops import ContentLoopGuard
-from strictreply.coordination.counting import apply_update, counted
-from strictreply.coordination.cycles import CycleLimit
-from strictreply.coordination.decisions import (
-    BranchSpec,
-    ExecutionStep,
-    RoutingContext,
-    RoutingDecision,
-    RoutingReason,
-    StepType,
-)
-from strictreply.coordination.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin, Permitted
 from strictreply.coordination.faults import DeclarationError, StateError
 from strictreply.coordination.formats import (
     AgentContext,
@@ -32,18 +18,8 @@ from strictreply.coordination.formats import (
     register_format,
     set_default_format,
 )
-from strictreply.coordination.graph_sources import Edge
-from strictreply.coordination.human import HumanDecision, HumanKind, PendingHuman, read_answer
-from strictreply.coordination.human_turn import (
-    clear_human_input_request,
-    give_human_feedback,
-    human_input,
-    pending_requests,
-    request_human_input,
-)
-from strictreply.coordination.metrics import ValidationMetrics
-from strictreply.coordination.prediction import predict_next_route
-from strictreply.coordination.processors import (
+from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass
+from strictreply.coordination.replies.processors import (
     ErrorMessage,
     ErrorMessageProcessor,
     ResponseProcessor,
@@ -51,15 +27,39 @@ from strictreply.coordination.processors import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.recovery import question_of, resume
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.retrying import ActionSteering, retry_with_steering
-from strictreply.coordination.route_cache import RouteCache, RouteKey
-from strictreply.coordination.router import Router
-from strictreply.coordination.routes import RouteRule, Routes, RouteStrategy, edge_map
-from strictreply.coordination.routing import RouteDecision, RouteReason, conditional_edge, explain_route, route_next
-from strictreply.coordination.run_metrics import RunMetrics
-from strictreply.coordination.states import (
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.cache import RouteCache, RouteKey
+from strictreply.coordination.routing.decisions import (
+    BranchSpec,
+    ExecutionStep,
+    RoutingContext,
+    RoutingDecision,
+    RoutingReason,
+    StepType,
+)
+from strictreply.coordination.routing.prediction import predict_next_route
+from strictreply.coordination.routing.recovery import question_of, resume
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.runs.counting import apply_update, counted
+from strictreply.coordination.runs.cycles import CycleLimit
+from strictreply.coordination.runs.human_turn import (
+    clear_human_input_request,
+    give_human_feedback,
+    human_input,
+    pending_requests,
+    request_human_input,
+)
+from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination.runs.next_node import (
+    RouteDecision,
+    RouteReason,
+    conditional_edge,
+    explain_route,
+    route_next,
+)
+from strictreply.coordination.runs.routes import RouteRule, Routes, RouteStrategy, edge_map
+from strictreply.coordination.runs.run_metrics import RunMetrics
+from strictreply.coordination.runs.states import (
     AgentState,
     create_initial_state,
     increment_loop_count,
@@ -70,9 +70,15 @@ from strictreply.coordination.states import (
     state_to_json,
     validate_state,
 )
-from strictreply.coordination.steering import AgentSteering, SteeringContext, SteeringMode, generate_steering
-from strictreply.coordination.topology import END, USER, Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.steering.content_loops import ContentLoopGuard
+from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.steering.wording import AgentSteering, SteeringContext, SteeringMode, generate_steering
+from strictreply.coordination.topology.graph import END, USER, Topology
+from strictreply.coordination.topology.sources import Edge
+from strictreply.coordination.validation.answering import answer_kind
+from strictreply.coordination.validation.metrics import ValidationMetrics
+from strictreply.coordination.validation.processor import ValidationProcessor
 
 __all__ = [
     "END",

@@ -15,7 +15,7 @@ from strictreply.coordination.formats.registry import (
     set_default_format,
 )
 from strictreply.coordination.formats.xml_format import XMLProcessor, XMLResponseFormat
-from strictreply.coordination.processors import (
+from strictreply.coordination.replies.processors import (
     ErrorMessageProcessor,
     ResponseProcessor,
     StructuredJSONProcessor,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from strictreply.coordination.action_terms import ActionTerms
-from strictreply.coordination.actions import ActionType, Permitted
-from strictreply.coordination.permissions import Standing, actions_of
+from strictreply.coordination.actions.kinds import ActionType, Permitted
+from strictreply.coordination.actions.permissions import Standing, actions_of
+from strictreply.coordination.actions.terms import ActionTerms
 from strictreply.tools import Tool
 from strictreply.typing import JSONObject
 

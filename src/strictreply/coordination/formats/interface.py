@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from strictreply.coordination.action_shapes import SHAPES, ExtraKeys, example_of
-from strictreply.coordination.actions import ActionType
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.actions.shapes import SHAPES, ExtraKeys, example_of
 from strictreply.coordination.formats.contexts import CoordinationContext
-from strictreply.coordination.processors import ResponseProcessor
+from strictreply.coordination.replies.processors import ResponseProcessor
 from strictreply.typing import JSONObject
 
 

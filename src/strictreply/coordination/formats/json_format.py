@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strictreply.coordination.formats.interface import ActionFormat
-from strictreply.coordination.processors import ResponseProcessor, StructuredJSONProcessor
+from strictreply.coordination.replies.processors import ResponseProcessor, StructuredJSONProcessor
 from strictreply.describing import compact
 from strictreply.typing import JSONObject
 

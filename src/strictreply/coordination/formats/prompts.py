@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from strictreply.coordination.actions import ActionType
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.actions.toolsets import compiled
 from strictreply.coordination.formats.contexts import AgentContext, CoordinationContext
 from strictreply.coordination.formats.interface import BaseResponseFormat
 from strictreply.coordination.formats.registry import format_of
-from strictreply.coordination.toolsets import compiled
 from strictreply.describing import compact
 from strictreply.tools import Tool
 from strictreply.typing import JSON

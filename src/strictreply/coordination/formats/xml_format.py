@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from strictreply.coordination.formats.interface import ActionFormat
 from strictreply.coordination.formats.xml_reading import read_tagged
-from strictreply.coordination.processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor
+from strictreply.coordination.replies.processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor
 from strictreply.replies import Invalid
 from strictreply.typing import JSON, JSONObject
 

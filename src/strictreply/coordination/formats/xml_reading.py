@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NoReturn
 from xml.parsers import expat
 
-from strictreply.coordination.action_shapes import member_names
+from strictreply.coordination.actions.shapes import member_names
 from strictreply.decoding import decode
 from strictreply.issues import Code, Issue, pointer, quote
 from strictreply.limits import DEFAULT_LIMITS, Limits

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strictreply.client import AsyncStrictClient, StrictClient
-from strictreply.coordination.action_terms import ActionTerms
+from strictreply.coordination.actions.terms import ActionTerms
+from strictreply.coordination.actions.toolsets import Declared
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
-from strictreply.coordination.human import HumanKind
-from strictreply.coordination.toolsets import Declared
+from strictreply.coordination.runs.ledger import HumanKind
 from strictreply.errors import ContractError
 from strictreply.typing import JSONObject, Message
 

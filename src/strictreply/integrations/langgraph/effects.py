@@ -11,7 +11,7 @@ import anyio
 
 from strictreply.client import AsyncStrictClient, Exchange, StrictClient
 from strictreply.contract import Contract
-from strictreply.coordination.branches import Branch
+from strictreply.coordination.actions.branches import Branch
 from strictreply.errors import CallFailed, ToolExecutionError
 from strictreply.integrations.langgraph.agents import ChatAgent
 from strictreply.integrations.langgraph.following import Coordination

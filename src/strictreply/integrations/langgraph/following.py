@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.decisions import ExecutionStep, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.formats import SystemPromptBuilder
-from strictreply.coordination.human import HumanKind, Words
-from strictreply.coordination.human_turn import request_human_input
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.retrying import ActionSteering
-from strictreply.coordination.router import Router
-from strictreply.coordination.states import Ending, changed, create_initial_state, mark_complete
-from strictreply.coordination.topology import USER, Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.decisions import ExecutionStep, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.runs.human_turn import request_human_input
+from strictreply.coordination.runs.ledger import HumanKind, Words
+from strictreply.coordination.runs.states import Ending, changed, create_initial_state, mark_complete
+from strictreply.coordination.steering.retrying import ActionSteering
+from strictreply.coordination.topology.graph import USER, Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.integrations.langgraph.agents import ChatAgent
 from strictreply.integrations.langgraph.states import (
     BRANCH,

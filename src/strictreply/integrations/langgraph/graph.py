@@ -6,19 +6,19 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
-from strictreply.coordination.counting import counted
-from strictreply.coordination.error_policy import ErrorPolicy
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder
 from strictreply.coordination.formats.registry import format_of
-from strictreply.coordination.human import Words
-from strictreply.coordination.retrying import ActionSteering
-from strictreply.coordination.router import Router
-from strictreply.coordination.routes import Routes, edge_map
-from strictreply.coordination.routing import route_next
-from strictreply.coordination.run_metrics import RunMetrics
-from strictreply.coordination.states import END, HUMAN_INPUT, changed
-from strictreply.coordination.topology import Topology
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.routing.router import Router
+from strictreply.coordination.runs.counting import counted
+from strictreply.coordination.runs.ledger import Words
+from strictreply.coordination.runs.next_node import route_next
+from strictreply.coordination.runs.routes import Routes, edge_map
+from strictreply.coordination.runs.run_metrics import RunMetrics
+from strictreply.coordination.runs.states import END, HUMAN_INPUT, changed
+from strictreply.coordination.steering.error_policy import ErrorPolicy
+from strictreply.coordination.steering.retrying import ActionSteering
+from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError
 from strictreply.integrations.langgraph.agents import ChatAgent

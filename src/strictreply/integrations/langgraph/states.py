@@ -9,10 +9,10 @@ import operator
 from enum import StrEnum
 from typing import Annotated, Any, Final, cast
 
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.routing import RouteReason
-from strictreply.coordination.states import AgentState, changed, create_initial_state, said, start_run
-from strictreply.coordination.topology import Topology
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.runs.next_node import RouteReason
+from strictreply.coordination.runs.states import AgentState, changed, create_initial_state, said, start_run
+from strictreply.coordination.topology.graph import Topology
 from strictreply.describing import compact
 from strictreply.errors import ContractError
 from strictreply.typing import JSON, JSONObject, Message

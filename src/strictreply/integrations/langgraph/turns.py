@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from strictreply.client import Exchange
-from strictreply.coordination.api_errors import ApiError
-from strictreply.coordination.branches import Branch, BranchType
-from strictreply.coordination.decisions import RoutingContext, RoutingReason
+from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.faults import StateError
-from strictreply.coordination.human import HumanKind, PendingHuman, SettledHuman, read_ledger, request_of
-from strictreply.coordination.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
-from strictreply.coordination.journal import log_route
-from strictreply.coordination.judging import refused
-from strictreply.coordination.recovery import resume
-from strictreply.coordination.results import ValidationResult
-from strictreply.coordination.routing_case import stop
-from strictreply.coordination.states import changed
+from strictreply.coordination.replies.api_errors import ApiError
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.case import stop
+from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason
+from strictreply.coordination.routing.journal import log_route
+from strictreply.coordination.routing.recovery import resume
+from strictreply.coordination.runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
+from strictreply.coordination.runs.ledger import HumanKind, PendingHuman, SettledHuman, read_ledger, request_of
+from strictreply.coordination.runs.states import changed
+from strictreply.coordination.validation.judging import refused
 from strictreply.describing import compact
 from strictreply.errors import CallFailed, ReplyRejected, ToolExecutionError
 from strictreply.integrations.langgraph.agents import ChatAgent, assistant_turn

@@ -1,0 +1,104 @@
+"""What one agent may do at one moment: which actions, whom it may hand over to. What a reply says is not read here.
+
+Permissions are facts of the topology, the branch and the declaration. There is no way round them, and nothing in them
+depends on what agents are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import cache
+from typing import NamedTuple
+
+from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.actions.kinds import ActionType, Origin, Permitted
+from strictreply.coordination.actions.shapes import SHAPES, Need
+from strictreply.coordination.topology.graph import USER, Topology
+from strictreply.errors import ContractError
+from strictreply.issues import Code
+
+SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
+
+
+def permitted(
+    topology: Topology,
+    agent: str,
+    *,
+    branch: Branch | None = None,
+    tools: Collection[str] = (),
+    leave: frozenset[ActionType] = frozenset(),
+    allowed_agents: Iterable[str] | None = None,
+    origin: Origin = Origin.MODEL,
+) -> Permitted:
+    """Work out what ``agent`` may do.
+
+    ``tools`` names those it has. ``leave`` names the actions that an application permits expressly, as
+    ``terminal_error`` and ``terminate_workflow`` need it. ``allowed_agents`` narrows whom it may hand over to; it never
+    adds anybody. The system needs no permission for its own actions, and may always turn to the user (requirements
+    M49, X8).
+
+    Raises ContractError when the topology has no such agent.
+    """
+    targets = topology.allowed_targets(agent)
+    if origin is Origin.SYSTEM:
+        return Permitted(agent, SYSTEM_ACTIONS, (*targets, USER))
+    if allowed_agents is not None:
+        named = {name.strip() for name in allowed_agents}
+        targets = tuple(target for target in targets if target in named)
+    kind = BranchType.SIMPLE if branch is None else branch.type
+    standing = Standing(
+        next_agent=bool(targets),
+        finish=topology.may_finish(agent),
+        user=topology.may_ask_user(agent),
+        tools=bool(tools),
+        conversation=kind is BranchType.CONVERSATION,
+        parallel=kind is BranchType.PARALLEL,
+    )
+    return Permitted(agent, actions_of(standing, leave), targets, tuple(tools))
+
+
+class Standing(NamedTuple):
+    """Which needs an agent meets, each by the name of the need."""
+
+    next_agent: bool = False
+    finish: bool = False
+    user: bool = False
+    tools: bool = False
+    conversation: bool = False
+    parallel: bool = False
+
+
+@cache
+def actions_of(standing: Standing, leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
+    """Give the actions of an agent of this standing; there are few, so that each is worked out once."""
+    met = {Need[name.upper()] for name, is_met in standing._asdict().items() if is_met}
+    return tuple(
+        action
+        for action, shape in SHAPES.items()
+        if all(need in met or (need is Need.LEAVE and action in leave) for need in shape.needs)
+    )
+
+
+def refusal_of(action: ActionType, allowed: Permitted) -> Code:
+    """Give the code of the fault of an action that is not permitted: that of the first need that is not met.
+
+    What the permitted actions need is met.
+    """
+    met = {need for other in allowed.actions for need in SHAPES[other].needs}
+    return next((need.code for need in SHAPES[action].needs if need not in met), Code.ACTION_NOT_PERMITTED)
+
+
+def read_leave(names: Iterable[ActionType | str]) -> frozenset[ActionType]:
+    """Read the actions that an application permits expressly.
+
+    Raises ContractError for what is no action, or one that only the system may ask for.
+    """
+    leave: set[ActionType] = set()
+    for name in names:
+        if name not in set(ActionType):
+            raise ContractError(f"{name!r} is no action; the actions are: {', '.join(ActionType)}")
+        action = ActionType(name)
+        if Need.SYSTEM in SHAPES[action].needs:
+            raise ContractError(f"{action.value!r} is the system's own; no agent can be permitted it")
+        leave.add(action)
+    return frozenset(leave)

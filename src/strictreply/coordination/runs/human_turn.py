@@ -1,0 +1,188 @@
+"""The human's turn: a request goes into the state, its prompt is put once, an answer settles it and says what is next.
+
+A request leaves the ledger's pending part by an answer or by :func:`clear_human_input_request`, and in no other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from strictreply.coordination.runs.fields import Field, Fields, anything, field_issues, flag, items, optional, text
+from strictreply.coordination.runs.ledger import (
+    HumanDecision,
+    HumanKind,
+    HumanRequest,
+    PendingHuman,
+    SettledHuman,
+    Words,
+    ledger_issues,
+    merge_ledgers,
+    read_answer,
+    read_ledger,
+)
+from strictreply.coordination.runs.states import (
+    COORDINATOR,
+    HUMAN_INPUT,
+    AgentState,
+    Ending,
+    Now,
+    S,
+    changed,
+    mark_complete,
+    new_id,
+    require,
+    said,
+    utc_now,
+)
+from strictreply.typing import JSONObject
+
+_REQUEST_FIELDS: Fields = {
+    "requires_human_input": Field(flag),
+    "next_agent": Field(anything),
+    "human_requests": Field(ledger_issues, required=False),
+}
+_TURN_FIELDS: Fields = {"messages": Field(items), "human_feedback": Field(optional(text))}
+
+
+def request_human_input(
+    state: S,
+    prompt: str = "",
+    *,
+    kind: HumanKind = HumanKind.GENERAL,
+    resume_to: str | None = None,
+    skip_to: str | None = None,
+    now: Now = utc_now,
+    make_id: Callable[[], str] = new_id,
+) -> S:
+    """Ask a human: the flag is set, the next target is ``human_input``, and the request stands in the ledger.
+
+    ``prompt`` is what is put to the human, empty for the words of ``kind``. An answer leads to ``resume_to``, None for
+    where the graph begins; of an error, ``retry`` leads back to the interrupted agent unless ``resume_to`` says
+    otherwise, and ``skip`` to ``skip_to``. A request made while another is pending waits behind it.
+    """
+    state = adopted(state)
+    interrupted = _interrupted(state)
+    request = PendingHuman(
+        id=make_id(),
+        kind=kind,
+        prompt=prompt,
+        resume_to=resume_to or (interrupted if kind is HumanKind.ERROR else None),
+        skip_to=skip_to,
+        interrupted=interrupted,
+        requested_at=now().isoformat(),
+    )
+    return changed(_noted(state, request), requires_human_input=True, next_agent=HUMAN_INPUT)
+
+
+def clear_human_input_request(state: S, *, now: Now = utc_now) -> S:
+    """Cancel the request in front: flag and feedback are cleared, and the interrupted target stands again.
+
+    When others wait behind it the flag stays, and the next target is still ``human_input``.
+    """
+    state = adopted(state)
+    if not (waiting := pending_requests(state)):
+        return changed(state, requires_human_input=False, human_feedback=None)
+    settled = SettledHuman(waiting[0], decision=None, settled_at=now().isoformat())
+    return _settled(state, settled, waiting[0].interrupted)
+
+
+def give_human_feedback(state: S, answer: str) -> S:
+    """Hand the human's answer to the state; :func:`human_input` reads it on its turn."""
+    return changed(state, human_feedback=str(answer))
+
+
+def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
+    """Take the human's turn: wait when there is no feedback, else read it as the answer to the request in front.
+
+    Waiting puts the request's prompt among the messages once. An answer becomes a user message and clears flag and
+    feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run. An answer
+    that decides nothing is a message too, and the prompt is put again. ``words`` are further answers, as in
+    :func:`strictreply.coordination.human.read_answer`.
+    """
+    require(field_issues(state, _TURN_FIELDS))
+    state = adopted(state)
+    if not (waiting := pending_requests(state)):
+        state, waiting = _opened(state)
+    request, feedback = waiting[0], state["human_feedback"]
+    if feedback is None or not feedback.strip():
+        return _asking(state, request, now) if request.asked == 0 else _still_waiting(state)
+    state = changed(state, messages=[*state["messages"], said("user", feedback, now)])
+    decision = read_answer(request.kind, feedback, words=words)
+    if decision is None:
+        return _asking(state, request, now)
+    settled = SettledHuman(request, decision, feedback, now().isoformat())
+    return _decided(_settled(state, settled, _target(settled, home)), decision)
+
+
+def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
+    """Give the requests that no human has answered, the one in front first; StateError for a broken ledger."""
+    return tuple(one for one in read_ledger(ledger_of(state), "/human_requests") if isinstance(one, PendingHuman))
+
+
+def last_answer(state: AgentState) -> SettledHuman | None:
+    """Give the request that was answered last, with its decision; None when none was."""
+    found = read_ledger(ledger_of(state), "/human_requests")
+    answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
+    return max(answers, key=lambda one: one.settled_at, default=None)
+
+
+def ledger_of(state: AgentState) -> list[JSONObject]:
+    """Give the ledger as the state holds it, empty when it has none yet."""
+    return state.get("human_requests", [])
+
+
+def adopted(state: S) -> S:
+    """Give a state whose flag, when it was set by hand, has a request behind it, so that it cannot be overwritten.
+
+    Raises StateError when the fields that a request stands in are missing or mistyped.
+    """
+    require(field_issues(state, _REQUEST_FIELDS))
+    return _opened(state)[0] if state["requires_human_input"] and not pending_requests(state) else state
+
+
+def _opened(state: S) -> tuple[S, tuple[PendingHuman, ...]]:
+    """Note a request that nobody worded; its id follows from the ledger, so adopting twice notes it once."""
+    request = PendingHuman(id=f"flag-{len(ledger_of(state))}", interrupted=_interrupted(state))
+    return _noted(state, request), (request,)
+
+
+def _interrupted(state: AgentState) -> str | None:
+    """Give the target that the human's turn comes before, None when there is none."""
+    target: object = state["next_agent"]
+    return target if isinstance(target, str) and target != HUMAN_INPUT else None
+
+
+def _noted(state: S, *news: HumanRequest) -> S:
+    """Write news into the ledger."""
+    return changed(state, human_requests=merge_ledgers(ledger_of(state), [one.to_dict() for one in news]))
+
+
+def _asking(state: S, request: PendingHuman, now: Now) -> S:
+    """Put the prompt among the messages, and count that it was put."""
+    messages = [*state["messages"], said("assistant", request.question, now)]
+    return _still_waiting(_noted(changed(state, messages=messages), replace(request, asked=request.asked + 1)))
+
+
+def _still_waiting(state: S) -> S:
+    """Keep the run at the human."""
+    return changed(state, requires_human_input=True, human_feedback=None, next_agent=HUMAN_INPUT)
+
+
+def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
+    """Write the end of a request, and go on to ``target`` unless another request waits."""
+    state = changed(_noted(state, settled), human_feedback=None)
+    if pending_requests(state):
+        return _still_waiting(state)
+    return changed(state, requires_human_input=False, next_agent=target)
+
+
+def _target(settled: SettledHuman, home: str) -> str:
+    """Tell where an answer leads."""
+    request = settled.request
+    return (request.skip_to if settled.decision is HumanDecision.SKIP else request.resume_to) or home
+
+
+def _decided(state: S, decision: HumanDecision) -> S:
+    """Complete a run that the human aborts."""
+    return mark_complete(state, Ending.ABORTED) if decision is HumanDecision.ABORT else state

@@ -1,0 +1,204 @@
+"""What an agent is told about its bad reply, or before any: from codes, what is permitted and the topology alone.
+
+Nothing that a model wrote is in it. Each retry is told more: what was wrong; that it must choose; and whom, and how.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from strictreply.coordination.actions.kinds import ActionType, Permitted
+from strictreply.coordination.actions.shapes import listed
+from strictreply.coordination.formats.contexts import CoordinationContext
+from strictreply.coordination.formats.interface import BaseResponseFormat
+from strictreply.coordination.formats.json_format import JSONResponseFormat
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.errors import ContractError
+from strictreply.issues import Category, Issue
+from strictreply.tools import Tool
+
+MUST_SELECT_RETRY: Final = 3
+"""The retry at which an agent is told that it must choose; from the next one on it is shown how (requirement M75)."""
+
+MAX_STEERING_BYTES: Final = 2_000
+MAX_LISTED_FAULTS: Final = 12
+NOTHING: Final = "(none — review topology)"
+JSON_FORMAT: Final = JSONResponseFormat()
+
+
+class SteeringMode(StrEnum):
+    """When an agent is told anything (requirement M73)."""
+
+    NEVER = "never"
+    ERROR = "error"  # after a reply that did not fit
+    AUTO = "auto"  # whenever it is asked again
+    ALWAYS = "always"  # whenever it is asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringContext:
+    """What there is to say: to whom, about which faults, and at which retry.
+
+    ``issues`` are the faults of the last reply, none when it was valid or there was none. ``retry_count`` says which
+    retry the coming ask is, 0 for a first ask. ``tools`` are the agent's own, for an example of a call, and
+    ``response_format`` is how it writes its replies.
+    """
+
+    permitted: Permitted
+    issues: tuple[Issue, ...] = ()
+    retry_count: int = 0
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    response_format: BaseResponseFormat = JSON_FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringStats:
+    """How often agents were told something, at one moment, and about which categories of faults (requirement M77)."""
+
+    total_injections: int = 0
+    by_mode: Mapping[SteeringMode, int] = field(default_factory=dict[SteeringMode, int])
+    by_category: Mapping[Category, int] = field(default_factory=dict[Category, int])
+
+
+class AgentSteering:
+    """Tells agents what to change when its mode says so, and counts it; any thread or task may ask.
+
+    Raises ContractError for a mode that does not exist.
+    """
+
+    __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
+
+    def __init__(self, mode: SteeringMode | str = SteeringMode.ERROR) -> None:
+        """Start at zero."""
+        try:
+            self.mode = SteeringMode(mode)
+        except ValueError:
+            raise ContractError(f"a steering mode is one of {', '.join(SteeringMode)}") from None
+        self._by_mode: Counter[SteeringMode] = Counter()
+        self._by_category: Counter[Category] = Counter()
+        self._lock = threading.Lock()
+
+    def prompt(self, context: SteeringContext) -> str | None:
+        """Give the text to put to the agent behind its prompt, None for none.
+
+        It is for one ask: it replaces the text before it and is not kept in any memory (requirements M69, M72).
+        """
+        if not self._speaks(context):
+            return None
+        with self._lock:
+            self._by_mode[self.mode] += 1
+            self._by_category.update({issue.category for issue in context.issues})
+        return steering_text(context)
+
+    def stats(self) -> SteeringStats:
+        """Copy the counters at one moment."""
+        with self._lock:
+            return SteeringStats(self._by_mode.total(), dict(self._by_mode), dict(self._by_category))
+
+    def _speaks(self, context: SteeringContext) -> bool:
+        """Tell whether the mode has anything said now."""
+        spoken = {
+            SteeringMode.NEVER: False,
+            SteeringMode.ERROR: bool(context.issues),
+            SteeringMode.AUTO: context.retry_count > 0,
+            SteeringMode.ALWAYS: True,
+        }
+        return spoken[self.mode]
+
+
+def generate_steering(result: ValidationResult, permitted: Permitted, *, retry_count: int = 1) -> str | None:
+    """Say what to change in a reply, None when it is valid (requirement M67)."""
+    if result.is_valid:
+        return None
+    return steering_text(SteeringContext(permitted=permitted, issues=result.issues, retry_count=retry_count))
+
+
+def steering_text(context: SteeringContext) -> str:
+    """Say what to change, or what is permitted, in at most 2 KB; never empty (requirement M68)."""
+    if context.issues and all(issue.category is Category.API_TRANSIENT for issue in context.issues):
+        return f"The call before this one failed ({_kinds(context.issues)}). Please do the same step again."
+    opening = {0: "", 1: "Not valid. "}.get(context.retry_count, "Still not valid. ") if context.issues else ""
+    return _within([opening + " ".join(_advice(context)), *_faults(context.issues), *_tier(context)])
+
+
+_ADVICE: Final[Mapping[Category, str]] = {
+    Category.FORMAT_ERROR: (
+        "Please reply in {format} alone, nothing around it: next_action names the action, "
+        "action_input or the action's other members say what it needs."
+    ),
+    Category.PERMISSION_ERROR: "You may hand over to these agents: {agents}. Please choose from them.",
+    Category.ACTION_ERROR: "The actions here are: {actions}. Please choose one of them.",
+    Category.API_TRANSIENT: "The API did not answer as it should. Please do the same step again.",
+    Category.API_TERMINAL: "The provider stopped the reply. Please choose another action: {actions}.",
+    Category.TOOL_ERROR: "A tool failed. Please call it in another way, or choose another action: {actions}.",
+    Category.UNKNOWN: "The reply could not be used. Please reply again with one of the actions: {actions}.",
+}
+"""What helps against each category of faults; the names in braces come from what is permitted."""
+
+_NO_FAULT: Final = "Please go on with one of the actions: {actions}."
+
+
+def _advice(context: SteeringContext) -> list[str]:
+    """Say what helps against the faults, each category once; with no fault, what is permitted."""
+    allowed, written = context.permitted, context.response_format.get_format_name().upper()
+    words = {"agents": _named(allowed.agents), "actions": _named(allowed.actions), "format": written}
+    told = [_ADVICE[category] for category in dict.fromkeys(issue.category for issue in context.issues)]
+    return [advice.format(**words) for advice in told or [_NO_FAULT]]
+
+
+def _faults(issues: Iterable[Issue]) -> list[str]:
+    """List each fault by its place, its rule and the nearest remedy."""
+    lines = dict.fromkeys(f"- {issue.dotted}{f' ({issue.hint})' if issue.hint else ''}" for issue in issues)
+    return list(lines)[:MAX_LISTED_FAULTS]
+
+
+def _tier(context: SteeringContext) -> list[str]:
+    """Add what the later retries are told: that a choice must be made, then whom and how (requirement M75)."""
+    allowed = context.permitted
+    if context.retry_count < MUST_SELECT_RETRY:
+        return []
+    example = _example(context) if context.retry_count > MUST_SELECT_RETRY else None
+    if example is not None:
+        count = context.retry_count
+        return [f"{allowed.agent}, {count} replies could not be used. Reply like this, now:", example]
+    tools = [f"The tools are: {_named(allowed.tools)}."] if allowed.tools else []
+    return [f"You must select exactly one of these actions now: {_named(allowed.actions)}.", *tools]
+
+
+def _example(context: SteeringContext) -> str | None:
+    """Write an example of the first action that admits one, None when none does."""
+    allowed = context.permitted
+    finishes = ActionType.FINAL_RESPONSE in allowed.actions
+    offered = CoordinationContext(list(allowed.agents), finishes, allowed.actions, context.tools)
+    return next(iter(context.response_format.get_examples(allowed.actions, offered)), None)
+
+
+def _kinds(issues: Iterable[Issue]) -> str:
+    """Name failures by the last part of their codes, which is their classification."""
+    return ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
+
+
+def _named(names: tuple[str, ...]) -> str:
+    """List names; where there are none, nothing that an agent says can help."""
+    return listed(names) if names else NOTHING
+
+
+def _within(lines: list[str]) -> str:
+    """Join what fits: of the advice the beginning, then the last line and the others whole, or not at all."""
+    if len(lines) == 1:
+        return _cut(lines[0], MAX_STEERING_BYTES)
+    kept = [_cut(lines[0], MAX_STEERING_BYTES // 2)]
+    for at, line in [(len(kept), lines[-1]), *((-1, line) for line in lines[1:-1])]:
+        if len("\n".join([*kept, line]).encode(errors="replace")) <= MAX_STEERING_BYTES:
+            kept.insert(at, line)
+    return "\n".join(kept)
+
+
+def _cut(text: str, limit: int) -> str:
+    """Cut a text to so many bytes of UTF-8."""
+    return text.encode(errors="replace")[:limit].decode(errors="ignore")

@@ -1,0 +1,9 @@
+"""The verdict on one reply: valid for this agent at this moment, or what is wrong with it."""
+
+from __future__ import annotations
+
+from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.validation.processor import ValidationProcessor
+
+__all__ = ["ActionType", "ValidationProcessor", "ValidationResult"]
