@@ -20,8 +20,8 @@ def get_weather(city: str, unit: str = "celsius", days: int = 1) -> str:
 def ask(base_url: str) -> sr.Run:
     """Ask one question that takes two calls."""
     client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), tools=[get_weather], parallel=True)
-    question = {"role": "user", "content": "Is it warmer in Paris or in Tokyo today?"}
-    return sr.run(client, [question], model="unreliable-1", max_steps=4)
+    question = "Is it warmer in Paris or in Tokyo today?"
+    return sr.run(client, question, model="unreliable-1", loop=sr.LoopPolicy(max_iterations=4))
 
 
 def main() -> None:
@@ -32,9 +32,8 @@ def main() -> None:
         calls = [call["function"]["arguments"] for call in turn.get("tool_calls") or ()]
         print(f"{turn['role']:>9}: {turn.get('content') or ', '.join(calls)}")
     print("answer:", run.answer)
-    asks = [attempt for exchange in run.exchanges for attempt in exchange.attempts]
-    bad = sum(1 for attempt in asks if attempt.issues)
-    print(f"{len(run.exchanges)} exchanges, {len(asks)} asks, {bad} replies refused, none of them in the transcript")
+    bad = sum(1 for attempt in run.attempts if attempt.issues)
+    print(f"{len(run.asked)} replies in {len(run.attempts)} asks, {bad} refused, none of them in the transcript")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ LAYERS: dict[str, set[str]] = {
         "extraction",
         "failures",
         "models",
+        "pipeline",
         "policy",
         "published",
         "schema",
@@ -44,7 +45,7 @@ LAYERS: dict[str, set[str]] = {
         "tools",
     },
     "loop": {"flow"},
-    "shells": {"client", "pauses", "recordings", "toolloop", "transport"},
+    "shells": {"client", "pauses", "recordings", "running", "transport"},
     "facade": {""},
     "programs": {"__main__", "cli", "demo", "integrations", "testing"},
 }

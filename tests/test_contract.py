@@ -156,7 +156,7 @@ def runs_of_add(*replies: dict[str, Any]) -> list[tuple[float, float]]:
 
     client = wrap(Client(*replies), tools=[add], channel="text", policy=RetryPolicy(max_retries=len(replies) - 1))
     with pytest.raises(ReplyRejected):
-        run(client, [], model="m")
+        run(client, "go", model="m")
     return ran
 
 

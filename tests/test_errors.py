@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 from strictreply.errors import CallFailed, StrictReplyError
+from strictreply.pipeline.results import InvokeCode, InvokeError
 from strictreply.story import REASON_ADVICE
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -44,7 +45,9 @@ EVERY_ERROR: list[StrictReplyError] = [
     raised(StatusError(429, {"retry-after": "99"})),
     raised({"choices": []}),
     sr.ToolExecutionError("search", call_id="a", kind="ValueError"),
-    sr.StepsExceeded(5),
+    sr.IterationsExceeded(5),
+    sr.InvokeFailed((InvokeError(code=InvokeCode.UNKNOWN_CALL, rule="reconcile.known_call", message="m" * 200),) * 99),
+    sr.ToolError("no such order"),
 ]
 
 

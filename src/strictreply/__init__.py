@@ -20,24 +20,32 @@ from strictreply.errors import (
     ContractError,
     ReplyHalted,
     ReplyRejected,
-    StepsExceeded,
     StrictReplyError,
     ToolArgumentsError,
+    ToolError,
     ToolExecutionError,
     TransportFailed,
 )
 from strictreply.issues import Category, Code, Issue, Remedy
 from strictreply.limits import Limits
+from strictreply.pipeline.loop_policy import LoopPolicy
+from strictreply.pipeline.results import InvokeFailed, IterationsExceeded
+from strictreply.pipeline.sessions import MemorySessionStore
 from strictreply.policy import RetryPolicy
 from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+from strictreply.running.events import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
+from strictreply.running.loop import arun, run
+from strictreply.running.runs import Run, Unanswered
+from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.running.streaming import arun_stream, run_stream
 from strictreply.steering import Situation, Steering, TieredSteering
-from strictreply.toolloop import Run, arun, run
 from strictreply.tools import Tool, tool
 
 __all__ = [
     "AssistantReply",
     "AsyncStrictClient",
     "Attempt",
+    "AttemptMade",
     "CallFailed",
     "Category",
     "Code",
@@ -46,16 +54,22 @@ __all__ = [
     "DirectAnswer",
     "Exchange",
     "Invalid",
+    "InvokeFailed",
     "Issue",
+    "IterationsExceeded",
     "Limits",
+    "LoopPolicy",
+    "MemorySessionStore",
     "Remedy",
     "ReplyHalted",
     "ReplyRejected",
     "RetryPolicy",
     "Run",
+    "RunEnded",
+    "RunEvent",
+    "SQLiteSessionStore",
     "Situation",
     "Steering",
-    "StepsExceeded",
     "StrictClient",
     "StrictReplyError",
     "TieredSteering",
@@ -63,13 +77,19 @@ __all__ = [
     "ToolArgumentsError",
     "ToolCall",
     "ToolCalls",
+    "ToolError",
     "ToolExecutionError",
+    "ToolFinished",
+    "ToolStarted",
     "TransportFailed",
+    "Unanswered",
     "Usage",
     "Valid",
     "Verdict",
     "arun",
+    "arun_stream",
     "run",
+    "run_stream",
     "tool",
     "wrap",
 ]

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from strictreply.errors import ContractError
 from strictreply.issues import Code, Issue, quote
 from strictreply.models import adapter_of, document_of, instance_of
-from strictreply.replies import Invalid
+from strictreply.replies import Invalid, ToolCall, Verdict
 from strictreply.schema import Schema
 from strictreply.typing import JSON, Extra, Formats
 
@@ -69,6 +69,17 @@ class Answer:
         if self.adapter is None:
             return value
         return instance_of(self.adapter, value, at=at, names=self.schema.names, place="answer")
+
+    def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002 - for a kind that has something to say
+        """Judge a whole message of the native channel; None, as here, leaves its calls and its content to the channel.
+
+        For a kind of answer that is more than the content, such as an action of coordination.
+        """
+        return None
+
+    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002 - the same
+        """Give the calls inside a typed answer, in the order of their ``tool_calls``; none, as here."""
+        return ()
 
     def _judge_text(self, value: JSON, at: str) -> str | Invalid:
         """Admit text that says something (requirement T8)."""

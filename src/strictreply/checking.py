@@ -13,7 +13,7 @@ from typing import Any
 from strictreply.complaints import check_issues
 from strictreply.errors import ContractError
 from strictreply.issues import Issue, pointer
-from strictreply.replies import Invalid, Verdict, calls_of
+from strictreply.replies import Invalid, Verdict
 from strictreply.terms import Terms
 from strictreply.tools import Tool
 
@@ -39,7 +39,7 @@ def check_of(terms: Terms, verdict: Verdict) -> Check | None:
         return None
     jobs = tuple(
         (terms.tools[call.tool], call.args, _place(terms, index))
-        for index, call in enumerate(calls_of(verdict.reply))
+        for index, call in enumerate(terms.calls_in(verdict.reply))
         if terms.tools[call.tool].check is not None
     )
     return Check(jobs) if jobs else None

@@ -133,6 +133,16 @@ class _Wrapped(ABC):
 
     copy = with_options
 
+    def terms(self, **keywords: Any) -> Terms:
+        """Give what the reply to a call with these keywords is held to, without making it."""
+        return self._ask({"messages": [], **keywords}).terms
+
+    def watched(self, on_attempt: OnAttempt) -> Self:
+        """Give a copy that tells ``on_attempt`` of every attempt too, before the watcher it was wrapped with."""
+        watchers = (on_attempt, self._settings.on_attempt)
+        settings = replace(self._settings, on_attempt=partial(_tell_each, watchers))
+        return type(self)(self._client, self.contract, settings)
+
     def _ask(self, keywords: JSONObject) -> Ask:
         """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's."""
         if keywords.get("stream"):
@@ -284,6 +294,19 @@ class AsyncStrictClient(_Wrapped):
         except Exception as error:  # noqa: BLE001 - as in the twin
             return _failed(error, start)
         return Replied(sending.receive(source), time.perf_counter() - start)
+
+
+def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awaitable[None] | None:
+    """Tell every watcher of an attempt; what is to be awaited is given back as one."""
+    told = [watcher(attempt) for watcher in watchers if watcher is not None]
+    waiting = [one for one in told if one is not None]
+    return _await_each(waiting) if waiting else None
+
+
+async def _await_each(waiting: list[Awaitable[None]]) -> None:
+    """Await one after the other."""
+    for one in waiting:
+        await one
 
 
 class _Guarded:

@@ -10,7 +10,11 @@
     │   ├── ReplyHalted          not worth another ask: refusal, content filter, deadline, budget
     │   └── TransportFailed      the API could not be reached or answered with an error
     ├── ToolExecutionError       a tool's own code raised
-    └── StepsExceeded            the tool loop did not come to an answer
+    ├── ToolError                raised by a tool, in words for the model
+    ├── InvokeFailed             a turn of the tool loop broke a rule (in ``pipeline.results``)
+    │   ├── IterationsExceeded      …it came to no answer
+    │   └── SessionConflict         …its session moved on meanwhile (in ``pipeline.sessions``)
+    └── Unanswered               the answer was read of a run that has none (in ``running.runs``)
 
 Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to log.
 ``explain()`` tells the whole story, raw replies included, when somebody asks for it. All are picklable.
@@ -183,17 +187,13 @@ class ToolExecutionError(StrictReplyError):
         return _rebuilt, (type(self), self.args, self.__dict__)
 
 
-class StepsExceeded(StrictReplyError):
-    """The tool loop asked the model ``steps`` times and got no final answer (requirement T38)."""
+class ToolError(StrictReplyError):
+    """Raise it in a tool to tell the model what went wrong: its text is handed to the model, as a result.
 
-    def __init__(self, steps: int) -> None:
-        """Say how many asks were made."""
-        super().__init__(f"the tool loop exceeded {steps} steps without an answer; raise max_steps or reword the task")
-        self.steps = steps
+    Of any other exception the model is told the type only: its text may hold anything.
+    """
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields."""
-        return type(self), (self.steps,)
+    code = "TOOL_ERROR"
 
 
 def _capped(text: str) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from strictreply.answers import FINAL_ANSWER, Answer
 from strictreply.errors import ContractError
 from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.replies import AssistantReply, DirectAnswer, ToolCall, calls_of
 from strictreply.tools import Tool
 from strictreply.typing import AnswerStyle, Channel, Extra, Extraction, Formats
 
@@ -56,6 +57,10 @@ class Terms:
         names = self.callable_names
         more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
         return ", ".join(names[:MAX_LISTED_NAMES]) + more
+
+    def calls_in(self, reply: AssistantReply) -> tuple[ToolCall, ...]:
+        """Give the tool calls of a reply in order, those inside an answer that holds calls, too."""
+        return self.answer.calls_in(reply.answer) if isinstance(reply, DirectAnswer) else calls_of(reply)
 
     def with_tools(self, tools: Iterable[Tool]) -> Terms:
         """Hold replies to other tools."""

@@ -41,8 +41,11 @@ class Tool:
     arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
     arguments into an instance, None when they stay a dict. ``vendor`` holds what a definition said beyond OpenAI's
     members. ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
+    In a tool loop ``needs_approval`` pauses before a call until somebody allows it, and ``timeout`` bounds one run in
+    seconds, None by what the loop says; ``dataclasses.replace`` sets both on any tool.
 
-    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``.
+    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is not above 0,
+    or a tool without a function needs approval: whoever runs it decides.
     """
 
     name: str
@@ -56,12 +59,18 @@ class Tool:
     formats: Formats = field(default="assert", repr=False)
     strict: bool | None = field(default=None, repr=False)
     vendor: VendorMembers = field(default=VendorMembers(), repr=False)
+    needs_approval: bool = False
+    timeout: float | None = None
     definition: JSONObject = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse a name that servers would, and write the definition."""
+        """Refuse what no server or loop could keep to, and write the definition."""
         if not _NAME.fullmatch(self.name):
             raise ContractError(f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /")
+        if self.timeout is not None and self.timeout <= 0:
+            raise ContractError(f"the timeout of tool {self.name!r} must be above 0 seconds, or None")
+        if self.needs_approval and self.function is None:
+            raise ContractError(f"the tool {self.name!r} has no function to approve of; declare it with function=…")
         told: JSONObject = {"name": self.name}
         if self.description:
             told["description"] = self.description
@@ -108,6 +117,8 @@ class Tool:
         description: str | None = None,
         check: Check | None = None,
         extra: Extra = "forbid",
+        needs_approval: bool = False,
+        timeout: float | None = None,
     ) -> Tool:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
@@ -126,6 +137,8 @@ class Tool:
             function=function,
             signature=signature,
             extra=extra,
+            needs_approval=needs_approval,
+            timeout=timeout,
         )
 
     @classmethod
@@ -325,6 +338,8 @@ def tool(
     description: str | None = None,
     check: Check | None = None,
     extra: Extra = "forbid",
+    needs_approval: bool = False,
+    timeout: float | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -336,6 +351,8 @@ def tool(
     description: str | None = None,
     check: Check | None = None,
     extra: Extra = "forbid",
+    needs_approval: bool = False,
+    timeout: float | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function a tool; it can still be called as before.
 
@@ -344,7 +361,15 @@ def tool(
 
     def declared(function: Callable[..., Any]) -> Tool:
         """Declare one function."""
-        return Tool.from_function(function, name=name, description=description, check=check, extra=extra)
+        return Tool.from_function(
+            function,
+            name=name,
+            description=description,
+            check=check,
+            extra=extra,
+            needs_approval=needs_approval,
+            timeout=timeout,
+        )
 
     return declared if function is None else declared(function)
 

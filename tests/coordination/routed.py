@@ -32,6 +32,7 @@ def search(query: str) -> str:
 
 
 PROCESSOR = ValidationProcessor(TEAM, tools=[search])
+ROUTER = Router(TEAM, tools=[search], leave=())
 
 # one fault of each category, as it may stand in a verdict
 FAULTS = {
@@ -73,8 +74,8 @@ def call(name: str = "search", arguments: str = '{"query": "AI"}') -> dict[str, 
 def decide(
     result: ValidationResult, agent: str = "Coordinator", *, branch: Branch | None = None, **context: Any
 ) -> RoutingDecision:
-    """Route a verdict within the team."""
-    return Router(TEAM).decide(result, branch or Branch(), RoutingContext(current_agent=agent, **context))
+    """Route a verdict within the team, which can search and has no leave for anything."""
+    return ROUTER.decide(result, branch or Branch(), RoutingContext(current_agent=agent, **context))
 
 
 def talk(turns: int = 0, *agents: str, max_turns: int = 5) -> Branch:

@@ -16,6 +16,7 @@ from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, 
 from strictreply.coordination.actions.shapes import SHAPES, Need, document_of, example_of, schema_of, union_document
 from strictreply.coordination.topology.graph import Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
+from strictreply.coordination.validation.suggesting import suggested_actions
 from strictreply.issues import Category
 from strictreply.schema import Schema
 
@@ -199,10 +200,26 @@ def test_parallel_agents_have_their_own_requests() -> None:
 @pytest.mark.req("M30")
 @pytest.mark.parametrize("agents", [["Worker1"], []])
 def test_parallel_needs_two(agents: list[str]) -> None:
-    """One agent or none is not parallel; the suggestion offers invoke_agent."""
+    """One agent or none is not parallel; what is suggested is ``invoke_agent`` and no other action."""
     result = judged({"next_action": "parallel_invoke", "agents": agents})
-    assert faults(result) == [("action.min_items", "/agents")]
-    assert "invoke_agent" in (result.retry_suggestion or "")
+    assert (result.is_valid, faults(result)) == (False, [("action.min_items", "/agents")])
+    assert result.error_category is Category.FORMAT_ERROR
+    assert result.permitted is not None
+    assert len(result.permitted.actions) > 1
+    assert suggested_actions(result.issues, result.permitted) == (ActionType.INVOKE_AGENT,)
+    assert {action for action in ActionType if action.value in (result.retry_suggestion or "")} == {
+        ActionType.INVOKE_AGENT
+    }
+
+
+def test_a_suggestion_offers_what_is_permitted() -> None:
+    """Where no action in particular mends a fault, all that are permitted are suggested, and no other."""
+    result = judged({"next_action": "parallel_invoke", "agents": ["Worker1", "Nobody"]})
+    assert result.permitted is not None
+    assert suggested_actions(result.issues, result.permitted) == result.permitted.actions
+    assert {action for action in ActionType if action.value in (result.retry_suggestion or "")} == set(
+        result.permitted.actions
+    )
 
 
 @pytest.mark.req("M31")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -14,19 +15,26 @@ from hypothesis import strategies as st
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
 from strictreply.coordination.actions.kinds import ActionType, Permitted
 from strictreply.coordination.actions.permissions import permitted
-from strictreply.coordination.formats.xml_format import XMLResponseFormat
+from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
+from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass
+from strictreply.coordination.routing.decisions import StepType
+from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
 from strictreply.coordination.steering.wording import (
     MAX_STEERING_BYTES,
     NOTHING,
+    Advice,
     AgentSteering,
     SteeringContext,
     SteeringMode,
+    SteeringTier,
+    advice,
     generate_steering,
     steering_text,
 )
 from strictreply.coordination.topology.graph import USER, Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.issues import Category, Issue
+from strictreply.errors import ContractError
+from strictreply.issues import Category, Code, Issue
 
 COORDINATOR = permitted(TEAM, "Coordinator", tools=["search"])
 BAD_FORMAT = (FAULTS[Category.FORMAT_ERROR],)
@@ -38,16 +46,58 @@ def text(retry_count: int = 1, issues: tuple[Issue, ...] = BAD_FORMAT, **changes
     return steering_text(SteeringContext(**said))
 
 
+def advised(retry_count: int = 1, issues: tuple[Issue, ...] = BAD_FORMAT, **changes: Any) -> Advice:
+    """Work out what the coordinator is told, before it is put into words."""
+    said: dict[str, Any] = {"permitted": COORDINATOR, "issues": issues, "retry_count": retry_count} | changes
+    return advice(SteeringContext(**said))
+
+
+def names_in(told: str, names: Iterable[str]) -> set[str]:
+    """Give those of the names that a text holds."""
+    return {name for name in names if name in told}
+
+
 @pytest.mark.req("M65")
-@pytest.mark.parametrize("reply", ["prose", '{"content": "x"}', '{"next_action":', "[1]", ""])
-def test_a_bad_format_is_told_the_members(reply: str) -> None:
-    """Whatever made a reply unreadable, the agent is told of ``next_action`` and ``action_input``."""
+@pytest.mark.parametrize("written", [JSONResponseFormat(), XMLResponseFormat()], ids=lambda written: written.name)
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        ("prose", "json.syntax"),
+        ('{"next_action":', "json.incomplete"),
+        ("[1]", "shape.not_object"),
+        ('{"content": "x"}', "action.missing_field"),
+        ("", "reply.empty"),
+    ],
+)
+def test_a_bad_format_is_told_the_members(reply: str, code: str, written: ActionFormat) -> None:
+    """Whatever made a reply unreadable, the agent is told the format and both its members, wherever it is told."""
     result = verdict(reply)
-    told = generate_steering(result, COORDINATOR)
-    assert result.error_category is Category.FORMAT_ERROR
-    assert told is not None
-    assert "next_action" in told
-    assert "action_input" in told
+    assert (result.is_valid, result.code, result.error_category) == (False, code, Category.FORMAT_ERROR)
+    found = advised(issues=result.issues, response_format=written)
+    assert (found.categories, found.written) == ((Category.FORMAT_ERROR,), written.name.upper())
+    routed = decide(result).next_steps[0].steering or ""
+    for told in (str(found), generate_steering(result, COORDINATOR) or "", routed):
+        assert names_in(told, ("next_action", "action_input")) == {"next_action", "action_input"}
+    assert found.written in str(found)
+
+
+@pytest.mark.req("M65", "M66")
+def test_the_verdict_alone_is_enough() -> None:
+    """As the document prints it: what the reply was held to is what is told, in the format that is named."""
+    prose, denied = verdict("prose"), verdict({"next_action": "invoke_agent", "action_input": "Z"}, "Worker1")
+    assert generate_steering(prose) == generate_steering(prose, COORDINATOR) == text(1, prose.issues)
+    assert names_in(generate_steering(denied) or "", TEAM.agents) == set(TEAM.allowed_targets("Worker1"))
+    spelled = generate_steering(prose, response_format=XMLResponseFormat())
+    assert spelled == text(1, prose.issues, response_format=XMLResponseFormat())
+    with pytest.raises(ContractError):
+        generate_steering(prose, response_format="yaml")
+
+
+@pytest.mark.req("M65")
+@pytest.mark.parametrize("category", [category for category in Category if category is not Category.FORMAT_ERROR])
+def test_only_a_bad_format_is_told_of_formats(category: Category) -> None:
+    """What was written well is not told how to write."""
+    assert names_in(text(1, (FAULTS[category],)), ("JSON", "XML")) == set()
 
 
 @pytest.mark.req("M66")
@@ -71,12 +121,33 @@ def test_a_valid_reply_is_told_nothing() -> None:
 @pytest.mark.req("M68")
 @pytest.mark.parametrize(("category", "count"), list(product(Category, range(6))))
 def test_every_category_is_told_something(category: Category, count: int) -> None:
-    """For each category and at each retry there is a text, and it is not the word None; also without any issue."""
-    for issues in ((FAULTS[category],), ()):
-        told = text(count, issues)
-        assert told.strip()
-        assert "None" not in told
-    assert generate_steering(invalid(suggestion=None), COORDINATOR)
+    """An invalid verdict of each category has a text of its own at each retry, also where nothing is suggested."""
+    found = advised(count, (FAULTS[category],))
+    assert found.categories == (category,)
+    for suggestion in ("one of these actions: …", None):
+        result = invalid(FAULTS[category], suggestion=suggestion)
+        told = generate_steering(result, COORDINATOR, retry_count=count)
+        assert told == str(found)
+        assert told.strip() not in ("", "None")
+    others = [text(count, (fault,)) for other, fault in FAULTS.items() if other is not category]
+    assert str(found) not in others
+
+
+@pytest.mark.req("M68")
+@pytest.mark.parametrize("category", Category)
+def test_every_retry_of_a_router_is_told_something(category: Category) -> None:
+    """Where a verdict of a category leads to another ask, that ask has the text for it."""
+    for step in decide(invalid(FAULTS[category])).next_steps:
+        retried = step.step_type is StepType.RETRY_WITH_STEERING
+        assert retried is (ErrorPolicy().reactions[category] is Reaction.RETRY)
+        assert step.steering == (text(1, (FAULTS[category],)) if retried else None)
+
+
+@pytest.mark.req("M68")
+def test_a_verdict_without_issues_is_told_something() -> None:
+    """Where nobody says what was wrong, the agent is told what is permitted."""
+    told = generate_steering(invalid(suggestion=None), COORDINATOR) or ""
+    assert names_in(told, COORDINATOR.actions) == set(COORDINATOR.actions)
 
 
 @pytest.mark.req("M71")
@@ -122,43 +193,97 @@ def test_the_default_mode_is_error_and_no_other_exists() -> None:
 
 @pytest.mark.req("M75")
 def test_each_tier_says_more() -> None:
-    """Up to the second retry it is generic, at the third a choice is due, from the fourth on it is shown."""
-    first, second, third, fourth = (text(count) for count in (1, 2, 3, 4))
-    assert len({first, second, third, fourth}) == 4
-    assert not any(agent in first + second for agent in TEAM.agents)
-    assert "must select" in third
-    assert "must select" not in first + second + fourth
-    assert "Coordinator" in fourth
-    assert '{"next_action":"invoke_agent","action_input":"Aggregator"' in fourth
+    """Up to the second retry it is generic, at the third a choice is due, from the fourth on a reply is shown."""
+    found = {count: advised(count) for count in range(1, 7)}
+    assert [found[count].tier for count in found] == [
+        *(SteeringTier.FAULTS, SteeringTier.FAULTS, SteeringTier.CHOICE),
+        *[SteeringTier.EXAMPLE] * 3,
+    ]
+    assert len({str(one) for one in found.values()}) == len(found)
+    assert [one.example is None for one in found.values()] == [True, True, True, False, False, False]
 
 
 @pytest.mark.req("M75")
-def test_who_may_only_finish_or_ask_is_shown_that() -> None:
-    """Where there is nobody to hand over to, the example finishes or asks."""
-    ends = permitted(Topology.of({"A": ["End"]}), "A")
-    assert '"next_action":"final_response"' in text(4, permitted=ends)
-    asks = Permitted("A", (ActionType.ASK_USER,))
-    assert '"next_action":"ask_user"' in text(4, permitted=asks)
-    calls = Permitted("A", (ActionType.CALL_TOOL,), (), ("search",))
-    assert '"next_action":"call_tool"' in text(4, permitted=calls, tools={"search": search})
-    assert "must select" in text(4, permitted=calls)  # the tool itself is not known here: its name is
+@pytest.mark.parametrize("category", [Category.FORMAT_ERROR, Category.ACTION_ERROR, Category.UNKNOWN])
+def test_a_generic_text_names_no_peer(category: Category) -> None:
+    """The first two retries name neither the agent nor anybody it may hand over to; the third lists the actions."""
+    fault = Issue.of(Code.ACTION_UNKNOWN, "/next_action", names="those") if category is Category.ACTION_ERROR else None
+    issues = (fault or FAULTS[category],)
+    for count in (0, 1, 2):
+        assert names_in(text(count, issues), TEAM.agents) == set()
+    assert names_in(text(3, issues), COORDINATOR.actions) == set(COORDINATOR.actions)
+    assert names_in(text(3, issues), TEAM.agents) == set()
+
+
+@pytest.mark.req("M75")
+@pytest.mark.parametrize("agent", TEAM.agents)
+def test_the_last_tier_names_the_agent_a_peer_and_the_exact_reply(agent: str) -> None:
+    """What is shown hands over to somebody the agent may hand over to, and is valid as it stands."""
+    found = advised(4, permitted=permitted(TEAM, agent))
+    assert (found.tier, found.permitted.agent) == (SteeringTier.EXAMPLE, agent)
+    shown = json.loads(found.example or "")
+    assert shown["next_action"] == ActionType.INVOKE_AGENT
+    assert shown["action_input"] in TEAM.allowed_targets(agent)
+    assert PROCESSOR.validate(found.example, agent).next_agents == [shown["action_input"]]
+    assert str(found).splitlines()[-1] == found.example
+    assert agent in str(found).splitlines()[-2]
+
+
+@pytest.mark.req("M75")
+@pytest.mark.parametrize(
+    ("allowed", "action"),
+    [
+        (permitted(Topology.of({"A": ["End"]}), "A"), ActionType.FINAL_RESPONSE),
+        (Permitted("A", (ActionType.ASK_USER,)), ActionType.ASK_USER),
+        (Permitted("A", (ActionType.CALL_TOOL,), (), ("search",)), ActionType.CALL_TOOL),
+    ],
+)
+def test_who_may_only_finish_ask_or_call_is_shown_that(allowed: Permitted, action: ActionType) -> None:
+    """Where there is nobody to hand over to, the example is of the one thing that may be done."""
+    found = advised(4, permitted=allowed, tools={"search": search})
+    assert (found.tier, json.loads(found.example or "")["next_action"]) == (SteeringTier.EXAMPLE, action)
+
+
+@pytest.mark.req("M75")
+def test_where_no_example_can_be_made_a_choice_stays_due() -> None:
+    """A tool that is known by its name alone admits no example: the tier stays below."""
+    found = advised(4, permitted=Permitted("A", (ActionType.CALL_TOOL,), (), ("search",)))
+    assert (found.tier, found.example) == (SteeringTier.CHOICE, None)
+    assert "search" in str(found)
 
 
 @pytest.mark.req("M75")
 @pytest.mark.parametrize("count", [3, 4, 9])
 def test_nothing_permitted_is_said(count: int) -> None:
     """Where nothing is permitted the text says where to look."""
+    found = advised(count, permitted=Permitted("A"))
+    assert (found.tier, found.example) == (SteeringTier.CHOICE, None)
     assert NOTHING == "(none — review topology)"
-    assert NOTHING in text(count, permitted=Permitted("A"))
+    assert NOTHING in str(found)
+
+
+TRANSIENT = [kind for kind in ApiErrorClass if kind.category is Category.API_TRANSIENT]
 
 
 @pytest.mark.req("M76")
-def test_a_transient_failure_is_told_shortly() -> None:
-    """A failed call is named by its class, and nothing is said of formats."""
-    for count in range(6):
-        told = text(count, (FAULTS[Category.API_TRANSIENT],))
-        assert "service_unavailable" in told
-        assert not any(word in told for word in ("JSON", "{", "next_action"))
+@pytest.mark.parametrize(("kind", "count"), list(product(TRANSIENT, range(6))))
+def test_a_transient_failure_is_told_shortly(kind: ApiErrorClass, count: int) -> None:
+    """A failed call is named by its class alone: no tier, no faults, no example, no format, and nothing like JSON."""
+    found = advised(count, (ApiError(kind).issue,))
+    assert (found.categories, found.failures) == ((Category.API_TRANSIENT,), (kind.value,))
+    assert (found.tier, found.faults, found.example) == (SteeringTier.FAULTS, (), None)
+    told = str(found)
+    assert kind.value in told
+    assert names_in(told, ("JSON", "{", "[", '"', "next_action", "action_input", *ActionType, *TEAM.agents)) == set()
+    assert len(told) < len(text(count))
+
+
+@pytest.mark.req("M76")
+def test_a_failed_call_beside_a_fault_is_told_with_it() -> None:
+    """Where there is something to change, it is said."""
+    found = advised(1, (FAULTS[Category.API_TRANSIENT], *BAD_FORMAT))
+    assert (found.failures, len(found.faults)) == ((), 2)
+    assert set(found.categories) == {Category.API_TRANSIENT, Category.FORMAT_ERROR}
 
 
 @pytest.mark.req("M77")

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from coordination.team import CONVERSATION, processor
+from coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
 from openai_shapes import call, message
-from scripted import Client, completion
-from strictreply import Contract, ContractError, DirectAnswer, Invalid, RetryPolicy, ToolCall, Valid, wrap
+from scripted import AsyncClient, Client, completion
+from strictreply import Contract, ContractError, DirectAnswer, Invalid, Issue, RetryPolicy, Tool, ToolCall, Valid, wrap
 from strictreply.answers import Answer
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.formats import JSONResponseFormat, XMLProcessor, XMLResponseFormat
+from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.kinds import ActionType, Permitted
+from strictreply.coordination.formats import (
+    JSONResponseFormat,
+    ResponseProcessor,
+    TextResponseProcessor,
+    XMLProcessor,
+    XMLResponseFormat,
+)
 from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.validation.answering import ActionAnswer, answer_kind
+from strictreply.coordination.validation.answering import ActionAnswer
+from strictreply.coordination.validation.processor import ValidationProcessor
+from strictreply.issues import Category
+from strictreply.limits import Limits
+from strictreply.replies import Verdict, calls_of
 
 FINAL = {"next_action": "final_response", "content": "x"}
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "go"}
@@ -23,8 +38,7 @@ INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "
 
 def contract(agent: str = "Coordinator", **settings: Any) -> Contract:
     """Make the contract of an agent's replies."""
-    answer = processor(**settings).answer_kind(agent)
-    return Contract(tools=answer.terms.tools.tools.values(), answer=answer, parallel=True)
+    return processor(**settings).answer_kind(agent).contract
 
 
 def test_an_answer_may_be_given_ready_made() -> None:
@@ -35,32 +49,168 @@ def test_an_answer_may_be_given_ready_made() -> None:
     assert isinstance(verdict, Valid)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        INVOKE,
-        FINAL,
-        {"next_action": "parallel_invoke", "agents": ["Worker1", "Nobody"], "agent_requests": {"Worker1": "a"}},
-        {"next_action": "dance"},
-        {"next_action": "invoke_agent", "action_input": "Worker1", "zzz": 1},
-        {"content": "x"},
-        {"next_action": "terminal_error", "error": "e"},
-        ["x"],
-        {},
-    ],
+class Foreign(ResponseProcessor):
+    """Translates a shape of the application's, and asks before native calls: it is shown every side of a reply."""
+
+    def can_process(self, response: Any) -> bool:
+        """Look for a word of its own."""
+        return isinstance(response, dict) and "custom_action" in response
+
+    def process(self, response: Any) -> dict[str, Any] | None:
+        """Translate, or break where there is nothing to translate."""
+        action = {"final": "final_response", "hand": "invoke_agent", "call": "call_tool"}[response["custom_action"]]
+        return {"next_action": action, **response.get("members", {})}
+
+    def priority(self) -> int:
+        """Rank above native calls."""
+        return 95
+
+
+class Marked(ResponseProcessor):
+    """Reads a text that begins with a mark, as the application's models write it."""
+
+    format_name = "marked"
+
+    def can_process(self, response: Any) -> bool:
+        """Look for the mark."""
+        return isinstance(response, str) and response.startswith("#")
+
+    def process(self, response: Any) -> dict[str, Any] | None:
+        """Take the rest for the answer; nothing behind it is left to the next."""
+        return {"next_action": "final_response", "content": response[1:]} if len(response) > 1 else None
+
+    def priority(self) -> int:
+        """Rank between JSON and text."""
+        return 75
+
+
+def brief(action: dict[str, Any], permitted: Permitted) -> None:
+    """Refuse what is long."""
+    if len(str(action)) > 120:
+        raise ValueError("too long")
+
+
+def rare(action: dict[str, Any], permitted: Permitted) -> list[Issue]:
+    """Refuse calls whose number is even."""
+    odd = len(action["tool_calls"]) % 2
+    return [] if odd else [Issue("mine.even", Category.ACTION_ERROR, "/tool_calls", "must be an odd number")]
+
+
+def late(args: Any) -> None:
+    """Refuse one query, where the tool's own check looks."""
+    if args["query"] == "late":
+        raise ValueError("not in stock")
+
+
+CHECKED = Tool.from_json_schema("search", SEARCH.definition["function"]["parameters"], check=late)
+
+
+def furnished(written: Any, leniency: Any) -> ValidationProcessor:
+    """Make a processor with everything that an application may add."""
+    made = processor(response_format=written, extraction=leniency, tools=[CHECKED])
+    for one in (Foreign(), Marked(), TextResponseProcessor(), XMLResponseFormat().create_processor()):
+        made.register_processor(one)
+    made.register_action_validator("final_response", brief)
+    made.register_action_validator("call_tool", rare)
+    return made
+
+
+WORDS = st.sampled_from(
+    [*ActionType, "Worker1", "DataAnalyzer", "Nobody", "search", "final", "hand", "call", "", "x" * 90]
 )
-def test_a_contract_judges_as_the_processor_does(reply: Any) -> None:
-    """The same action where it is valid, the same codes below the content where it is not."""
-    judged = processor().validate(reply, "Coordinator")
-    verdict = contract().check(message(json.dumps(reply)))
+CALL = st.builds(
+    call, st.sampled_from(["search", "delete"]), st.fixed_dictionaries({"query": st.sampled_from(["q", "late", 1])})
+)
+CALLS = st.lists(CALL | WORDS, min_size=1, max_size=3)
+MEMBERS = st.dictionaries(
+    st.sampled_from(["action_input", "agents", "content", "request", "question", "thought", "zzz"]),
+    WORDS | st.integers() | st.lists(WORDS, max_size=3) | st.none(),
+    max_size=2,
+)
+ACTIONS = st.builds(
+    lambda word, members, calls: {"next_action": word, **members, **({"tool_calls": calls} if calls else {})},
+    WORDS,
+    MEMBERS,
+    st.none() | CALLS,
+)
+RIGHT = st.sampled_from(
+    [
+        FINAL,
+        INVOKE,
+        FINAL | {"content": "y" * 100},
+        {"next_action": "call_tool", "tool_calls": [call("search", {"query": "q"})]},
+    ]
+)
+SHAPES = (
+    ACTIONS
+    | RIGHT
+    | st.builds(lambda word, members: {"custom_action": word, "members": members}, WORDS, ACTIONS | MEMBERS)
+)
+WRAPS = ["{}", "```json\n{}\n```", "Sure: {}", "<think>so</think>{}", "{}}", "#{}", "{} {}"]
+TEXTS = (
+    st.builds(lambda wrap, shape: wrap.replace("{}", json.dumps(shape)), st.sampled_from(WRAPS), SHAPES)
+    | st.builds(XMLResponseFormat().spell, ACTIONS | RIGHT)
+    | st.sampled_from(["", " ", "#", "# done", "prose", "null", "[1]", '{"a":1,"a":2}', "<a>", "\ud800"])
+    | st.text(max_size=12)
+)
+
+
+def faults_of(verdict: Verdict | ValidationResult) -> list[str]:
+    """Give the codes of what is wrong, in order."""
+    return [] if isinstance(verdict, Valid) else [issue.code for issue in verdict.issues]
+
+
+def lies_in_content(verdict: Verdict, result: ValidationResult) -> bool:
+    """Tell whether each fault has the processor's place, below the content where it lies in it."""
+    issues = [] if isinstance(verdict, Valid) else verdict.issues
+    pairs = zip(issues, result.issues, strict=True)
+    return all(issue.path in (known.path, f"/content{known.path}") for issue, known in pairs)
+
+
+@pytest.mark.req("M1", "M58")
+@settings(max_examples=400, deadline=None)
+@given(
+    text=TEXTS,
+    agent=st.sampled_from(["Coordinator", "Worker1", "DataAnalyzer"]),
+    branch=st.sampled_from([None, CONVERSATION, PARALLEL, SPAWN]),
+    written=st.sampled_from(["json", XMLResponseFormat()]),
+    leniency=st.sampled_from(["strict", ("fenced", "after_think", "first_object")]),
+    state=st.sampled_from([None, {"reply_formats": {"Coordinator": "json"}}]),
+)
+def test_a_client_s_loop_judges_as_the_processor_does(
+    text: str, agent: str, branch: Branch | None, written: Any, leniency: Any, state: Any
+) -> None:
+    """For any text: the same validity, the same codes at the same places, the same action, read in the same way.
+
+    With processors, action validators, tools' checks, leniencies and formats of the application's.
+    """
+    made = furnished(written, leniency)
+    result = asyncio.run(made.process_response(text, agent, branch, state))
+    verdict = made.answer_kind(agent, branch, state).contract.check(message(text))
+    assert faults_of(verdict) == faults_of(result)
+    assert lies_in_content(verdict, result)
+    assert verdict.leniency == result.source.leniency
+    assert isinstance(verdict, Valid) is result.is_valid
     if isinstance(verdict, Valid):
-        assert isinstance(verdict.reply, DirectAnswer)
-        assert verdict.reply.answer.parsed_response == judged.parsed_response
-        assert verdict.reply.answer.invocations == judged.invocations
+        assert verdict.reply == DirectAnswer(result)
+
+
+@pytest.mark.req("M1", "M48")
+@settings(max_examples=200, deadline=None)
+@given(content=st.none() | TEXTS, calls=CALLS, agent=st.sampled_from(["Coordinator", "DataAnalyzer"]))
+def test_native_calls_are_judged_alike(content: str | None, calls: list[Any], agent: str) -> None:
+    """A message with calls, too, whatever stands beside them: the same verdict, the calls being the core's."""
+    made = furnished("json", "strict")
+    reply = message(content, calls)
+    result = made.validate(reply, agent)
+    verdict = made.answer_kind(agent).contract.check(reply)
+    assert isinstance(verdict, Valid) is result.is_valid
+    if isinstance(verdict, Invalid):
+        assert [(issue.code, issue.path) for issue in verdict.issues] == [
+            (issue.code, issue.path) for issue in result.issues
+        ]
     else:
-        expected = [(issue.code, f"/content{issue.path}", issue.message) for issue in judged.issues]
-        assert [(issue.code, issue.path, issue.message) for issue in verdict.issues] == expected
-    assert isinstance(verdict, Valid) is judged.is_valid
+        assert calls_of(verdict.reply) == result.calls
 
 
 def test_native_calls_are_the_core_s() -> None:
@@ -103,7 +253,7 @@ def test_the_core_s_example_of_an_action_is_valid() -> None:
 
 def test_an_answer_may_be_written_in_xml() -> None:
     """The format's own reader reads the content; its faults lie below it."""
-    answer = answer_kind(processor().terms("Coordinator"), XMLResponseFormat())
+    answer = processor(response_format=XMLResponseFormat()).answer_kind("Coordinator")
     assert (answer.schema, isinstance(answer, ActionAnswer)) == (None, True)
     judge = Contract(answer=answer).check
     good = judge(message("<next_action>final_response</next_action><content>x</content>"))
@@ -129,6 +279,60 @@ def test_an_agent_that_may_do_nothing_has_no_contract() -> None:
         processor(tools=()).answer_kind("Worker3")
 
 
+CALLED = json.dumps({"next_action": "call_tool", "tool_calls": [call("search", {"query": "late"})]})
+
+
+def test_checks_of_tools_run_however_a_call_is_written() -> None:
+    """Async ones, too, in an async client's loop: an action that calls a tool is corrected like a native call."""
+
+    async def slow(args: Any) -> None:
+        """Refuse one query, later."""
+        late(args)
+
+    tool = Tool.from_json_schema("search", SEARCH.definition["function"]["parameters"], check=slow)
+    made = processor(tools=[tool])
+    assert asyncio.run(made.process_response(CALLED, "Coordinator")).code == "args.check"
+    script = AsyncClient(completion(CALLED), completion(json.dumps(FINAL)))
+    client: Any = wrap(script)
+    kind = made.answer_kind("Coordinator")
+    exchange = asyncio.run(client.exchange(contract=kind.contract, model="m", messages=[]))
+    assert [issue.code for issue in exchange.attempts[0].issues] == ["args.check"]
+    assert exchange.reply.answer.final_response == "x"
+
+
+def test_a_request_can_only_narrow() -> None:
+    """A forced tool, no tool, other tools and one call at a time are held in every way of writing a call."""
+    kind = processor().answer_kind("Coordinator")
+    one, two = call("search", {"query": "q"}), call("search", {"query": "r"}, "call_2")
+    written = json.dumps({"next_action": "call_tool", "tool_calls": [one]})
+    other = Tool.from_json_schema("other", {"type": "object", "properties": {}})
+    for narrowed, reply, code in (
+        (kind.contract.terms.with_choice("required"), message(json.dumps(FINAL)), "tool.required"),
+        (kind.contract.terms.with_choice("required"), message(written), "tool.required"),
+        (kind.contract.terms.with_choice("none"), message(calls=[one]), "tool.forbidden"),
+        (kind.contract.terms.with_choice("none"), message(written), "tool.forbidden"),
+        (kind.contract.terms.with_tools([other]), message(calls=[one]), "tool.unknown"),
+        (kind.contract.terms.with_tools([other]), message(written), "tool.unknown"),
+        (replace(kind.contract.terms, parallel=False), message(calls=[one, two]), "tool.several"),
+    ):
+        verdict = Contract.of(narrowed).check(reply)
+        assert isinstance(verdict, Invalid)
+        assert [issue.code for issue in verdict.issues] == [code]
+
+
+def test_the_caps_are_the_processor_s() -> None:
+    """What the processor does not read on, a client's loop does not either; more calls than usual may be let in."""
+    small = processor(limits=Limits(reply_bytes=100))
+    assert small.answer_kind("Coordinator").contract.terms.limits == Limits(reply_bytes=100)
+    long = message(json.dumps(FINAL | {"content": "x" * 100}))
+    verdict = small.answer_kind("Coordinator").contract.check(long)
+    assert isinstance(verdict, Invalid)
+    assert verdict.issues[0].code == small.validate(long, "Coordinator").code == "json.too_large"
+    many = message(calls=[call("search", {"query": "q"}, f"c{number}") for number in range(150)])
+    assert processor().validate(many, "Coordinator").code == "tool.too_many"
+    assert processor(limits=Limits(calls=200)).validate(many, "Coordinator").is_valid
+
+
 def test_a_foreign_format_fails_closed() -> None:
     """A reader that breaks is a fault of the reply, for the loop to correct."""
 
@@ -146,6 +350,8 @@ def test_a_foreign_format_fails_closed() -> None:
             """Give the reader."""
             return Broken()
 
-    verdict = Contract(answer=answer_kind(processor().terms("Coordinator"), BrokenFormat())).check(message("<a/>"))
+    verdict = Contract(answer=processor(response_format=BrokenFormat()).answer_kind("Coordinator")).check(
+        message("<a/>")
+    )
     assert isinstance(verdict, Invalid)
     assert verdict.issues[0].code == "format.processor_failed"

@@ -31,7 +31,13 @@ from strictreply.coordination.runs.next_node import (
     route_next,
 )
 from strictreply.coordination.runs.routes import RouteRule, Routes, RouteStrategy, edge_map
-from strictreply.coordination.runs.states import DEFAULT_NODES, AgentState, changed, increment_loop_count
+from strictreply.coordination.runs.states import (
+    DEFAULT_NODES,
+    AgentState,
+    changed,
+    create_initial_state,
+    increment_loop_count,
+)
 from strictreply.errors import ContractError, StrictReplyError
 
 
@@ -239,8 +245,13 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
     """The argument wins over the state, the state over the table, the table over the environment, that over 10."""
 
     def limit(state: AgentState, *arguments: int, routes: Routes = Routes()) -> int:  # noqa: B008 - frozen
-        """Give the limit that held."""
-        return explain_route(state, *arguments, routes=routes).max_loop_count
+        """Give the limit that held: at this count the run goes on, at the next it ends, and an edge does the same."""
+        held = explain_route(state, *arguments, routes=routes).max_loop_count
+        edge = conditional_edge(routes, max_loop_count=arguments[0]) if arguments else conditional_edge(routes)
+        for over, target in enumerate(("coordinator", "end")):
+            counted = changed(state, loop_count=held + over, next_agent="coordinator")
+            assert route_next(counted, *arguments, routes=routes) == edge(counted) == target
+        return held
 
     plain, own, table = state_with(), state_with(max_loop_count=7), Routes(max_loop_count=8)
     assert limit(plain) == 10
@@ -261,10 +272,14 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.req("R34")
 @pytest.mark.parametrize("limit", [-1, True, False, "5", 5.0, None])
 def test_what_is_no_limit_is_refused(limit: Any) -> None:
-    """A negative limit, a bool and what is no whole number is a ValueError, at a call, in a table and in a state."""
+    """A negative limit, a bool and what is no whole number is a ValueError: at a call, in an edge, a table, a state."""
     with pytest.raises(ContractError):
         route_next(state_with(), limit)
+    with pytest.raises(ContractError):
+        conditional_edge(max_loop_count=limit)(state_with())
     if limit is not None:
+        with pytest.raises(StateError):
+            create_initial_state(max_loop_count=limit)
         with pytest.raises(ContractError):
             Routes(max_loop_count=limit)
         with pytest.raises(StateError):

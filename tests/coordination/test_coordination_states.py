@@ -18,9 +18,11 @@ from strictreply.coordination.faults import MAX_LISTED, Rule, StateError
 from strictreply.coordination.runs.human_turn import pending_requests, request_human_input
 from strictreply.coordination.runs.ledger import merge_ledgers
 from strictreply.coordination.runs.next_node import RouteReason, explain_route, record_route, route_next
+from strictreply.coordination.runs.routes import Routes
 from strictreply.coordination.runs.states import (
     AgentState,
     Ending,
+    changed,
     create_initial_state,
     increment_loop_count,
     mark_complete,
@@ -110,6 +112,20 @@ def test_each_run_counts_from_zero() -> None:
     assert [request.prompt for request in pending_requests(run)] == ["Sure?"]
     assert start_run(used, "Hi", entry="triage")["next_agent"] == "triage"
     assert explain_route(start_run(used, "Hi")).reason is RouteReason.NEXT_AGENT
+
+
+@pytest.mark.req("R16")
+def test_the_entry_of_each_run_gives_it_the_whole_bound() -> None:
+    """Two runs of one conversation that never finish execute as many nodes each: limit + 1."""
+    state, executed = create_initial_state("Hi", max_loop_count=4), list[int]()
+    for message in ("one", "two"):
+        state = start_run(state, message)
+        assert state["loop_count"] == 0
+        executed.append(0)
+        while route_next(state, routes=Routes(cycle=None)) != "end":
+            state = increment_loop_count(changed(state, next_agent="course_advisor"))
+            executed[-1] += 1
+    assert executed == [5, 5]
 
 
 @pytest.mark.req("R19")

@@ -142,6 +142,33 @@ print(formats, type(json_format).__name__, is_format_registered("xml"), list_for
     ]
 
 
+@pytest.mark.req("M61")
+def test_the_default_format_is_that_of_who_names_none() -> None:
+    """A format that is made the default is how prompts, and the steering of a router, say that replies are written."""
+    script = """
+from strictreply.coordination import AgentContext, Branch, CoordinationContext, Router, RoutingContext
+from strictreply.coordination import SystemPromptBuilder, Topology, ValidationProcessor, XMLResponseFormat
+from strictreply.coordination import register_format, set_default_format
+team, context = Topology.of({"A": ["User"]}), RoutingContext(current_agent="A")
+register_format("xml", XMLResponseFormat)
+for default in (None, "xml", "json"):
+    if default is not None:
+        set_default_format(default)
+    bad = ValidationProcessor(team).validate("prose", "A")
+    steering = Router(team).decide(bad, Branch(), context).next_steps[0].steering
+    prompt = SystemPromptBuilder().build(AgentContext("A", "g", "i"), CoordinationContext([], True))
+    named = SystemPromptBuilder("json").build(AgentContext("A", "g", "i"), CoordinationContext([], True))
+    print(bad.code, "in XML" in steering, "in JSON" in steering, "<content>" in prompt, "<content>" in named)
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "json.syntax False True False False",
+        "format.malformed True False True False",
+        "json.syntax False True False False",
+    ]
+
+
 @pytest.mark.req("M64")
 @pytest.mark.parametrize("written", FORMATS, ids=lambda written: written.name)
 @pytest.mark.parametrize("branch", [None, CONVERSATION, PARALLEL])
@@ -295,26 +322,6 @@ def test_another_format_is_not_read_by_accident() -> None:
     assert judged(XML.spell(action)).code == "json.syntax"
 
 
-@pytest.mark.req("M119")
-@pytest.mark.parametrize("locked", [True, False])
-def test_an_agent_keeps_to_one_format(locked: bool) -> None:
-    """Two formats can be read; the first valid reply pins an agent's, and another is a fault, or a note (X6)."""
-    made = processor(lock_format=locked)
-    made.register_processor(XML.create_processor())
-    action = {"next_action": "invoke_agent", "action_input": "Coordinator"}
-    assert not made.validate("<next_action>dance</next_action>", "Worker1").is_valid  # pins nothing
-    assert made.validate(json.dumps(action), "Worker1").source.response_format == "json"
-    mixed = made.validate(XML.spell(action), "Worker1")
-    assert mixed.is_valid is not locked
-    told = mixed.issues if locked else mixed.source.notes
-    assert [(issue.code, issue.category) for issue in told] == [("format.changed", Category.FORMAT_ERROR)]
-    assert "json" in told[0].message
-    other = made.validate(XML.spell(action), "Worker2")
-    assert (other.is_valid, other.source.notes) == (True, ())
-    native = made.validate(message(calls=[call("search", {"query": "q"})]), "Worker1")
-    assert (native.is_valid, native.source.notes) == (True, ())
-
-
 def test_a_format_may_be_given_ready_made() -> None:
     """An instance serves without being registered."""
-    assert ValidationProcessor(processor()._topology, XML).processors[-1].format_name == "xml"
+    assert ValidationProcessor(processor().topology, XML).processors[-1].format_name == "xml"

@@ -26,9 +26,11 @@ from strictreply.coordination.runs.states import (
     AgentState,
     changed,
     create_initial_state,
+    start_run,
     state_from_json,
     state_to_json,
 )
+from strictreply.errors import ContractError
 
 
 def answered(state: AgentState, answer: str, **options: Any) -> AgentState:
@@ -181,6 +183,42 @@ def test_an_error_is_answered_in_three_ways(answer: str, target: str, reason: Ro
 
 
 @pytest.mark.req("R29")
+@pytest.mark.parametrize("answer", ["retry", "skip", "abort"])
+def test_a_question_of_an_earlier_run_decides_nothing_of_the_new_one(answer: str) -> None:
+    """Whatever is said to it, and when it is cancelled, the new run goes on at its entry; it is asked before that."""
+    run = start_run(failed(), "Another thing.", entry="learning_planner", now=noon)
+    assert explain_route(run).target == "human_input"
+    for after in (answered(run, answer), clear_human_input_request(run, now=noon)):
+        decision = explain_route(after)
+        assert (decision.target, decision.reason) == ("learning_planner", RouteReason.NEXT_AGENT)
+        assert (after["is_complete"], pending_requests(after)) == (False, ())
+
+
+@pytest.mark.parametrize("entry", ["coordinator", "course_advisor"])
+def test_a_flag_set_by_hand_is_carried_too(entry: str) -> None:
+    """A flag without a request is asked in the new run, and the answer leads to its entry."""
+    run = start_run(state_with(requires_human_input=True), "Another thing.", entry=entry, now=noon)
+    assert len(pending_requests(run)) == 1
+    assert answered(run, "go on")["next_agent"] == entry
+
+
+@pytest.mark.parametrize("answer", [None, 5, {"decision": "approve"}])
+def test_feedback_is_text(answer: Any) -> None:
+    """What is no text does not get into a state."""
+    with pytest.raises(ContractError):
+        give_human_feedback(failed(), answer)
+
+
+def test_a_refused_answer_changes_nothing() -> None:
+    """The name of another kind's decision raises, and the state that waits takes the next answer."""
+    state = request_human_input(state_with(next_agent="coordinator"), kind=HumanKind.PLAN_APPROVAL, now=noon)
+    with pytest.raises(ContractError):
+        answered(state, "abort")
+    assert len(pending_requests(state)) == 1
+    assert pending_requests(answered(state, "approve")) == ()
+
+
+@pytest.mark.req("R29")
 @pytest.mark.parametrize("answer", ["maybe", "retry please", "don't abort", "yes", "approve"])
 def test_any_other_answer_to_an_error_is_asked_again(answer: str) -> None:
     """What decides nothing leaves the request pending; the human reads the prompt again, and may then answer."""
@@ -262,7 +300,56 @@ UPDATES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 STEPS = st.lists(st.tuples(st.sampled_from(["update", "stale", "ask", "wait"]), UPDATES), max_size=8)
 
 
-@pytest.mark.req("R27", "R33")
+@pytest.mark.req("R27")
+@pytest.mark.parametrize("end", ["answered", "cleared"])
+@pytest.mark.parametrize("update", [None, {}, {"next_agent": "course_advisor"}, {"requires_human_input": False}])
+def test_a_request_is_pending_until_it_is_answered_or_cleared(update: dict[str, Any] | None, end: str) -> None:
+    """One node asks; the next returns without touching it, or tries to; only the human or a cancellation ends it."""
+    state = apply_update(state_with(), dict(request_human_input(state_with(next_agent="coordinator"), now=noon)))
+    for _ in range(2):
+        state = apply_update(state, update)
+        assert (explain_route(state).target, len(pending_requests(state))) == ("human_input", 1)
+    state = answered(state, "fine") if end == "answered" else clear_human_input_request(state, now=noon)
+    assert (explain_route(apply_update(state, update)).pending_human_input, pending_requests(state)) == (False, ())
+
+
+@pytest.mark.req("R33")
+@given(
+    chosen=st.lists(st.tuples(st.sampled_from([*AGENTS, "human_input", "end"]), st.booleans()), max_size=12),
+    said=st.lists(st.sampled_from(["approve", "ok", "revise", "not ok", "I do not approve", "", "fewer weeks"])),
+)
+def test_nothing_critical_happens_without_approval(chosen: list[tuple[str, bool]], said: list[str]) -> None:
+    """Property 11: from the request of an approval on no agent runs until a human decided, whatever agents return.
+
+    And the decision is to approve exactly when the human said so.
+    """
+    answers, now = iter(said), ticking()
+
+    def agent(state: AgentState, target: str, asks: bool) -> dict[str, Any]:
+        """Ask for an approval, or try to go on without one."""
+        if asks:
+            return dict(request_human_input(state, kind=HumanKind.PLAN_APPROVAL, resume_to=target, now=now))
+        return {"next_agent": target, "requires_human_input": False, "human_requests": []}
+
+    state, open_requests = state_with(next_agent="coordinator"), 0
+    for target, asks in chosen:
+        going_to = route_next(state, 99)
+        assert (going_to == "human_input") or not open_requests
+        if going_to == "end":
+            break
+        if going_to != "human_input":
+            state, open_requests = apply_update(state, agent(state, target, asks)), int(asks)
+            continue
+        answer = next(answers, "")
+        state = human_input(give_human_feedback(state, answer), now=now)
+        last = last_answer(state)
+        if open_requests and answer.strip():
+            assert last is not None
+            assert (last.decision is HumanDecision.APPROVE) == (answer in {"approve", "ok"})
+        open_requests = len(pending_requests(state))
+
+
+@pytest.mark.req("R27")
 @given(steps=STEPS)
 def test_a_request_survives_whatever_nodes_return(steps: list[tuple[str, dict[str, Any]]]) -> None:
     """Property 11: whatever updates come, stale copies among them, each request is pending until it is answered."""

@@ -9,13 +9,15 @@ import sys
 
 import pytest
 
+from coordination.hostile import Raising
 from coordination.routed import TEAM, decide, valid, verdict
+from strictreply.attempts import Attempt
 from strictreply.coordination.actions.branches import Branch
 from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.routing.decisions import RoutingContext
 from strictreply.coordination.routing.journal import log_route
 from strictreply.coordination.routing.router import Router
-from strictreply.coordination.validation.journal import log_validation
+from strictreply.coordination.validation.journal import Watch
 
 RAW = {"next_action": "invoke_agent", "action_input": "SECRET-agent"}
 
@@ -26,7 +28,7 @@ def tell(level: int, caplog: pytest.LogCaptureFixture, redact: bool = True) -> s
     """Judge, route and log a bad reply at a level; give what was logged."""
     result = verdict(RAW)
     with caplog.at_level(level, logger="strictreply"):
-        log_validation("Coordinator", result, raw=RAW, redact=(lambda text: text) if redact else None)
+        Watch(redact=(lambda text: text) if redact else None).judged("Coordinator", result, RAW)
         asyncio.run(Router(TEAM).route(result, Branch(), RoutingContext(current_agent="Coordinator")))
     return caplog.text
 
@@ -47,7 +49,7 @@ def test_raw_replies_go_through_the_redaction(caplog: pytest.LogCaptureFixture) 
     """Without a redaction no raw reply is logged; with one, what it gives."""
     assert "SECRET" not in tell(logging.DEBUG, caplog, redact=False)
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
-        log_validation("A", verdict(RAW), raw=RAW, redact=lambda text: text.replace("SECRET", "***"))
+        Watch(redact=lambda text: text.replace("SECRET", "***")).judged("A", verdict(RAW), RAW)
     assert "***-agent" in caplog.text
     assert "SECRET" not in caplog.text
 
@@ -55,9 +57,22 @@ def test_raw_replies_go_through_the_redaction(caplog: pytest.LogCaptureFixture) 
 def test_a_raw_reply_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever a reply is, it is logged as one line of JSON: it cannot forge a line of its own."""
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
-        for raw in ("a\nERROR forged", object(), None, {"deep": {1, 2}}):
-            log_validation("A", verdict("prose"), raw=raw, redact=lambda text: text)
+        for raw in ("a\nERROR forged", object(), None, {"deep": {1, 2}}, Raising()):
+            Watch(redact=lambda text: text).judged("A", verdict("prose"), raw)
+    assert caplog.records[-1].getMessage().endswith('"<Raising>"')
     assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+def test_the_attempts_of_a_client_s_loop_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Each judged attempt is a line, a failed call none; the raw reply is the client's to log."""
+    issue = verdict(RAW).issues
+    watch = Watch(redact=lambda text: text)
+    with caplog.at_level(logging.DEBUG, logger="strictreply"):
+        watch.attempted("A", Attempt(1, {}, {"x": "SECRET"}, issue), None)
+        watch.attempted("A", Attempt(2, {}, failure="gone"), None)
+        watch.attempted("A", Attempt(3, {}, {"x": "SECRET"}), ActionType.FINAL_RESPONSE)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["reply of 'A': invalid (topology.not_allowed at /action_input)", "reply of 'A': final_response"]
 
 
 def test_steps_branches_and_ends_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -66,7 +81,7 @@ def test_steps_branches_and_ends_are_told(caplog: pytest.LogCaptureFixture) -> N
         log_route("Coordinator", decide(valid(ActionType.PARALLEL_INVOKE, "Worker1", "Worker2")))
         log_route("Coordinator", decide(valid(ActionType.INVOKE_AGENT, "Nobody")))
     assert "branch 'Worker1', branch 'Worker2'" in caplog.text
-    assert "not_allowed: Coordinator has no edge for this" in caplog.text
+    assert "route of 'Coordinator': not_allowed: Coordinator: " in caplog.text
 
 
 def test_no_handler_is_installed() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import strictreply as sr
 from coordination.routed import PROCESSOR, TEAM, call, search
@@ -16,11 +19,13 @@ from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.formats.xml_format import XMLResponseFormat
 from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.routing.cache import RouteCache, RouteKey
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason, StepType
 from strictreply.coordination.routing.router import Router
 from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.steering.wording import AgentSteering
 from strictreply.coordination.topology.graph import USER
-from strictreply.coordination.validation.metrics import ValidationMetrics
+from strictreply.coordination.validation.metrics import ValidationCounts, ValidationMetrics
 from strictreply.coordination.validation.processor import ValidationProcessor
 
 MESSAGES: list[Any] = [{"role": "system", "content": "You coordinate."}, {"role": "user", "content": "Analyze"}]
@@ -185,16 +190,93 @@ def test_failed_calls_have_their_own_budget() -> None:
     assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.RECOVERY, USER)
 
 
+def counting(**settings: Any) -> tuple[ValidationMetrics, Any]:
+    """Make metrics, and the kind of answer whose attempts they count."""
+    metrics = ValidationMetrics()
+    made = ValidationProcessor(TEAM, tools=[search], metrics=metrics, **settings)
+    return metrics, made.answer_kind("Coordinator")
+
+
+@pytest.mark.req("M114", "M117")
+@pytest.mark.parametrize("awaited", [False, True])
+def test_every_attempt_is_counted_by_the_processor(awaited: bool) -> None:
+    """Bad, bad, good: three verdicts, one of them good, after two steered retries; a failed call is none."""
+    metrics, answer = counting()
+    replies = (PROSE, StatusError(503, {"retry-after": "0"}), DENIED, HANDOVER)
+    client: Any = sr.wrap(AsyncClient(*replies) if awaited else Client(*replies), steering=ActionSteering())
+    called = retry_with_steering(client, answer, model="m", messages=MESSAGES)
+    result: Any = asyncio.run(_awaited(called)) if awaited else called
+    snapshot = metrics.snapshot()
+    assert snapshot.totals == ValidationCounts(3, 1, 2, 2, 2)
+    assert list(snapshot.by_agent) == ["Coordinator"]
+    assert [(row.action, row.code) for row in snapshot.history] == [
+        *((None, "json.syntax"), (None, "topology.not_allowed"), (result.action_type, "")),
+    ]
+
+
+async def _awaited(called: Any) -> Any:
+    """Await what an async client was asked."""
+    return await called
+
+
+@pytest.mark.req("M114")
+@pytest.mark.parametrize("awaited", [False, True])
+def test_the_attempts_of_a_failed_call_are_counted(awaited: bool) -> None:
+    """An agent that is never right has failed as often as it was asked; native calls count as an action."""
+    metrics, answer = counting()
+    raw: Any = AsyncClient(*[PROSE] * 3) if awaited else Client(*[PROSE] * 3)
+    ask = partial(retry_with_steering, sr.wrap(raw), answer, max_retries=2, model="m", messages=MESSAGES)
+    with pytest.raises(sr.ReplyRejected):
+        asyncio.run(_awaited(ask())) if awaited else ask()
+    assert metrics.snapshot().totals == ValidationCounts(3, 0, 3, 2, 2)
+    native: Any = sr.wrap(Client(completion(None, [call()])))
+    retry_with_steering(native, answer, model="m", messages=MESSAGES)
+    assert metrics.snapshot().history[-1].action is ActionType.CALL_TOOL
+
+
+@pytest.mark.req("M114")
+@given(st.lists(st.sampled_from([PROSE, DENIED, HANDOVER, completion(None, [call()]), truncated()]), max_size=5))
+def test_each_counted_verdict_is_right_or_wrong(replies: list[Any]) -> None:
+    """Whatever is replied, the total is the sum of both, and no more were retries than there were verdicts but one."""
+    metrics, answer = counting()
+    client: Any = sr.wrap(Client(*replies, HANDOVER))
+    retry_with_steering(client, answer, max_retries=9, model="m", messages=MESSAGES)
+    counts = metrics.snapshot().totals
+    assert counts.total_validations == counts.successful_validations + counts.failed_validations
+    assert counts.successful_validations == 1
+    assert counts.retry_count == counts.steering_applications == counts.total_validations - 1
+
+
+@pytest.mark.req("M73", "M77")
+@pytest.mark.parametrize(("mode", "spoken"), [("error", 2), ("auto", 2), ("always", 2), ("never", 0)])
+def test_a_mode_says_when_it_is_ours_to_speak(mode: str, spoken: int) -> None:
+    """Corrections are counted by who speaks; where we never do, they are worded by the core."""
+    speaking = AgentSteering(mode)
+    steering = ActionSteering(speaking=speaking)
+    raw = Client(PROSE, DENIED, HANDOVER)
+    client: Any = sr.wrap(raw, steering=steering)
+    retry_with_steering(client, ANSWER, model="m", messages=MESSAGES)
+    assert (speaking.stats().total_injections, steering.corrects) == (spoken, spoken > 0)
+    assert ("next_action" in raw.script.messages[1][-1]["content"]) is (spoken > 0)
+
+
 @pytest.mark.req("M117")
 def test_the_practices_together() -> None:
-    """Every reply is judged by the processor, faults are steered, verdicts counted, and only a valid one is routed."""
-    metrics = ValidationMetrics()
+    """Every reply is judged by the processor, each fault is steered by itself, its cause counted, its route cached."""
+    metrics, answer = counting()
     raw = Client(PROSE, DENIED, HANDOVER)
-    client: Any = sr.wrap(raw, steering=ActionSteering(), on_attempt=lambda one: metrics.attempted("Coordinator", one))
-    result = retry_with_steering(client, ANSWER, model="m", messages=MESSAGES)
-    counts = metrics.snapshot().totals
-    assert (counts.total_validations, counts.failed_validations, counts.steering_applications) == (3, 2, 2)
-    replayed = HANDOVER["choices"][0]["message"]["content"]
-    assert PROCESSOR.validate(replayed, "Coordinator").next_agents == result.next_agents
-    decision = Router(TEAM).decide(result, Branch(), RoutingContext())
+    client: Any = sr.wrap(raw, steering=ActionSteering())
+    result = retry_with_steering(client, answer, model="m", messages=MESSAGES)
+    for reply, request in zip((PROSE, DENIED), raw.script.messages[1:], strict=True):
+        bad = PROCESSOR.validate(reply, "Coordinator")
+        assert (bad.is_valid, bool(bad.retry_suggestion)) == (False, True)
+        assert all(issue.dotted in request[-1]["content"] for issue in bad.issues)
+    snapshot = metrics.snapshot()
+    assert dict(snapshot.faults) == {("Coordinator", "json.syntax"): 1, ("Coordinator", "topology.not_allowed"): 1}
+    assert PROCESSOR.validate(HANDOVER, "Coordinator") == result
+    router, cache, context = Router(TEAM), RouteCache(), RoutingContext(current_agent="Coordinator")
+    decision = router.decide(result, Branch(), context)
     assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.SEQUENTIAL, "Worker1")
+    key = RouteKey.of(TEAM, "Coordinator", Branch(), result)
+    cache.set_route(key, decision)
+    assert cache.get_route(key) == decision

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import copy
+import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.routed import FAULTS, PROCESSOR, TEAM, call, decide, invalid, talk, valid, verdict
+from coordination.routed import FAULTS, PROCESSOR, ROUTER, TEAM, call, decide, invalid, search, talk, valid, verdict
 from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin
+from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin, Permitted
+from strictreply.coordination.actions.permissions import permitted
 from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.routing.action_routes import ROUTES
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision, RoutingReason, StepType
 from strictreply.coordination.routing.router import Router
 from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination.topology.graph import END, USER, Topology
+from strictreply.coordination.topology.graph import END_NODE, USER, Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Code
 from strictreply.policy import RetryPolicy
 
+LEAVE = ("terminal_error", "terminate_workflow")
 DETAILS = {"type": "rate_limit", "message": "API rate limit exceeded", "retry_after": 60}
 
 # one valid verdict for each action, with the branch it may stand in and the reason it leads to
@@ -74,7 +77,7 @@ def test_every_action_has_a_route() -> None:
 def test_each_action_is_routed_awaiting_or_not(action: ActionType) -> None:
     """``route`` and ``decide`` give the same decision, with its reason, for every action."""
     result, branch, reason = EVERY_ACTION[action]
-    router, context = Router(TEAM), RoutingContext(current_agent="Coordinator")
+    router, context = Router(TEAM, tools=[search], leave=LEAVE), RoutingContext(current_agent="Coordinator")
     decision = asyncio.run(router.route(validation_result=result, current_branch=branch, routing_context=context))
     assert isinstance(decision, RoutingDecision)
     assert decision == router.decide(result, branch, context)
@@ -189,7 +192,7 @@ def test_a_final_response_ends() -> None:
     assert (step.step_type, step.target) == (StepType.FINAL_RESPONSE, USER)
     assert step.data == {"content": {"title": "Report"}}
     assert (decision.should_continue, bool(decision.completion_reason), decision.is_terminal()) == (False, True, True)
-    assert decide(valid(ActionType.FINAL_RESPONSE, content="x"), "Aggregator").next_steps[0].target == END
+    assert decide(valid(ActionType.FINAL_RESPONSE, content="x"), "Aggregator").next_steps[0].target == END_NODE
 
 
 @pytest.mark.req("M100")
@@ -254,13 +257,15 @@ def test_a_terminal_error_is_shown_and_nothing_is_retried() -> None:
 @pytest.mark.req("M102")
 def test_an_agents_terminal_error_is_its_own() -> None:
     """What an agent reports as terminal is told as the agent's, and its words go to the user alone."""
-    decision = decide(valid(ActionType.TERMINAL_ERROR, error="out of paper"))
+    router, context = Router(TEAM, leave=LEAVE), RoutingContext(current_agent="Coordinator")
+    decision = router.decide(valid(ActionType.TERMINAL_ERROR, error="out of paper"), Branch(), context)
     assert decision.next_steps[0].data["error"] == {"message": "out of paper"}
     assert decision.completion_reason == "Terminal error: reported by Coordinator"
     assert "termination_reason" not in decision.metadata
     leaving = ValidationProcessor(TEAM, leave=["terminal_error"])
-    permitted = leaving.validate({"next_action": "terminal_error", "error": "out of paper"}, "Worker1")
-    assert decide(permitted, "Worker1").reason is RoutingReason.TERMINAL
+    judged = leaving.validate({"next_action": "terminal_error", "error": "out of paper"}, "Worker1")
+    assert Router(TEAM).decide(judged, Branch(), RoutingContext()).reason is RoutingReason.TERMINAL
+    assert decide(judged, "Worker1").reason is RoutingReason.NOT_ALLOWED
 
 
 @pytest.mark.req("M103")
@@ -410,27 +415,83 @@ def test_reported_faults_have_an_order() -> None:
     assert decide(verdict("prose"), metadata=quiet).reason is RoutingReason.RETRY
 
 
+OWN = Origin.MODEL
+HELD = Permitted("Worker1", tuple(ActionType), TEAM.agents, ("search", "rm"))
+"""Permissions that nobody has, as a forged verdict may carry them."""
+
+FORGED: list[tuple[ValidationResult, str, Branch, Code]] = [
+    (valid(ActionType.INVOKE_AGENT, "Worker2"), "Worker1", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.INVOKE_AGENT, "Nobody"), "Coordinator", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.INVOKE_AGENT, USER), "Coordinator", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.INVOKE_AGENT, "Coordinator"), "Coordinator", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.PARALLEL_INVOKE, "Aggregator", "Worker2"), "Worker1", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.FINAL_RESPONSE, content="x"), "Worker1", Branch(), Code.TOPOLOGY_MAY_NOT_FINISH),
+    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Worker1", Branch(), Code.TOPOLOGY_MAY_NOT_FINISH),
+    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
+    (valid(ActionType.ASK_USER, question="?"), "Aggregator", Branch(), Code.TOPOLOGY_NO_USER),
+    (valid(ActionType.ERROR_RECOVERY, error_details=DETAILS), "Worker1", Branch(), Code.TOPOLOGY_NO_USER),
+    (valid(ActionType.TERMINAL_ERROR, error="no"), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
+    (valid(ActionType.END_CONVERSATION), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
+    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
+    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", talk(), Code.ACTION_NOT_PERMITTED),
+    (valid(ActionType.AUTO_RETRY, origin=OWN), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
+    (valid(ActionType.CALL_TOOL, tool_calls=[call("rm")]), "Coordinator", Branch(), Code.TOOL_UNKNOWN),
+    (valid(ActionType.CALL_TOOL, tool_calls=[call(), call("rm")]), "Coordinator", Branch(), Code.TOOL_UNKNOWN),
+    (
+        valid(ActionType.INVOKE_AGENT, "Worker1", origin=Origin.SYSTEM),
+        "Coordinator",
+        Branch(),
+        Code.TOPOLOGY_NOT_ALLOWED,
+    ),
+    (
+        replace(valid(ActionType.INVOKE_AGENT, "Worker2"), permitted=HELD),
+        "Worker1",
+        Branch(),
+        Code.TOPOLOGY_NOT_ALLOWED,
+    ),
+    (
+        replace(valid(ActionType.CALL_TOOL, tool_calls=[call("rm")]), permitted=HELD),
+        "Worker1",
+        Branch(),
+        Code.TOOL_UNKNOWN,
+    ),
+    (ValidationResult(True, "call_tool", tool_calls=[call("rm")]), "Worker1", Branch(), Code.TOOL_UNKNOWN),  # type: ignore[arg-type]
+    (replace(valid(ActionType.TERMINAL_ERROR), permitted=HELD), "Worker1", Branch(), Code.ACTION_NOT_PERMITTED),
+]
+
+
 @pytest.mark.req("M107")
-@pytest.mark.parametrize(
-    ("result", "agent", "branch"),
-    [
-        (valid(ActionType.INVOKE_AGENT, "Worker2"), "Worker1", Branch()),
-        (valid(ActionType.INVOKE_AGENT, "Nobody"), "Coordinator", Branch()),
-        (valid(ActionType.INVOKE_AGENT, USER), "Coordinator", Branch()),
-        (valid(ActionType.PARALLEL_INVOKE, "Aggregator", "Worker2"), "Worker1", Branch()),
-        (valid(ActionType.FINAL_RESPONSE, content="x"), "Worker1", Branch()),
-        (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Worker1", Branch()),
-        (valid(ActionType.ASK_USER, question="?"), "Aggregator", Branch()),
-        (valid(ActionType.ERROR_RECOVERY, error_details=DETAILS), "Worker1", Branch()),
-        (valid(ActionType.TERMINAL_ERROR, error="no"), "Worker1", Branch()),
-        (valid(ActionType.END_CONVERSATION), "Coordinator", Branch()),
-    ],
-)
-def test_the_edge_is_asked_again(result: ValidationResult, agent: str, branch: Branch) -> None:
-    """A result that calls itself valid gets no step over an edge that is not there."""
+@pytest.mark.parametrize(("result", "agent", "branch", "code"), FORGED)
+def test_everything_is_asked_again(result: ValidationResult, agent: str, branch: Branch, code: Code) -> None:
+    """A result that calls itself valid gets no step over an edge, in a branch or to a tool that is not permitted."""
     decision = decide(result, agent, branch=branch)
     assert (decision.next_steps, decision.branch_specs) == ([], [])
     assert (decision.reason, decision.is_terminal()) == (RoutingReason.NOT_ALLOWED, True)
+    assert decision.metadata == {"routing_type": "not_allowed", "code": code.value}
+    assert decision.error_action == "terminate"
+
+
+@pytest.mark.req("M107")
+def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
+    """A router that was told of no tools asks the verdict; one that was made by hand may call none."""
+    asked = {"next_action": "call_tool", "tool_calls": [call()]}
+    untold, context = Router(TEAM), RoutingContext(current_agent="Coordinator")
+    assert untold.decide(verdict(asked), Branch(), context).reason is RoutingReason.TOOLS
+    by_hand = valid(ActionType.CALL_TOOL, tool_calls=[call()])
+    assert untold.decide(by_hand, Branch(), context).metadata["code"] == Code.ACTION_NOT_PERMITTED
+    changed = replace(verdict(asked), tool_calls=[call("rm")])
+    assert untold.decide(changed, Branch(), context).metadata["code"] == Code.TOOL_UNKNOWN
+
+
+@pytest.mark.req("M107")
+def test_a_narrowed_verdict_is_not_widened() -> None:
+    """Whom a reply was allowed to hand over to is all it hands over to, though there are more edges."""
+    narrowed = PROCESSOR.validate(
+        {"next_action": "invoke_agent", "action_input": "Worker1"}, "Coordinator", allowed_agents=["Worker1"]
+    )
+    assert decide(narrowed).reason is RoutingReason.SEQUENTIAL
+    forged = replace(narrowed, invocations=[AgentInvocation("Worker2")])
+    assert decide(forged).metadata["code"] == Code.TOPOLOGY_NOT_ALLOWED
 
 
 @pytest.mark.req("M107")
@@ -463,15 +524,29 @@ def test_who_replied_may_be_said_by_the_verdict_or_the_branch() -> None:
     "result",
     [
         ValidationResult(is_valid=True),
+        ValidationResult(True, "dance"),  # type: ignore[arg-type]
         valid(ActionType.INVOKE_AGENT),
         valid(ActionType.INVOKE_AGENT, "Worker1", "Worker2"),
         valid(ActionType.PARALLEL_INVOKE),
+        valid(ActionType.PARALLEL_INVOKE, "Worker1"),
+        valid(ActionType.CALL_TOOL, tool_calls=["x"]),
+        valid(ActionType.CALL_TOOL, tool_calls="x"),
+        ValidationResult(True, ActionType.CALL_TOOL, tool_calls=None),  # type: ignore[arg-type]
+        ValidationResult(True, ActionType.INVOKE_AGENT, invocations=["Worker1"]),  # type: ignore[list-item]
+        ValidationResult(True, ActionType.INVOKE_AGENT, invocations=[AgentInvocation(["Worker1"])]),  # type: ignore[arg-type]
+        ValidationResult(True, ActionType.FINAL_RESPONSE, parsed_response=["x"]),  # type: ignore[arg-type]
+        ValidationResult(False, issues=["x"]),  # type: ignore[arg-type]
+        ValidationResult(True, ActionType.FINAL_RESPONSE, permitted="all"),  # type: ignore[arg-type]
+        valid(ActionType.ERROR_RECOVERY, error_details={"message": threading.Lock()}),
+        replace(valid(ActionType.FINAL_RESPONSE, content="x"), permitted=HELD),
     ],
 )
+@pytest.mark.req("M107")
 def test_a_result_that_contradicts_itself_is_not_executed(result: ValidationResult) -> None:
-    """A valid result without what its action needs leads to no step."""
+    """A result without what it says it holds, or about another agent, leads to no step and raises nothing."""
     decision = decide(result)
     assert (decision.next_steps, decision.reason) == ([], RoutingReason.BROKEN_RESULT)
+    assert decision.is_terminal()
 
 
 @pytest.mark.req("M108")
@@ -517,20 +592,29 @@ def test_an_alternative_is_permitted_and_new() -> None:
         router.suggest_alternative_route("Nobody", "Worker1")
 
 
-NAMES = (*TEAM.agents, USER, END, "Nobody", "formatter", "not allowed", "missing", "")
+NAMES = (*TEAM.agents, USER, END_NODE, "Nobody", "formatter", "not allowed", "missing", "")
+HOSTILE: Any = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.builds(object),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
 RESULTS = st.builds(
     ValidationResult,
     is_valid=st.booleans(),
     action_type=st.none() | st.sampled_from(ActionType),
     parsed_response=st.none()
+    | HOSTILE
     | st.dictionaries(
         st.sampled_from(["content", "error_details", "error", "question", "suggested_action", "next_action"]),
         st.none() | st.text() | st.integers() | st.dictionaries(st.text(max_size=5), st.text() | st.integers()),
     ),
     error_message=st.none() | st.text(),
     retry_suggestion=st.none() | st.text(),
-    invocations=st.lists(st.builds(AgentInvocation, st.sampled_from(NAMES), st.none() | st.text()), max_size=3),
-    tool_calls=st.lists(st.dictionaries(st.sampled_from(["id", "function"]), st.text() | st.just({"name": "x"}))),
+    invocations=st.lists(st.builds(AgentInvocation, st.sampled_from(NAMES), st.none() | st.text()), max_size=3)
+    | st.lists(HOSTILE, max_size=2),
+    tool_calls=st.lists(st.dictionaries(st.sampled_from(["id", "function"]), st.text() | st.just({"name": "x"})))
+    | st.lists(HOSTILE)
+    | st.just([call()]),
     issues=st.lists(st.sampled_from(list(FAULTS.values())), max_size=2).map(tuple),
     origin=st.sampled_from(Origin),
 )
@@ -550,22 +634,28 @@ CONTEXTS = st.builds(
 )
 
 
+@pytest.mark.req("M107")
 @given(result=RESULTS, branch=BRANCHES, context=CONTEXTS)
 def test_no_step_leaves_the_topology(result: ValidationResult, branch: Branch, context: RoutingContext) -> None:
     """Whatever a result says, each step leads to a permitted agent, the same one, the user or an end; with a reason."""
-    before = copy.deepcopy((result, branch, context))
-    decision = Router(TEAM).decide(result, branch, context)
+    before = repr((result, branch, context))
+    decision = ROUTER.decide(result, branch, context)
     agent = context.current_agent or (branch.agents[0] if len(branch.agents) == 1 else "")
     reachable = {*(TEAM.neighbours(agent) if agent in TEAM.agents else ()), agent}
     for step in decision.next_steps:
         if step.step_type is StepType.ERROR_RECOVERY:
             assert step.target == USER
-        elif step.step_type is not StepType.TOOL_EXECUTION:
+        elif step.step_type is StepType.TOOL_EXECUTION:
+            assert step.target == "search"
+        else:
             assert step.target in reachable
     assert {spec.agent for spec in decision.branch_specs} <= reachable
     assert decision.reason is not None
     assert decision.is_terminal() or decision.should_continue or decision.should_wait
-    assert (result, branch, context) == before
+    if result.is_valid and not decision.follows_fault() and decision.next_steps + decision.branch_specs:
+        held = permitted(TEAM, agent, branch=branch, tools=["search"], origin=result.origin)
+        assert result.action_type in held.actions
+    assert repr((result, branch, context)) == before
 
 
 @given(agents=st.permutations(["formatter", "not allowed", "missing", "invalid format", "permission"]))

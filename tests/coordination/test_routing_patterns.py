@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
-from coordination.routed import TEAM, decide, invalid, talk, valid
+from coordination.routed import TEAM, decide, invalid, talk
 from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.replies.api_errors import ApiError
-from strictreply.coordination.routing.decisions import ExecutionStep, RoutingContext, RoutingReason, StepType
+from strictreply.coordination.routing.decisions import (
+    ExecutionStep,
+    RoutingContext,
+    RoutingDecision,
+    RoutingReason,
+    StepType,
+)
 from strictreply.coordination.routing.recovery import question_of, resume
 from strictreply.coordination.routing.router import Router
 from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
@@ -21,48 +27,94 @@ from strictreply.issues import Code, Issue
 from strictreply.typing import JSONObject
 
 
+def hand(target: str, request: str | None = None) -> JSONObject:
+    """Spell a hand-over."""
+    return {"next_action": "invoke_agent", "action_input": target} | ({} if request is None else {"request": request})
+
+
+class Team:
+    """Agents that reply by a script, walked by nothing but verdicts and decisions."""
+
+    def __init__(self, topology: Topology, **replies: JSONObject) -> None:
+        """Judge and route within a topology; each agent always gives the same reply."""
+        self.topology, self.replies = topology, replies
+        self.processor, self.router = ValidationProcessor(topology), Router(topology)
+
+    def turn(self, agent: str, branch: Branch | None = None) -> RoutingDecision:
+        """Let an agent reply, and decide what follows."""
+        result = self.processor.validate(self.replies[agent], agent, branch)
+        assert result.is_valid
+        return self.router.decide(result, branch or Branch(), RoutingContext())
+
+
 @pytest.mark.req("M111")
 def test_a_linear_chain() -> None:
     """Agent1 → Agent2 → Agent3 → final: each reply leads to the next agent, and the last one to the user."""
     chain = Topology.of({USER: ["Agent1"], "Agent1": ["Agent2"], "Agent2": ["Agent3"], "Agent3": [USER]})
-    processor, router = ValidationProcessor(chain), Router(chain)
-    replies: dict[str, JSONObject] = {
-        "Agent1": {"next_action": "invoke_agent", "action_input": "Agent2"},
-        "Agent2": {"next_action": "invoke_agent", "action_input": "Agent3"},
-        "Agent3": {"next_action": "final_response", "content": "done"},
-    }
-    walked, agent, over = [], "Agent1", False
-    while not over:
-        walked.append(agent)
-        decision = router.decide(processor.validate(replies[agent], agent), Branch(), RoutingContext())
-        agent, over = decision.next_steps[0].target, decision.is_terminal()
-    assert (walked, agent) == (["Agent1", "Agent2", "Agent3"], USER)
+    final: JSONObject = {"next_action": "final_response", "content": "done"}
+    team = Team(chain, Agent1=hand("Agent2", "one"), Agent2=hand("Agent3", "two"), Agent3=final)
+    decisions, agent = [team.turn("Agent1")], "Agent1"
+    while not decisions[-1].is_terminal():
+        (step,) = decisions[-1].next_steps
+        agent = step.target
+        decisions.append(team.turn(agent))
+    steps = [step for decision in decisions for step in decision.next_steps]
+    assert [(step.step_type, step.target, step.data) for step in steps] == [
+        (StepType.AGENT_INVOCATION, "Agent2", {"request": "one"}),
+        (StepType.AGENT_INVOCATION, "Agent3", {"request": "two"}),
+        (StepType.FINAL_RESPONSE, USER, {"content": "done"}),
+    ]
+    assert [decision.reason for decision in decisions] == [
+        *(RoutingReason.SEQUENTIAL, RoutingReason.SEQUENTIAL, RoutingReason.FINAL)
+    ]
+    assert [decision.should_continue for decision in decisions] == [True, True, False]
 
 
 @pytest.mark.req("M111")
 def test_branches_that_join() -> None:
-    """The coordinator opens two branches and waits; each leads to the aggregator, which hands the sum over."""
-    opened = decide(valid(ActionType.PARALLEL_INVOKE, "Worker1", "Worker2"))
-    assert (opened.should_wait, [spec.agent for spec in opened.branch_specs]) == (True, ["Worker1", "Worker2"])
-    joined = [decide(valid(ActionType.INVOKE_AGENT, "Aggregator"), spec.agent) for spec in opened.branch_specs]
-    assert [decision.next_steps[0].target for decision in joined] == ["Aggregator", "Aggregator"]
-    waiting = decide(valid(ActionType.WAIT_AND_AGGREGATE), "Aggregator", branch=Branch(type=BranchType.PARALLEL))
-    assert (waiting.next_steps[0].step_type, waiting.should_wait) == (StepType.WAIT_FOR_CONVERGENCE, True)
-    assert decide(valid(ActionType.INVOKE_AGENT, "Coordinator"), "Aggregator").next_steps[0].target == "Coordinator"
+    """The coordinator opens two branches and waits; each leads to the aggregator, which waits for both and sums up."""
+    spawn: JSONObject = {
+        "next_action": "parallel_invoke",
+        "agents": ["Worker1", "Worker2"],
+        "agent_requests": {"Worker1": "north", "Worker2": "south"},
+    }
+    found = {name: hand("Aggregator", f"{name} found") for name in ("Worker1", "Worker2")}
+    team = Team(TEAM, Coordinator=spawn, Aggregator={"next_action": "wait_and_aggregate"}, **found)
+    opened = team.turn("Coordinator")
+    assert (opened.reason, opened.next_steps, opened.should_wait) == (RoutingReason.PARALLEL, [], True)
+    assert [(spec.agent, spec.request) for spec in opened.branch_specs] == [("Worker1", "north"), ("Worker2", "south")]
+    inside = Branch("b1", BranchType.PARALLEL)
+    joined = [step for spec in opened.branch_specs for step in team.turn(spec.agent, inside).next_steps]
+    assert [(step.step_type, step.target, step.data["request"]) for step in joined] == [
+        (StepType.AGENT_INVOCATION, "Aggregator", "Worker1 found"),
+        (StepType.AGENT_INVOCATION, "Aggregator", "Worker2 found"),
+    ]
+    waiting = team.turn("Aggregator", inside)
+    assert [step.step_type for step in waiting.next_steps] == [StepType.WAIT_FOR_CONVERGENCE]
+    assert (waiting.should_wait, waiting.should_continue, waiting.is_terminal()) == (True, False, False)
+    team.replies["Aggregator"] = {"next_action": "final_response", "content": "both"}
+    summed = team.turn("Aggregator")
+    assert (summed.next_steps[0].data, summed.is_terminal()) == ({"content": "both"}, True)
 
 
 @pytest.mark.req("M111", "M120")
-def test_a_conversation_stops_at_its_turns() -> None:
-    """Two agents that only hand over to each other have five turns, and the decision names the cause."""
-    agents, branch, spoken = ("Coordinator", "Aggregator"), talk(max_turns=5), 0
-    while True:
-        speaker, partner = agents[spoken % 2], agents[(spoken + 1) % 2]
-        decision = decide(valid(ActionType.INVOKE_AGENT, partner), speaker, branch=branch)
+@pytest.mark.parametrize("bound", [5, 1, 2])
+def test_a_conversation_stops_at_its_turns(bound: int) -> None:
+    """Two agents that only hand over to each other have ``max_turns``, 5 by default, and the decision says why."""
+    agents = ("Coordinator", "Aggregator")
+    team = Team(TEAM, Coordinator=hand("Aggregator"), Aggregator=hand("Coordinator"))
+    branch, turns, decision = talk(max_turns=bound), list[int](), RoutingDecision()
+    for speaker in cycle(agents):
+        decision = team.turn(speaker, branch)
         if decision.is_terminal():
             break
-        spoken += 1
-        branch = replace(branch, turns=decision.metadata["conversation_turns"])
-    assert (spoken, decision.reason, decision.next_steps) == (5, RoutingReason.MAX_TURNS, [])
+        assert decision.reason is RoutingReason.CONVERSATION
+        turns.append(decision.metadata["conversation_turns"])
+        branch = replace(branch, turns=turns[-1])
+    assert turns == [*range(1, bound + 1)]
+    assert (decision.reason, decision.next_steps) == (RoutingReason.MAX_TURNS, [])
+    assert decision.metadata == {"routing_type": "max_turns", "conversation_turns": bound}
+    assert Branch().max_turns == 5
 
 
 def failed_step() -> ExecutionStep:
@@ -76,14 +128,19 @@ def test_an_error_is_the_users_to_decide() -> None:
     """Retry asks the same agent again, skip goes to the next one, abort ends; anything else puts the question again."""
     asked = question_of(failed_step(), request_id="q1", skip_to="Aggregator")
     assert (asked.kind, asked.resume_to, asked.skip_to) == (HumanKind.ERROR, "Worker1", "Aggregator")
-    answers = {word: resume(TEAM, asked, read_answer(asked.kind, word)) for word in ("retry", "skip", "abort", "hm?")}
-    retried, skipped, aborted, again = answers.values()
-    assert (retried.next_steps[0].step_type, retried.next_steps[0].target) == (StepType.AGENT_INVOCATION, "Worker1")
-    assert skipped.next_steps[0].target == "Aggregator"
-    assert (aborted.next_steps, aborted.is_terminal(), aborted.reason) == ([], True, RoutingReason.ABORTED)
-    assert (again.next_steps[0].step_type, again.next_steps[0].target) == (StepType.ERROR_RECOVERY, USER)
-    assert again.next_steps[0].data["request"] == asked.question
-    assert len({decision.reason for decision in answers.values()}) == 4
+    decided = {
+        word: resume(TEAM, asked, read_answer(asked.kind, word)) for word in ("retry", "skip", "abort", "do not abort")
+    }
+    assert {
+        word: (one.reason, [(step.step_type, step.target) for step in one.next_steps], one.is_terminal())
+        for word, one in decided.items()
+    } == {
+        "retry": (RoutingReason.HUMAN_RETRY, [(StepType.AGENT_INVOCATION, "Worker1")], False),
+        "skip": (RoutingReason.HUMAN_SKIP, [(StepType.AGENT_INVOCATION, "Aggregator")], False),
+        "abort": (RoutingReason.ABORTED, [], True),
+        "do not abort": (RoutingReason.ASKED_AGAIN, [(StepType.ERROR_RECOVERY, USER)], False),
+    }
+    assert decided["do not abort"].next_steps[0].data["request"] == asked.question
 
 
 def test_what_is_asked_again_is_still_a_question() -> None:

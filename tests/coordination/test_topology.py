@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from strictreply.coordination.faults import DeclarationError, Rule
-from strictreply.coordination.topology.graph import END, USER, Topology
+from strictreply.coordination.topology.graph import END_NODE, USER, Topology
 from strictreply.coordination.topology.sources import Edge
 from strictreply.errors import ContractError
 
@@ -74,7 +74,7 @@ def test_what_a_topology_answers() -> None:
     assert topology.neighbours("Lead") == ("Analyst", "User", "Writer")
     assert topology.allowed_targets("Lead") == ("Analyst", "Writer")
     assert topology.neighbours(USER) == ("Lead",)
-    assert topology.neighbours(END) == ()
+    assert topology.neighbours(END_NODE) == ()
     finishing = {agent: (topology.may_finish(agent), topology.may_ask_user(agent)) for agent in topology.agents}
     assert finishing == {
         "Lead": (True, True),
@@ -267,11 +267,11 @@ HOSTILE = st.text('"\\[](){}<>|;#&%`\n\r\0 -=.ax:~\u2028\u202e\ud800', min_size=
 @st.composite
 def graphs(draw: st.DrawFn, names: st.SearchStrategy[str] = NAMES) -> dict[str, list[str]]:
     """Draw targets by agent, every agent within reach of User and one with an edge to the End."""
-    trimmed = names.map(str.strip).filter(lambda name: name and name not in (USER, END))
+    trimmed = names.map(str.strip).filter(lambda name: name and name not in (USER, END_NODE))
     agents = draw(st.lists(trimmed, min_size=1, max_size=6, unique=True))
-    targets = st.lists(st.sampled_from([*agents, USER, END]), max_size=4, unique=True)
+    targets = st.lists(st.sampled_from([*agents, USER, END_NODE]), max_size=4, unique=True)
     mapping = {agent: draw(targets) for agent in agents}
-    mapping[agents[0]] = list(dict.fromkeys([*mapping[agents[0]], END]))
+    mapping[agents[0]] = list(dict.fromkeys([*mapping[agents[0]], END_NODE]))
     return {**mapping, USER: agents}
 
 
@@ -298,7 +298,7 @@ def test_one_edge_makes_the_difference(mapping: dict[str, list[str]], data: st.D
     """Taking away any edge that may be spared gives another version."""
     topology = Topology.of(mapping)
     edge = data.draw(st.sampled_from(pairs(mapping)))
-    assume(edge[1] != END)
+    assume(edge[1] != END_NODE)
     assume(edge[0] != USER)
     assert topology.without_edges(edge).version != topology.version
 

@@ -8,6 +8,7 @@ import copy
 import inspect
 import json
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,16 +18,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strictreply as sr
+from coordination.hostile import hostile
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged, processor
 from openai_shapes import call, completion, message
-from strictreply import ContractError, Issue, Tool
+from scripted import Client
+from scripted import completion as scripted
+from strictreply import Contract, ContractError, Issue, Tool, Valid
+from strictreply.checking import perform_check
 from strictreply.coordination import validation
 from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType, Permitted
+from strictreply.coordination.actions.kinds import ActionType, Origin, Permitted
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
+from strictreply.coordination.replies.api_errors import ApiErrorClass
+from strictreply.coordination.replies.processors import ErrorMessage
 from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.runs.states import create_initial_state
+from strictreply.coordination.steering.retrying import retry_with_steering
+from strictreply.coordination.validation.format_lock import with_reply_format
 from strictreply.coordination.validation.metrics import ValidationMetrics
 from strictreply.coordination.validation.processor import ValidationProcessor
+from strictreply.driving import drive
 from strictreply.issues import Category, Code, Remedy
 from strictreply.limits import Limits
 
@@ -44,7 +56,10 @@ def tree(path: Path) -> list[ast.AST]:
 
 @pytest.mark.req("M1")
 def test_replies_are_parsed_in_one_place() -> None:
-    """No module of coordination reads JSON but through the core's reader; every way to an action ends in one judge."""
+    """No module of coordination reads JSON but through the core's reader, and one function alone makes valid verdicts.
+
+    Beside it there is the system's own word, which is no reply's: it is read from an error of the API.
+    """
     for path in sorted(COORDINATION.rglob("*.py")):
         calls = [node.func for node in tree(path) if isinstance(node, ast.Call)]
         named = {(f.value.id, f.attr) for f in calls if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name)}
@@ -59,7 +74,79 @@ def test_replies_are_parsed_in_one_place() -> None:
         and node.func.id == "ValidationResult"
         and any(word.arg == "is_valid" and getattr(word.value, "value", None) is True for word in node.keywords)
     }
-    assert makers <= {"judging", "api_errors"}
+    assert makers == {"judging", "api_errors"}
+
+
+def sync_verdict(made: ValidationProcessor, text: str) -> bool:
+    """Judge without awaiting."""
+    return made.validate(text, "Coordinator").is_valid
+
+
+def reference_verdict(made: ValidationProcessor, text: str) -> bool:
+    """Judge by the reference's name."""
+    return asyncio.run(made.process_response(text, "Coordinator")).is_valid
+
+
+def concept_verdict(made: ValidationProcessor, text: str) -> bool:
+    """Judge by the concept page's name."""
+    return asyncio.run(made.validate_response(text, "Coordinator")).is_valid
+
+
+def flow_verdict(made: ValidationProcessor, text: str) -> bool:
+    """Judge by a driver of one's own."""
+    return drive(made.judging(text, "Coordinator"), perform_check).is_valid
+
+
+def contract_verdict(made: ValidationProcessor, text: str) -> bool:
+    """Judge by a contract without a client."""
+    return isinstance(made.answer_kind("Coordinator").contract.check(message(text)), Valid)
+
+
+def text_channel_verdict(made: ValidationProcessor, text: str) -> bool:
+    """Judge in the channel where all replies are texts."""
+    contract = Contract(answer=made.answer_kind("Coordinator"), channel="text")
+    return isinstance(contract.check(f'{{"answer": {text}}}'), Valid)
+
+
+def client_verdict(made: ValidationProcessor, text: str) -> bool:
+    """Judge in a client's own loop."""
+    client: Any = sr.wrap(Client(scripted(text)))
+    try:
+        retry_with_steering(client, made.answer_kind("Coordinator"), max_retries=0, model="m", messages=[])
+    except sr.ReplyRejected:
+        return False
+    return True
+
+
+@pytest.mark.req("M1", "M117")
+@pytest.mark.parametrize(
+    "judge",
+    [
+        sync_verdict,
+        reference_verdict,
+        concept_verdict,
+        flow_verdict,
+        contract_verdict,
+        text_channel_verdict,
+        client_verdict,
+    ],
+)
+def test_every_public_path_ends_in_the_one_judge(judge: Callable[[ValidationProcessor, str], bool]) -> None:
+    """What the application's own check refuses is refused on every way to an action, and it is asked exactly once."""
+    seen: list[Any] = []
+
+    def short(action: dict[str, Any], permitted: Permitted) -> None:
+        """Refuse long answers."""
+        seen.append(action["content"])
+        if len(action["content"]) > 5:
+            raise ValueError("too long")
+
+    made = processor(tools=())
+    made.register_action_validator("final_response", short)
+    assert judge(made, json.dumps(FINAL))
+    assert not judge(made, json.dumps(FINAL | {"content": "elephants"}))
+    assert not judge(made, json.dumps(INVOKE | {"action_input": "Nobody"}))
+    assert seen == ["x", "elephants"]
 
 
 @pytest.mark.req("M118")
@@ -90,6 +177,39 @@ def test_an_unknown_format_names_those_there_are() -> None:
     with pytest.raises(ValueError, match="json") as refused:
         ValidationProcessor(GRAPH, "yaml")
     assert isinstance(refused.value, ContractError)
+
+
+SETTINGS = "topology_graph response_format tools leave lock_format extraction limits metrics log_replies"
+SIGNATURES = {
+    "__init__": SETTINGS,
+    "process_response": "raw_response agent branch exec_state",
+    "validate_response": "response agent_name allowed_agents branch exec_state",
+    "validate": "response agent branch allowed_agents exec_state",
+    "judging": "response agent branch exec_state allowed_agents",
+    "answer_kind": "agent branch exec_state",
+    "terms": "agent branch allowed_agents",
+    "register_processor": "processor",
+    "register_action_validator": "action check",
+}
+
+
+@pytest.mark.req("M48")
+def test_no_parameter_skips_the_judgement() -> None:
+    """These are all the parameters that there are: what one can say narrows a verdict or widens it for all agents."""
+    public = {
+        name for name, _ in inspect.getmembers(ValidationProcessor, inspect.isfunction) if not name.startswith("_")
+    }
+    assert public | {"__init__"} == set(SIGNATURES)
+    for name, expected in SIGNATURES.items():
+        given = list(inspect.signature(getattr(ValidationProcessor, name)).parameters)
+        assert given == ["self", *expected.split()], name
+
+
+@pytest.mark.parametrize("extraction", ["fence", ["fenced", "fence"], ["strict", ""]])
+def test_an_unknown_leniency_names_those_there_are(extraction: Any) -> None:
+    """A name that is none would forgive nothing, silently."""
+    with pytest.raises(ContractError, match="first_object"):
+        processor(extraction=extraction)
 
 
 REPLIES: list[object] = [
@@ -153,18 +273,34 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
+REPORTED = ["classification", "type", "message", "is_retryable", "retry_after", "suggested_action", "provider"]
 NAMES = st.sampled_from(["next_action", "action_input", "agents", "agent_requests", "tool_calls", "content", "request"])
 WORDS = st.sampled_from([*ActionType, "Worker1", "Worker2", "search"])
 ACTION = st.fixed_dictionaries({"next_action": WORDS}) | st.dictionaries(
     NAMES, JSON | WORDS | st.lists(WORDS), max_size=4
 )
 SHAPED = st.builds(lambda known, more: {**more, **known}, ACTION, st.dictionaries(NAMES, JSON | WORDS, max_size=3))
-RAW = JSON | SHAPED | st.binary(max_size=20) | st.builds(json.dumps, SHAPED) | st.builds(message, JSON, st.lists(JSON))
+DETAILS = st.fixed_dictionaries({"error_details": JSON | st.dictionaries(st.sampled_from(REPORTED), JSON | WORDS)})
+REPORT = st.dictionaries(st.sampled_from(REPORTED), JSON | st.sampled_from([*ApiErrorClass]), max_size=6)
+ERRORS = st.builds(ErrorMessage, REPORT | st.builds(json.dumps, REPORT) | JSON)
+ERROR_ACTIONS = st.builds(
+    lambda word, details: {"next_action": word, **details},
+    st.sampled_from(["error_recovery", "auto_retry", "terminal_error"]),
+    DETAILS,
+)
+RAW = (
+    JSON
+    | SHAPED
+    | ERROR_ACTIONS
+    | st.binary(max_size=20)
+    | st.builds(json.dumps, SHAPED)
+    | st.builds(message, JSON, st.lists(JSON))
+)
 BRANCHES = st.sampled_from([None, CONVERSATION, PARALLEL, SPAWN])
 
 
 @pytest.mark.req("M4")
-@given(RAW | st.builds(completion, RAW) | st.builds(object), BRANCHES, st.sampled_from(GRAPH.agents))
+@given(RAW | ERRORS | st.builds(completion, RAW) | st.builds(object), BRANCHES, st.sampled_from(GRAPH.agents))
 def test_whatever_comes_is_a_result(raw: object, branch: Branch | None, agent: str) -> None:
     """No content raises; a valid result hands over to permitted agents only; nothing is changed, all is repeatable."""
     before = copy.deepcopy(raw) if type(raw) is not object else raw
@@ -172,12 +308,39 @@ def test_whatever_comes_is_a_result(raw: object, branch: Branch | None, agent: s
     assert result.is_valid is (not result.issues)
     assert result.is_valid is (result.action_type is not None)
     assert set(result.next_agents) <= set(GRAPH.allowed_targets(agent))
+    assert (result.origin is Origin.SYSTEM) is (isinstance(raw, ErrorMessage) and result.is_valid)
     if not result.is_valid:
         assert result.error_message
         assert (result.invocations, result.tool_calls, result.parsed_response) == ([], [], None)
     if type(raw) is not object and "nan" not in repr(raw):
         assert raw == before
         assert processor().validate(raw, agent, branch) == result
+
+
+@pytest.mark.req("M4")
+@pytest.mark.parametrize("written", ["json", XMLResponseFormat()])
+@pytest.mark.parametrize("index", range(len(hostile())))
+def test_an_object_that_raises_is_a_result(index: int, written: Any) -> None:
+    """Whatever an object's own code raises wherever it is looked at: a fault of form, and never an exception."""
+    made = processor(response_format=written, log_replies=lambda text: text)
+    made.register_processor(TextResponseProcessor())
+    result = made.validate(hostile()[index], "Coordinator")
+    assert (result.is_valid, result.error_category) == (False, Category.FORMAT_ERROR)
+
+
+@pytest.mark.req("M4")
+def test_an_action_is_copied_into_plain_values() -> None:
+    """Of a mapping that is a subclass of dict, and of texts that are, plain values are judged and given."""
+    reply = OrderedDict(next_action=ActionType.FINAL_RESPONSE, content=OrderedDict(title=Loud("t")))
+    result = processor().validate(reply, "Coordinator")
+    assert result.final_response == {"title": "t"}
+    assert [type(value) for value in (result.final_response, *result.final_response.values())] == [dict, str]
+
+
+class Loud(str):
+    """A text of another type."""
+
+    __slots__ = ()
 
 
 HOSTILE: list[tuple[Any, str]] = [
@@ -499,12 +662,62 @@ def test_every_verdict_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -
     assert not any("dance" in record.message for record in caplog.records)
 
 
+XML = XMLResponseFormat()
+
+
+@pytest.mark.req("M119")
+@pytest.mark.parametrize("locked", [True, False])
+def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
+    """The first valid reply pins an agent's format in its conversation; another is a fault there, or a note (X6)."""
+    made = processor(lock_format=locked)
+    made.register_processor(XML.create_processor())
+    as_json, as_xml = json.dumps(INVOKE), XML.spell(INVOKE)
+    one: Any = create_initial_state("one")
+
+    def said(state: Any, reply: object, agent: str = "Coordinator") -> tuple[Any, ValidationResult]:
+        """Judge a reply in a conversation, and remember its format."""
+        result = made.validate(reply, agent, exec_state=state)
+        return with_reply_format(state, agent, result), result
+
+    unpinned, bad = said(one, "<next_action>dance</next_action>")
+    assert (bad.is_valid, "reply_formats" in unpinned) == (False, False)
+    native, called = said(one, message(calls=[call("search", {"query": "q"})]))
+    assert (called.is_valid, "reply_formats" in native) == (True, False)
+    pinned, first = said(one, as_json)
+    assert (first.is_valid, pinned["reply_formats"], "reply_formats" in one) == (True, {"Coordinator": "json"}, False)
+    kept, mixed = said(pinned, as_xml)
+    assert (mixed.is_valid, kept is pinned) == (not locked, True)
+    told = mixed.issues if locked else mixed.source.notes
+    assert [(issue.code, issue.category) for issue in told] == [("format.changed", Category.FORMAT_ERROR)]
+    for state, reply, agent in (
+        (pinned, as_json, "Coordinator"),
+        (pinned, message(calls=[call("search", {"query": "q"})]), "Coordinator"),  # in no format
+        (pinned, XML.spell(INVOKE | {"action_input": "Coordinator"}), "Worker1"),  # another agent
+        (create_initial_state("two"), as_xml, "Coordinator"),  # another conversation, beside the first
+    ):
+        _, other = said(state, reply, agent)
+        assert (other.is_valid, other.source.notes) == (True, ())
+    again = made.answer_kind("Coordinator", exec_state=pinned).contract.check(message(as_xml))
+    assert isinstance(again, Valid) is not locked
+
+
+@pytest.mark.req("M119")
+def test_a_lock_needs_a_conversation() -> None:
+    """Where formats are locked, a verdict without a state would lock nothing, silently."""
+    made = processor(lock_format=True)
+    with pytest.raises(ContractError):
+        made.validate(FINAL, "Coordinator")
+    with pytest.raises(ContractError):
+        made.answer_kind("Coordinator")
+    for state in ({}, {"reply_formats": None}, {"reply_formats": {"Coordinator": 7}}, object()):
+        assert made.validate(FINAL, "Coordinator", exec_state=state).is_valid
+
+
 def switched() -> ValidationResult:
     """Reply in text after JSON, where the format is locked."""
     made = processor(lock_format=True)
     made.register_processor(TextResponseProcessor())
-    made.validate(FINAL, "Coordinator")
-    return made.validate("prose", "Coordinator")
+    return made.validate("prose", "Coordinator", exec_state={"reply_formats": {"Coordinator": "json"}})
 
 
 def failed() -> ValidationResult:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import runpy
 import threading
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -162,3 +164,19 @@ def test_the_main_fault_names_the_cause() -> None:
     named = [snapshot.main_fault(agent) for agent in ("A", "B", "C", "D", None)]
     assert named == [Code.ACTION_MISSING_FIELD, Code.TOPOLOGY_NOT_ALLOWED, None, "", Code.TOPOLOGY_NOT_ALLOWED]
     assert snapshot.to_dict()["agents"]["A"]["faults"] == {"action.missing_field": 2}
+
+
+@pytest.mark.req("M120")
+def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
+    """Ten processors, the actions as they are named, one round of one verdict each; the bound is its own to hold."""
+    benchmark = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "coordination.py"), run_name="benchmark")
+    made, bad = benchmark["processor"](), "a target that is not permitted"
+    assert len(made.processors) == 10
+    verdicts = {name: made.validate(json.dumps(action), "Agent0") for name, action in benchmark["ACTIONS"].items()}
+    assert {name: str(found.action_type) for name, found in verdicts.items() if found.is_valid} == {
+        name: name for name in benchmark["ACTIONS"] if name != bad
+    }
+    assert verdicts[bad].code == Code.TOPOLOGY_NOT_ALLOWED
+    costs = [benchmark["measured"](action, made, rounds=1, repeat=1) for action in benchmark["ACTIONS"].values()]
+    assert [len(cost) for cost in costs] == [2] * len(verdicts)
+    assert benchmark["BOUND_MICROS"] > 0

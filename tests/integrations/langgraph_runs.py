@@ -20,6 +20,17 @@ TEAM = Topology.of(
     },
     entry="lead",
 )
+LAB = Topology.of(
+    [
+        *(("lead", name) for name in ("ann", "bob", "cid", "User")),
+        *((name, "lead") for name in ("ann", "bob", "cid")),
+        ("ann", "User"),
+        ("bob", "End"),
+        ("cid", "ann"),
+        ("cid", "bob"),
+    ],
+    entry="lead",
+)
 ONE_RETRY = ErrorPolicy(budget=sr.RetryPolicy(max_retries=1, transport_retries=0))
 CONFIG = {"configurable": {"thread_id": "1"}}
 
@@ -38,6 +49,11 @@ def act(action: str, **members: Any) -> Step:
 def hand(agent: str, request: Any = None) -> Step:
     """Reply with a hand-over."""
     return act("invoke_agent", action_input=agent, **({} if request is None else {"request": request}))
+
+
+def spread(*names: str, **requests: Any) -> Step:
+    """Reply with a parallel hand-over."""
+    return act("parallel_invoke", agents=list(names), agent_requests=requests)
 
 
 def final(content: Any = "done") -> Step:

@@ -14,11 +14,12 @@ import pytest
 pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
 
 from integrations.providers import ADA
+from pages import Page
 from scripted import call, completion
 from strictreply.testing import LoopbackServer
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
+PAGE = Page.named("instructor.md")
 EXAMPLE = [
     r"^attempt 1: answer\.[a-z_]+$",
     r"^attempt \d: valid$",
@@ -37,18 +38,14 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The page's programs, run in order, end well and print what the page shows."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    shown = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
-    names: dict[str, Any] = {"__name__": "page"}
     with LoopbackServer(answer) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        for block in blocks:
-            exec(block, names)  # noqa: S102 - the page itself
+        PAGE.run()
     told = capsys.readouterr().out
-    assert len(blocks) == 5
+    assert len(PAGE.programs) == 5
     assert "retries ['args.required']" in told
-    assert [text for text in shown if text not in told] == []
+    assert [text for text in PAGE.shown if text not in told] == []
 
 
 def test_the_example_keeps_its_promise(tmp_path: Path) -> None:

@@ -15,13 +15,17 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from integrations.langgraph_runs import CONFIG, NONSENSE, Cast, act, add, final, graph, hand
-from strictreply.coordination import Topology
+import strictreply as sr
+from integrations.langgraph_runs import CONFIG, NONSENSE, Cast, act, add, final, graph, hand, spread
+from strictreply.coordination import ErrorPolicy, Topology, pending_requests
+from strictreply.errors import ContractError
 from strictreply.integrations.langgraph import begin, node_of, outcome_of
 from strictreply.testing import Step, faults, ok
 
 LIMIT = 5
-WIDTH = 3
+IN_TURN = CONFIG | {"max_concurrency": 1}
+"""Branches that ask the same agent are served its script in the order they were opened."""
+NO_RETRY = ErrorPolicy(budget=sr.RetryPolicy(max_retries=0, transport_retries=0))
 NAMES = ("lead", "ann", "bob")
 ODD_NAMES = (
     "formatter",
@@ -47,9 +51,9 @@ def team(names: Sequence[str]) -> Topology:
     )
 
 
-def spread(*names: str) -> Step:
-    """Reply with a parallel hand-over."""
-    return act("parallel_invoke", agents=list(names), agent_requests=dict.fromkeys(names, "x"))
+def both(*names: str) -> Step:
+    """Reply with a parallel hand-over that asks all of them the same."""
+    return spread(*names, **dict.fromkeys(names, "x"))
 
 
 def pool(names: Sequence[str]) -> list[Step]:
@@ -67,10 +71,10 @@ def pool(names: Sequence[str]) -> list[Step]:
         act("terminal_error", error="over"),
         act("auto_retry", error_details=trouble),
         faults.rate_limited(),
-        spread(*names[1:]),
-        spread(names[0], names[2]),
-        spread(*names[1:], names[1]),
-        spread(names[1], "stranger"),
+        both(*names[1:]),
+        both(names[0], names[2]),
+        both(*names[1:], names[1]),
+        both(names[1], "stranger"),
     ]
 
 
@@ -78,6 +82,7 @@ ALL = len(pool(NAMES))
 SINGLE = ALL - 4
 DOWN = SINGLE - 1
 """The reply whose place is before the hand-overs: no answer, which is brought to the user."""
+HAND_TO_BOB, FINAL = NAMES.index("bob"), 7
 
 
 def plays(size: int) -> st.SearchStrategy[Plays]:
@@ -86,27 +91,52 @@ def plays(size: int) -> st.SearchStrategy[Plays]:
     return st.tuples(script, script, script)
 
 
-answers = st.lists(st.sampled_from(["retry", "skip", "abort", "yes", "not now", "", "I do not approve"]), min_size=1)
+words = st.lists(st.sampled_from(["retry", "skip", "abort", "yes", "not now", "", "I do not approve"]), max_size=4)
+answers = st.tuples(words, st.sampled_from(["retry", "skip", "abort"])).map(lambda drawn: [*drawn[0], drawn[1]])
+"""What a human says, again and again: sooner or later it decides something, for waiting has no bound."""
 
 
 class Story:
     """One run: each question is answered by the next of the answers, ``patience`` times at most."""
 
-    def __init__(self, drawn: Plays, said: list[str], *, names: Sequence[str] = NAMES, patience: int = 99) -> None:
-        """Run it."""
+    def __init__(
+        self,
+        drawn: Plays,
+        said: list[str],
+        *,
+        names: Sequence[str] = NAMES,
+        patience: int = 999,
+        limit: int = LIMIT,
+    ) -> None:
+        """Run it; no reply is corrected, so that each execution of an agent is one request."""
         steps = pool(names)
         self.topology = team(names)
         self.cast = Cast(**{name: [steps[one] for one in play] for name, play in zip(names, drawn, strict=True)})
-        compiled = graph(self.cast, self.topology, saver=InMemorySaver(), max_loop_count=LIMIT, max_turns=2)
-        answer, self.asked = cycle(said), set[str]()
-        state: Any = compiled.invoke(begin(self.topology, "Go."), CONFIG)
+        self.graph = graph(
+            self.cast, self.topology, saver=InMemorySaver(), max_loop_count=limit, max_turns=2, policy=NO_RETRY
+        )
+        self.answer, self.asked = cycle(said), set[str]()
+        self.go_on(begin(self.topology, "Go."), patience)
+
+    def go_on(self, given: Any, patience: int) -> None:
+        """Run from an input until nothing is asked, or nobody answers any more."""
+        state: Any = self.graph.invoke(given, IN_TURN)
         while waiting := state.get("__interrupt__", ()):
             self.asked |= {one.value["id"] for one in waiting}
             if patience == 0:
                 break
             patience -= 1
-            state = compiled.invoke(Command(resume={one.id: next(answer) for one in waiting}), CONFIG)
+            state = self.graph.invoke(Command(resume={one.id: next(self.answer) for one in waiting}), IN_TURN)
         self.state, self.waiting = state, {one.value["id"] for one in waiting}
+
+    @property
+    def requests(self) -> list[tuple[str, list[str]]]:
+        """Give every request to a model, in whatever branch: the agent, and what it had been told."""
+        return [
+            (name, [str(turn["content"]) for turn in request.messages if turn["role"] == "user"])
+            for name, model in self.cast.models.items()
+            for request in model.requests
+        ]
 
     @property
     def told(self) -> tuple[Any, ...]:
@@ -116,44 +146,63 @@ class Story:
         return outcome["status"], outcome["reason"], self.state["loop_count"], [*self.cast.asked().values()], branches
 
 
+@pytest.mark.req("R32")
 @bounded
-@given(drawn=plays(SINGLE), said=answers)
-def test_any_sequence_of_replies_ends_within_the_loop_bound(drawn: Plays, said: list[str]) -> None:
-    """Limit + 1 nodes are executed at most, humans' turns and tools included, and the run says how it ended."""
-    story = Story(drawn, said)
+@given(drawn=plays(ALL), said=answers, limit=st.integers(0, 9))
+@example(drawn=([SINGLE] * 8, [SINGLE + 1] * 8, [0] * 8), said=["skip"], limit=4)  # everybody opens branches
+def test_any_sequence_of_replies_ends_within_the_loop_bound(drawn: Plays, said: list[str], limit: int) -> None:
+    """Limit + 1 nodes are executed at most, in all branches together: agents, tools, humans' turns and joins.
+
+    The requests to models, counted where they arrive, are no more than the count says.
+    """
+    story = Story(drawn, said, limit=limit)
     assert not story.waiting
-    assert story.state["loop_count"] <= LIMIT + 1
+    assert sum(story.cast.asked().values()) <= story.state["loop_count"] <= limit + 1
     assert outcome_of(story.state)["status"] in {"completed", "failed", "skipped", "aborted"}
 
 
 @bounded
-@given(drawn=plays(ALL), said=answers)
-def test_branches_end_within_the_same_bound(drawn: Plays, said: list[str]) -> None:
-    """No path of a run with branches of branches is longer than limit + 1: each line opens three at most at once."""
-    story = Story(drawn, said)
-    assert not story.waiting
-    assert story.state["loop_count"] <= sum(WIDTH**depth for depth in range(LIMIT + 2))
+@given(drawn=plays(ALL), said=answers, limit=st.integers(0, 12))
+@example(drawn=([SINGLE], [HAND_TO_BOB], [FINAL]), said=["retry"], limit=12)  # a hop inside a branch
+def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(drawn: Plays, said: list[str], limit: int) -> None:
+    """Whoever is asked, in whatever branch, is the entry, or was handed over to over an edge.
 
-
-@bounded
-@given(drawn=plays(ALL), said=answers)
-def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(drawn: Plays, said: list[str]) -> None:
-    """Every hop from one agent to another is an edge of the topology; a stranger has no script, to ask one raises."""
-    story = Story(drawn, said)
-    agents = {node_of(name): name for name in NAMES}
-    hops = [(agents.get(str(hop["from"])), agents.get(hop["to"])) for hop in story.state["routing_history"]]
-    assert all(
-        source == target or story.topology.allows(source, target) for source, target in hops if source and target
-    )
+    Every request to a model is looked at, and what it tells of who handed over. A stranger has no script: to ask one
+    raises.
+    """
+    story = Story(drawn, said, limit=limit)
+    for agent, told in story.requests:
+        senders = [
+            name for words in told for name in NAMES if words.startswith((f"From {name}:", f"{name} hands over"))
+        ]
+        assert senders or told[0] == "Go."
+        assert all(story.topology.allows(sender, agent) for sender in senders)
+    assert all("stranger" not in str(entry) for entry in story.state["routing_history"])
 
 
 @bounded
 @given(drawn=plays(ALL), said=answers, patience=st.integers(0, 4))
 @example(drawn=([SINGLE], [DOWN], [DOWN]), said=["skip"], patience=4)  # two branches ask at once
 def test_a_human_request_is_never_lost(drawn: Plays, said: list[str], patience: int) -> None:
-    """What was asked is settled in the ledger, pending in it, or still interrupts the run."""
+    """What was asked is settled in the ledger, pending in it, or still interrupts the run; by another run, too.
+
+    A new run asks whatever is pending before any agent is asked; amid branches none can be begun.
+    """
     story = Story(drawn, said, patience=patience)
     assert story.asked <= {entry["id"] for entry in story.state["human_requests"]} | story.waiting
+    pending = [request.id for request in pending_requests(story.state)]
+    before = story.cast.asked()
+    try:
+        given = begin(story.topology, "And now?", state=story.state)
+    except ContractError:
+        assert story.waiting
+        return
+    story.go_on(given, 0)
+    assert set(pending[:1]) == (story.waiting if pending else set())
+    assert story.cast.asked() == before or not pending
+    story.go_on(Command(resume=next(story.answer)) if story.waiting else given, patience)
+    ledger = {entry["id"] for entry in story.state["human_requests"]}
+    assert story.asked <= ledger | story.waiting
 
 
 @bounded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,12 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own")
 
 from integrations.langgraph_runs import act, final, hand
+from pages import Page
 from strictreply.integrations.langgraph.library import load
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 from strictreply.testing.wire import Served
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "langgraph.md").read_text(encoding="utf-8")
+PAGE = Page.named("langgraph.md")
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -32,15 +32,12 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         """Serve the page's two models."""
         return models[request["model"]](request)
 
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    (shown,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
-    names: dict[str, Any] = {"__name__": "page"}
+    (shown,) = PAGE.shown
     monkeypatch.chdir(tmp_path)
     with LoopbackServer(answer) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        for block in blocks:
-            exec(block, names)  # noqa: S102 - the page itself
+        PAGE.run()
     assert capsys.readouterr().out == f"{shown}Algebra 101 on Mondays?\n"
     for model in models.values():
         model.assert_spent()

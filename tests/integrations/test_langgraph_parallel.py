@@ -14,27 +14,24 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, NONSENSE, ONE_RETRY, Cast, act, add, agents, final, graph, hand, run
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    NONSENSE,
+    ONE_RETRY,
+    Cast,
+    act,
+    add,
+    agents,
+    final,
+    graph,
+    hand,
+    run,
+    spread,
+)
 from strictreply.coordination import Topology
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
-from strictreply.testing import ScriptedClient, Step, faults, ok
-
-LAB = Topology.of(
-    [
-        *(("lead", name) for name in ("ann", "bob", "cid", "User")),
-        *((name, "lead") for name in ("ann", "bob", "cid")),
-        ("ann", "User"),
-        ("bob", "End"),
-        ("cid", "ann"),
-        ("cid", "bob"),
-    ],
-    entry="lead",
-)
-
-
-def spread(*names: str, **requests: Any) -> Step:
-    """Reply with a parallel hand-over."""
-    return act("parallel_invoke", agents=list(names), agent_requests=requests)
+from strictreply.testing import ScriptedClient, faults, ok
 
 
 def report(cast: Cast) -> list[Any]:
@@ -137,18 +134,37 @@ def test_a_decision_in_a_branch_holds_for_what_it_says(answer: str, status: str)
     assert cast.asked()["lead"] == (2 if answer == "skip" else 1)
 
 
-def test_branches_of_branches_are_bounded_by_the_same_limit() -> None:
-    """A branch begins at the count of the line that opened it, so no path is longer than the limit allows."""
-    deep = Topology.of({"a": ["b", "c", "End"], "b": ["a", "c", "End"], "c": ["a", "b", "End"]}, entry="a")
+DEEP = Topology.of({"a": ["b", "c", "End"], "b": ["a", "c", "End"], "c": ["a", "b", "End"]}, entry="a")
+
+
+@pytest.mark.req("R32")
+@pytest.mark.parametrize("limit", range(13))
+def test_branches_of_branches_share_one_bound(limit: int) -> None:
+    """Agents that only open more branches are asked limit + 1 times at most in all, and joins count too."""
     both = {
         "a": spread("b", "c", b="x", c="x"),
         "b": spread("a", "c", a="x", c="x"),
         "c": spread("a", "b", a="x", b="x"),
     }
     cast = Cast(**{name: [step] * 64 for name, step in both.items()})
-    state = run(cast, deep, max_loop_count=3)
+    state = run(cast, DEEP, max_loop_count=limit)
     assert outcome_of(state)["reason"] == "loop_limit"
-    assert sum(cast.asked().values()) == 1 + 2 + 4 + 8
+    assert sum(cast.asked().values()) < state["loop_count"] == limit + 1 or limit == 0
+
+
+def test_a_branch_without_a_share_is_refused_and_told() -> None:
+    """Of four executions that are left two are kept for the join and the lead; the branch asked first gets more."""
+    three = ("cid", "ann", "bob")
+    cast = Cast(lead=[spread(*three, **dict.fromkeys(three, "x")), final()], cid=[hand("lead", "c")], ann=[], bob=[])
+    cast.models["ann"].script(hand("lead", "a"))
+    state = run(cast, LAB, max_loop_count=4)
+    assert [(one["agent"], one["status"], one.get("reason")) for one in report(cast)] == [
+        ("cid", "completed", None),
+        ("ann", "completed", None),
+        ("bob", "failed", "loop_limit"),
+    ]
+    assert (outcome_of(state)["status"], state["loop_count"]) == ("completed", 5)
+    assert [one["spent"] for one in state["outcomes"].values()] == [1, 1, 0]
 
 
 def test_parallel_branches_are_awaited_side_by_side() -> None:

@@ -75,6 +75,7 @@ def test_a_hand_over_carries_its_request_and_a_final_response_ends_the_run() -> 
         "reason": "final",
         "content": {"text": "Tea."},
         "error": None,
+        "pending_human_input": False,
     }
     assert [message["role"] for message in state["messages"]] == ["user", "assistant"]
     assert (state["is_complete"], state["loop_count"]) == (True, 2)
@@ -271,6 +272,48 @@ def test_the_loop_limit_ends_a_run_that_hands_over_for_ever() -> None:
     state = run(cast, max_loop_count=4, max_turns=99, metrics=metrics)
     assert (outcome_of(state)["reason"], sum(cast.asked().values())) == ("loop_limit", 5)
     assert metrics.snapshot().tally(Activity.NODE_EXECUTIONS).total == 5
+
+
+@pytest.mark.req("R35", "R40")
+@pytest.mark.parametrize("awaited", [False, True])
+def test_what_a_run_does_is_counted(awaited: bool) -> None:
+    """Every request to a model under its name, the corrections too, every call under its tool's, and every route."""
+
+    @sr.tool
+    def fail(what: str) -> str:
+        """Fail."""
+        raise RuntimeError(what)
+
+    call = ok.calls(ok.call(add, a=1, b=1), ok.call(add, a=2, b=1))
+    cast = Cast(lead=[NONSENSE, call, hand("writer", "w")], writer=[ok.call(fail, what="x")])
+    metrics = RunMetrics()
+    team = agents(cast, awaited=awaited, tools=[add, fail])
+    compiled = to_langgraph(TEAM, team, policy=ONE_RETRY, metrics=metrics).compile(checkpointer=InMemorySaver())
+    asyncio.run(compiled.ainvoke(begin(TEAM, "Go."), CONFIG)) if awaited else compiled.invoke(
+        begin(TEAM, "Go."), CONFIG
+    )
+    counted = metrics.snapshot()
+    assert {key: (tally.total, tally.succeeded) for key, tally in counted.by_name.items()} == {
+        (Activity.NODE_EXECUTIONS, node_of("lead")): (2, 2),
+        (Activity.NODE_EXECUTIONS, node_of("writer")): (1, 1),
+        (Activity.NODE_EXECUTIONS, "tools"): (2, 2),
+        (Activity.NODE_EXECUTIONS, "human_input"): (1, 0),  # it waits
+        (Activity.LLM_CALLS, "lead"): (3, 2),
+        (Activity.LLM_CALLS, "writer"): (1, 1),
+        (Activity.TOOL_EXECUTIONS, "add"): (2, 2),
+        (Activity.TOOL_EXECUTIONS, "fail"): (1, 0),
+    }
+    assert sum(counted.targets.values()) == sum(counted.reasons.values()) == counted.routes == 6
+
+
+def test_an_agent_without_tools_of_its_own_has_those_of_the_processor() -> None:
+    """None is what the processor says of the agent, an empty list is none: the call is refused."""
+    for own, status in ((None, "completed"), ((), "failed")):
+        cast = Cast(lead=[ok.call(add, a=1, b=1), final()] if own is None else [ok.call(add, a=1, b=1)] * 2)
+        team = agents(cast) if own is None else agents(cast, tools=own)
+        processor = ValidationProcessor(TEAM, tools={"lead": [add]})
+        state = to_langgraph(TEAM, team, processor=processor, policy=ONE_RETRY).compile().invoke(begin(TEAM, "Go."))
+        assert outcome_of(state)["status"] == status
 
 
 def test_two_that_talk_in_turns_are_ended_by_max_turns() -> None:

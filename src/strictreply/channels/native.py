@@ -16,7 +16,30 @@ _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "argume
 
 
 def judge_message(terms: Terms, message: object) -> Verdict:
-    """Judge calls when there are any, else the content as an answer."""
+    """Judge calls when there are any, else the content as an answer; a kind of answer may judge both itself."""
+    own = terms.answer.judge_message(message) if terms.answer_style == "union" else None
+    return _judge_parts(terms, message) if own is None else _narrowed(terms, own)
+
+
+def _narrowed(terms: Terms, verdict: Verdict) -> Verdict:
+    """Hold a verdict of the answer's own to what this one request demands: a tool, no tool, or one call at most."""
+    if isinstance(verdict, Invalid):
+        return verdict
+    calls = terms.calls_in(verdict.reply)
+    issues = [
+        issue
+        for index, call in enumerate(calls)
+        for issue in judge_name(terms, call.tool, pointer("/tool_calls", index, "function", "name"))
+    ]
+    if len(calls) > 1 and not terms.parallel:
+        issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+    required = _tool_required(terms) if isinstance(verdict.reply, DirectAnswer) else None
+    issues += [] if required is None else [required]
+    return Invalid(tuple(issues), verdict.leniency) if issues else verdict
+
+
+def _judge_parts(terms: Terms, message: object) -> Verdict:
+    """Judge the calls of a message, or its content when there are none."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
     calls = peek(message, "tool_calls")
@@ -52,9 +75,14 @@ def _answer_barred(terms: Terms, content: object) -> Issue | None:
         return Issue.of(Code.REPLY_EMPTY)
     if not isinstance(content, str):
         return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
-    if terms.choice not in {"auto", "none"} or terms.answer_style == "tool":
-        return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=terms.tool_list or "final_answer")
-    return None
+    return _tool_required(terms)
+
+
+def _tool_required(terms: Terms) -> Issue | None:
+    """Say that the choice demands a call, None when it does not."""
+    if terms.choice in {"auto", "none"} and terms.answer_style == "union":
+        return None
+    return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=terms.tool_list or "final_answer")
 
 
 def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...]) -> Verdict:

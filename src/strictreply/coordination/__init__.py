@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin, Permitted
+from strictreply.coordination.actions.permissions import permitted
+from strictreply.coordination.actions.terms import ActionTerms
 from strictreply.coordination.faults import DeclarationError, StateError
 from strictreply.coordination.formats import (
+    ActionFormat,
     AgentContext,
     BaseResponseFormat,
     CoordinationContext,
@@ -27,7 +30,7 @@ from strictreply.coordination.replies.processors import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.replies.results import Source, ValidationResult
 from strictreply.coordination.routing.cache import RouteCache, RouteKey
 from strictreply.coordination.routing.decisions import (
     BranchSpec,
@@ -46,21 +49,29 @@ from strictreply.coordination.runs.human_turn import (
     clear_human_input_request,
     give_human_feedback,
     human_input,
+    last_answer,
     pending_requests,
     request_human_input,
 )
-from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, SettledHuman, read_answer
 from strictreply.coordination.runs.next_node import (
     RouteDecision,
     RouteReason,
+    RuleFailure,
     conditional_edge,
     explain_route,
+    record_route,
     route_next,
 )
 from strictreply.coordination.runs.routes import RouteRule, Routes, RouteStrategy, edge_map
-from strictreply.coordination.runs.run_metrics import RunMetrics
+from strictreply.coordination.runs.run_metrics import Activity, MetricsSnapshot, RunMetrics, Tally
 from strictreply.coordination.runs.states import (
+    END,
+    HUMAN_INPUT,
     AgentState,
+    ChatMessage,
+    Ending,
+    RoutingEntry,
     create_initial_state,
     increment_loop_count,
     mark_complete,
@@ -70,21 +81,46 @@ from strictreply.coordination.runs.states import (
     state_to_json,
     validate_state,
 )
-from strictreply.coordination.steering.content_loops import ContentLoopGuard
+from strictreply.coordination.steering.content_loops import (
+    CallModel,
+    ContentLoop,
+    ContentLoopGuard,
+    ContentStreak,
+    LikelyCause,
+)
 from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
 from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
-from strictreply.coordination.steering.wording import AgentSteering, SteeringContext, SteeringMode, generate_steering
-from strictreply.coordination.topology.graph import END, USER, Topology
+from strictreply.coordination.steering.wording import (
+    AgentSteering,
+    SteeringContext,
+    SteeringMode,
+    SteeringStats,
+    generate_steering,
+)
+from strictreply.coordination.topology.graph import END_NODE, USER, Topology
 from strictreply.coordination.topology.sources import Edge
-from strictreply.coordination.validation.answering import answer_kind
-from strictreply.coordination.validation.metrics import ValidationMetrics
-from strictreply.coordination.validation.processor import ValidationProcessor
+from strictreply.coordination.validation.answering import ActionAnswer
+from strictreply.coordination.validation.format_lock import with_reply_format
+from strictreply.coordination.validation.metrics import (
+    ValidationCounts,
+    ValidationMetrics,
+    ValidationRecord,
+    ValidationSnapshot,
+)
+from strictreply.coordination.validation.processor import Agent, ValidationProcessor
 
 __all__ = [
     "END",
+    "END_NODE",
+    "HUMAN_INPUT",
     "USER",
+    "ActionAnswer",
+    "ActionFormat",
     "ActionSteering",
+    "ActionTerms",
     "ActionType",
+    "Activity",
+    "Agent",
     "AgentContext",
     "AgentInvocation",
     "AgentState",
@@ -95,11 +131,16 @@ __all__ = [
     "Branch",
     "BranchSpec",
     "BranchType",
+    "CallModel",
+    "ChatMessage",
+    "ContentLoop",
     "ContentLoopGuard",
+    "ContentStreak",
     "CoordinationContext",
     "CycleLimit",
     "DeclarationError",
     "Edge",
+    "Ending",
     "ErrorMessage",
     "ErrorMessageProcessor",
     "ErrorPolicy",
@@ -107,6 +148,8 @@ __all__ = [
     "HumanDecision",
     "HumanKind",
     "JSONResponseFormat",
+    "LikelyCause",
+    "MetricsSnapshot",
     "Origin",
     "PendingHuman",
     "Permitted",
@@ -122,22 +165,30 @@ __all__ = [
     "Routes",
     "RoutingContext",
     "RoutingDecision",
+    "RoutingEntry",
     "RoutingReason",
+    "RuleFailure",
     "RunMetrics",
+    "SettledHuman",
+    "Source",
     "StateError",
     "SteeringContext",
     "SteeringMode",
+    "SteeringStats",
     "StepType",
     "StructuredJSONProcessor",
     "SystemPromptBuilder",
+    "Tally",
     "TextResponseProcessor",
     "ToolCallProcessor",
     "Topology",
+    "ValidationCounts",
     "ValidationMetrics",
     "ValidationProcessor",
+    "ValidationRecord",
     "ValidationResult",
+    "ValidationSnapshot",
     "XMLResponseFormat",
-    "answer_kind",
     "apply_update",
     "clear_human_input_request",
     "conditional_edge",
@@ -151,12 +202,15 @@ __all__ = [
     "human_input",
     "increment_loop_count",
     "is_format_registered",
+    "last_answer",
     "list_formats",
     "mark_complete",
     "pending_requests",
+    "permitted",
     "predict_next_route",
     "question_of",
     "read_answer",
+    "record_route",
     "register_format",
     "request_human_input",
     "reset_loop_count",
@@ -168,4 +222,5 @@ __all__ = [
     "state_from_json",
     "state_to_json",
     "validate_state",
+    "with_reply_format",
 ]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.actions.kinds import ActionType, Origin, Permitted
-from strictreply.coordination.actions.shapes import SHAPES, Need
+from strictreply.coordination.actions.shapes import SHAPES, Need, listed
 from strictreply.coordination.topology.graph import USER, Topology
 from strictreply.errors import ContractError
-from strictreply.issues import Code
+from strictreply.issues import Code, Issue, quote
 
 SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
 
@@ -79,13 +79,20 @@ def actions_of(standing: Standing, leave: frozenset[ActionType] = frozenset()) -
     )
 
 
-def refusal_of(action: ActionType, allowed: Permitted) -> Code:
-    """Give the code of the fault of an action that is not permitted: that of the first need that is not met.
+def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
+    """Report an action that is not permitted, under the code of the first of its needs that is not met.
 
     What the permitted actions need is met.
     """
     met = {need for other in allowed.actions for need in SHAPES[other].needs}
-    return next((need.code for need in SHAPES[action].needs if need not in met), Code.ACTION_NOT_PERMITTED)
+    code = next((need.code for need in SHAPES[action].needs if need not in met), Code.ACTION_NOT_PERMITTED)
+    names = allowed.agents if code is Code.TOPOLOGY_NOT_ALLOWED else allowed.actions
+    return Issue.of(code, "/next_action", names=listed(names), found=quote(action.value))
+
+
+def leave_in(allowed: Permitted) -> frozenset[ActionType]:
+    """Give the actions among the permitted ones that an application must have permitted expressly."""
+    return frozenset(action for action in allowed.actions if Need.LEAVE in SHAPES[action].needs)
 
 
 def read_leave(names: Iterable[ActionType | str]) -> frozenset[ActionType]:

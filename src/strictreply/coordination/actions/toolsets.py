@@ -13,7 +13,7 @@ from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.terms import Terms, by_name
 from strictreply.tools import Tool
 
-Declared: TypeAlias = "Iterable[object] | Mapping[str, object]"
+Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 """Tools as anything that declares one (see :meth:`Tool.of`), in a list, or in a mapping by the name they go by."""
 
 

@@ -9,7 +9,7 @@ from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.actions.toolsets import compiled
 from strictreply.coordination.formats.contexts import AgentContext, CoordinationContext
 from strictreply.coordination.formats.interface import BaseResponseFormat
-from strictreply.coordination.formats.registry import format_of
+from strictreply.coordination.formats.registry import DEFAULT_FORMAT, format_of
 from strictreply.describing import compact
 from strictreply.tools import Tool
 from strictreply.typing import JSON
@@ -18,8 +18,11 @@ from strictreply.typing import JSON
 class SystemPromptBuilder:
     """Writes system prompts in one format; every example in them is valid in that format (requirements M62, M64)."""
 
-    def __init__(self, response_format: str | BaseResponseFormat = "json") -> None:
-        """Take a format or the name of a registered one; ContractError (a ValueError) lists those there are."""
+    def __init__(self, response_format: str | BaseResponseFormat = DEFAULT_FORMAT) -> None:
+        """Take a format or the name of a registered one; the default is ``json`` until another is set.
+
+        ContractError (a ValueError) lists the formats there are.
+        """
         self._format = format_of(response_format)
 
     def build(

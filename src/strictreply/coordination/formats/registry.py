@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from strictreply.coordination.formats.interface import BaseResponseFormat
 from strictreply.coordination.formats.json_format import JSONResponseFormat
 from strictreply.errors import ContractError
@@ -62,9 +64,21 @@ set_default_format = _SHARED.set_default_format
 is_format_registered = _SHARED.is_format_registered
 
 
-def format_of(given: str | BaseResponseFormat) -> BaseResponseFormat:
-    """Take a format, or the name of a registered one; ContractError lists those there are."""
-    return given if isinstance(given, BaseResponseFormat) else get_format(given)
+class _Default(str):
+    """The published default of a parameter: equal to ``json``, and known from a name that a caller wrote."""
+
+    __slots__ = ()
+
+
+DEFAULT_FORMAT: Final = _Default(JSONResponseFormat.name)
+"""Stands for the default format, which is ``json`` until another is set."""
+
+
+def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
+    """Take a format, the name of a registered one, or None for the default; ContractError lists those there are."""
+    if isinstance(given, BaseResponseFormat):
+        return given
+    return get_format(None if isinstance(given, _Default) else given)
 
 
 def _refuse_non_format(name: str, given: object) -> None:

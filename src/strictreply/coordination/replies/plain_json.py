@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import Final, cast
 
 from strictreply.issues import Category, Issue
 from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.schema import Rule
 
-_UNREADABLE = Issue(f"action.{Rule.UNREADABLE}", Category.FORMAT_ERROR, "", Rule.UNREADABLE.template)
+UNREADABLE: Final = Issue(f"action.{Rule.UNREADABLE}", Category.FORMAT_ERROR, "", Rule.UNREADABLE.template)
+"""The fault of a reply that cannot be looked at as JSON."""
 
 
 def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
@@ -21,14 +22,14 @@ def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue,
     level, nodes = [value], 1
     for _ in range(limits.depth + 1):
         if not all(map(_is_node, level)):
-            return (_UNREADABLE,)
+            return (UNREADABLE,)
         level = [child for node in level for child in _children(node)]
         nodes += len(level)
         if not level:
             return ()
         if nodes > limits.nodes:
             break
-    return (_UNREADABLE,)
+    return (UNREADABLE,)
 
 
 def _is_node(value: object) -> bool:

@@ -5,12 +5,12 @@ A processor only translates. Whether the action is permitted, and fits its shape
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, cast
 
+from strictreply.attempts import plain
 from strictreply.channels import peek
 from strictreply.coordination.actions.kinds import ActionType, Origin
 from strictreply.coordination.replies.api_errors import ERROR_ROLE, read_error_message
@@ -111,6 +111,11 @@ class ToolCallProcessor(RankedProcessor):
     rank = TOOL_PRIORITY
     views = ("reply",)
 
+    def __init__(self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls) -> None:
+        """Take the documented rank unless another is given; no more than ``max_calls`` calls are read at once."""
+        super().__init__(priority)
+        self._max_calls = max_calls
+
     def can_process(self, response: Any) -> bool:
         """Tell a message with calls from one that merely has the field."""
         return bool(peek(response, "tool_calls"))
@@ -121,8 +126,8 @@ class ToolCallProcessor(RankedProcessor):
         if not isinstance(calls, list | tuple):
             return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
         listed = cast("list[object] | tuple[object, ...]", calls)
-        if len(listed) > DEFAULT_LIMITS.calls:
-            return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=DEFAULT_LIMITS.calls),))
+        if len(listed) > self._max_calls:
+            return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=self._max_calls),))
         return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": [_plain_call(call) for call in listed]}
 
 
@@ -244,7 +249,7 @@ def _is_foreign(outcome: object) -> bool:
 def _owned(action: JSONObject, reading: Reading) -> JSONObject | Invalid:
     """Hold an action that the strict reader did not give to what it refuses, and copy it: it may change later."""
     issues = plain_issues(action, reading.limits)
-    return Invalid(issues) if issues else copy.deepcopy(action)
+    return Invalid(issues) if issues else cast("JSONObject", plain(action))
 
 
 def _issues(outcome: Invalid | Issue) -> tuple[Issue, ...]:
@@ -263,8 +268,8 @@ def _plain_call(call: object) -> object:
     if function is None:
         return call if isinstance(call, dict) else quote(call)
     inner = {"name": peek(function, "name"), "arguments": peek(function, "arguments")}
-    plain = {"id": peek(call, "id"), "type": peek(call, "type"), "function": inner}
-    return {name: member for name, member in plain.items() if member is not None}
+    members = {"id": peek(call, "id"), "type": peek(call, "type"), "function": inner}
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def _refuse_non_processor(processor: object) -> None:

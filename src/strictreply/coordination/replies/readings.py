@@ -93,18 +93,20 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
     if raw is None:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
     if isinstance(raw, str | bytes | bytearray):
+        if not raw:
+            return Invalid((Issue.of(Code.REPLY_EMPTY),))
         return Reading(text=_as_text(raw, limits), extraction=extraction, limits=limits)
     if isinstance(raw, Mapping):
         known = cast("Mapping[str, Any]", raw)
-        if "next_action" in known or _MESSAGE_KEYS.isdisjoint(known):
+        if ("next_action" in known and "role" not in known) or _MESSAGE_KEYS.isdisjoint(known):
             return Reading(mapping=known, extraction=extraction, limits=limits)
     elif peek(raw, "role") == ERROR_ROLE or not any(hasattr(raw, key) for key in _MESSAGE_KEYS):
         return Reading(reply=raw, extraction=extraction, limits=limits)
     opened = open_envelope(raw)
-    return opened if isinstance(opened, Invalid) else _read_message(opened.message, extraction, limits)
+    return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
 
 
-def _read_message(message: object, extraction: tuple[Extraction, ...], limits: Limits) -> Reading | Invalid:
+def read_message(message: object, extraction: tuple[Extraction, ...], limits: Limits) -> Reading | Invalid:
     """Look at an assistant message: its calls are on the message itself, the rest is in its content."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))

@@ -1,6 +1,6 @@
 """Where each action of a valid reply leads: one route for every action, and no step over an edge that is not there.
 
-The topology is asked again here, whatever the verdict said of it (requirement M107).
+What comes here is permitted: the router has asked again (requirement M107).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
-from strictreply.coordination.actions.branches import BranchType
 from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin
 from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.routing.case import RoutingCase, go_on, refuse, stop, tell_user
@@ -22,7 +21,7 @@ from strictreply.coordination.routing.decisions import (
     StepType,
 )
 from strictreply.coordination.steering.error_policy import Reaction
-from strictreply.coordination.topology.graph import END, USER
+from strictreply.coordination.topology.graph import END_NODE, USER
 from strictreply.decoding import decode
 from strictreply.issues import Code, Issue, pointer
 from strictreply.replies import Invalid
@@ -38,8 +37,6 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
         return _broken("it does not name one agent to hand over to")
     invocation = case.result.invocations[0]
     target = invocation.agent_name
-    if not _may_follow(case, target):
-        return _not_allowed(case)
     if not case.in_conversation_with(target):
         return go_on(RoutingReason.SEQUENTIAL, _invoke(case, invocation))
     turn = case.branch.turns + 1
@@ -53,10 +50,8 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
 def _parallel(case: RoutingCase) -> RoutingDecision:
     """Open a branch for each invocation, with its own request, and wait (requirements M96, M97)."""
     invocations = case.result.invocations
-    if not invocations:
-        return _broken("it names no agents to hand over to")
-    if not all(_may_follow(case, invocation.agent_name) for invocation in invocations):
-        return _not_allowed(case)
+    if len(invocations) < MIN_PARALLEL:
+        return _broken("it does not name two agents to hand over to")
     specs = [BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id) for one in invocations]
     waiting = go_on(RoutingReason.PARALLEL, child_count=len(specs))
     return replace(waiting, branch_specs=specs, should_continue=False, should_wait=True)
@@ -90,18 +85,14 @@ def _tool_step(case: RoutingCase, call: JSONObject, at: str) -> ExecutionStep | 
 
 def _final(case: RoutingCase) -> RoutingDecision:
     """Give the answer to the user, or to the end, where the agent has an edge to one of them (requirement M99)."""
-    if not case.topology.may_finish(case.agent):
-        return _not_allowed(case)
-    target = USER if case.topology.may_ask_user(case.agent) else END
+    target = USER if case.topology.may_ask_user(case.agent) else END_NODE
     data = {"content": case.parsed.get("content")}
     step = ExecutionStep(step_type=StepType.FINAL_RESPONSE, target=target, data=data, metadata={"agent": case.agent})
     return stop(RoutingReason.FINAL, "the agent gave its final response", step)
 
 
 def _end_conversation(case: RoutingCase) -> RoutingDecision:
-    """End a conversation, and nothing else (requirement M100)."""
-    if case.branch.type is not BranchType.CONVERSATION:
-        return _not_allowed(case)
+    """End a conversation (requirement M100)."""
     words = "the agent ended the conversation"
     return stop(RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns)
 
@@ -113,9 +104,7 @@ def _wait(case: RoutingCase) -> RoutingDecision:
 
 
 def _ask_user(case: RoutingCase) -> RoutingDecision:
-    """Put a question to the user, where the agent has an edge to them."""
-    if not case.topology.may_ask_user(case.agent):
-        return _not_allowed(case)
+    """Put a question to the user."""
     data = {"request": case.parsed.get("question")}
     known = {"requires_user_action": True, "asking_agent": case.agent}
     step = ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=USER, data=data, metadata=known)
@@ -127,8 +116,6 @@ def _recovery(case: RoutingCase) -> RoutingDecision:
 
     The system's own errors reach the user whatever the topology says, an agent's only over an edge (M49, X8).
     """
-    if case.result.origin is Origin.MODEL and not case.topology.may_ask_user(case.agent):
-        return _not_allowed(case)
     return _brought_to_user(case, RoutingReason.RECOVERY)
 
 
@@ -154,24 +141,18 @@ def _brought_to_user(case: RoutingCase, reason: RoutingReason) -> RoutingDecisio
 def _terminal(case: RoutingCase) -> RoutingDecision:
     """Show an error to the user and end: nothing is tried again (requirement M102).
 
-    An agent reaches the user over an edge, or because it was permitted expressly to end a run so (X8).
+    An agent reaches the user so because it was permitted expressly to end a run (X8).
     """
-    agents_own = case.result.origin is Origin.MODEL
-    if agents_own and not (case.topology.may_ask_user(case.agent) or _was_permitted(case, ActionType.TERMINAL_ERROR)):
-        return _not_allowed(case)
     error = _api_error(case)
     step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
-    words = f"Terminal error: {f'reported by {case.agent}' if agents_own else error.issue.message}"
+    words = f"Terminal error: {_reporter(case) or error.issue.message}"
     ended = stop(RoutingReason.TERMINAL, words, step, error=words)
     known = {} if error.termination_reason is None else {"termination_reason": error.termination_reason}
     return replace(ended, metadata=ended.metadata | known)
 
 
 def _auto_retry(case: RoutingCase) -> RoutingDecision:
-    """Call the same agent again, within the transport's budget, else ask the user (requirements M83, M89, M103).
-
-    Nothing is asked of the topology: it is the same agent, whoever wants it.
-    """
+    """Call the same agent again, within the transport's budget, else ask the user (requirements M83, M89, M103)."""
     error, made, budget = _api_error(case), case.context.transport_retries, case.policy.budget
     wait = error.retry_after
     if made >= budget.transport_retries or (wait is not None and wait > budget.max_retry_after):
@@ -199,17 +180,15 @@ ROUTES: Final[Mapping[ActionType, Route]] = MappingProxyType(
 )
 """The route of every action (requirement M110)."""
 
+MIN_PARALLEL: Final = 2
+"""How many agents a parallel hand-over names at least (requirement M30)."""
+
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
 
-def _may_follow(case: RoutingCase, target: str) -> bool:
-    """Tell whether the agent has an edge to another agent of this name."""
-    return target in case.topology.allowed_targets(case.agent)
-
-
-def _was_permitted(case: RoutingCase, action: ActionType) -> bool:
-    """Tell whether the reply was held to permissions that hold this action."""
-    return case.result.permitted is not None and action in case.result.permitted.actions
+def _reporter(case: RoutingCase) -> str:
+    """Say whose word an error is; empty when it is the system's own."""
+    return f"reported by {case.agent}" if case.result.origin is Origin.MODEL else ""
 
 
 def _invoke(case: RoutingCase, invocation: AgentInvocation, **metadata: int) -> ExecutionStep:
@@ -236,12 +215,6 @@ def _api_error(case: RoutingCase) -> ApiError:
     suggested = case.parsed.get("suggested_action")
     beside = {} if suggested is None else {"suggested_action": suggested}
     return ApiError.of_report(_details(case) | beside)
-
-
-def _not_allowed(case: RoutingCase) -> RoutingDecision:
-    """Refuse a step over an edge that is not there, in words of the topology's alone."""
-    listed = ", ".join(case.topology.neighbours(case.agent)) or "nobody"
-    return refuse(RoutingReason.NOT_ALLOWED, f"{case.agent} has no edge for this; its edges lead to: {listed}")
 
 
 def _broken(words: str) -> RoutingDecision:

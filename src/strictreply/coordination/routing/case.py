@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.permissions import permitted
+from strictreply.coordination.actions.kinds import Permitted
 from strictreply.coordination.formats.interface import BaseResponseFormat
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.routing.decisions import (
@@ -25,15 +25,20 @@ from strictreply.typing import JSONObject
 
 @dataclass(frozen=True, slots=True)
 class RoutingCase:
-    """What ``agent`` replied in ``branch``, and what holds there."""
+    """What an agent replied in ``branch``, and what it is ``allowed`` there."""
 
     topology: Topology
     policy: ErrorPolicy
     result: ValidationResult
     branch: Branch
     context: RoutingContext
-    agent: str
+    allowed: Permitted
     response_format: BaseResponseFormat = JSON_FORMAT
+
+    @property
+    def agent(self) -> str:
+        """The agent that replied."""
+        return self.allowed.agent
 
     @property
     def parsed(self) -> JSONObject:
@@ -49,10 +54,11 @@ class RoutingCase:
         """Word what the agent is to change; None when steering is off."""
         if not self.context.steering_enabled:
             return None
-        allowed = self.result.permitted or permitted(self.topology, self.agent, branch=self.branch)
-        count = self.context.retry_count + 1
         context = SteeringContext(
-            permitted=allowed, issues=self.result.issues, retry_count=count, response_format=self.response_format
+            permitted=self.allowed,
+            issues=self.result.issues,
+            retry_count=self.context.retry_count + 1,
+            response_format=self.response_format,
         )
         return steering_text(context)
 
@@ -92,9 +98,9 @@ def stop(
     )
 
 
-def refuse(reason: RoutingReason, words: str) -> RoutingDecision:
+def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecision:
     """End the branch without a step, because what was asked for cannot be done."""
-    return stop(reason, words, error=words)
+    return stop(reason, words, error=words, **metadata)
 
 
 def tell_user(details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any) -> ExecutionStep:

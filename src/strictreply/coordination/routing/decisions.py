@@ -61,6 +61,7 @@ class RoutingReason(StrEnum):
     HUMAN_SKIP = "human_skip"
     ABORTED = "aborted"
     ASKED_AGAIN = "asked_again"
+    CONTENT_LOOP = "content_loop"
 
 
 _FAULT_STEPS: Final = frozenset({StepType.ERROR_RECOVERY, StepType.RETRY_WITH_STEERING})

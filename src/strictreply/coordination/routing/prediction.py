@@ -9,7 +9,7 @@ from typing import TypeAlias
 from strictreply.coordination.runs.states import RoutingEntry
 from strictreply.errors import ContractError
 
-Hop: TypeAlias = "tuple[str, str] | RoutingEntry"
+Hop: TypeAlias = tuple[str, str] | RoutingEntry
 """One hand-over: a pair (from, to), or an entry of a state's ``routing_history``."""
 
 

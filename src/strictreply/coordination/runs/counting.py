@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias, TypeVar, cast
 
 from strictreply.coordination.runs.fields import Field, Fields, count, field_issues, flag
@@ -17,7 +16,7 @@ from strictreply.coordination.runs.human_turn import adopted, ledger_of, pending
 from strictreply.coordination.runs.ledger import ledger_issues, merge_ledgers
 from strictreply.coordination.runs.next_node import explain_route, record_route
 from strictreply.coordination.runs.routes import Routes
-from strictreply.coordination.runs.run_metrics import Activity, RunMetrics
+from strictreply.coordination.runs.run_metrics import Activity, RunMetrics, measured
 from strictreply.coordination.runs.states import AgentState, Now, S, changed, increment_loop_count, require, utc_now
 
 Update: TypeAlias = Mapping[str, Any]
@@ -60,14 +59,14 @@ def counted(
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run a plain node once."""
-        with _measured(metrics, label):
+        with measured(metrics, Activity.NODE_EXECUTIONS, label):
             returned = node(state, *args, **kwargs)
         return finished(state, returned)
 
     @functools.wraps(node)
     async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run an async node once."""
-        with _measured(metrics, label):
+        with measured(metrics, Activity.NODE_EXECUTIONS, label):
             returned = await node(state, *args, **kwargs)
         return finished(state, returned)
 
@@ -103,11 +102,6 @@ def _difference(state: Mapping[str, Any], update: Update, after: Mapping[str, An
         for key, value in after.items()
         if key in update or ((old := state.get(key, missing)) is not value and old != value)
     }
-
-
-def _measured(metrics: RunMetrics | None, name: str) -> AbstractContextManager[None]:
-    """Measure an execution, if anybody counts."""
-    return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, name)
 
 
 def _name_of(node: object) -> str:

@@ -20,6 +20,8 @@ from strictreply.coordination.runs.ledger import (
     merge_ledgers,
     read_answer,
     read_ledger,
+    require_text,
+    unworded,
 )
 from strictreply.coordination.runs.states import (
     COORDINATOR,
@@ -88,17 +90,21 @@ def clear_human_input_request(state: S, *, now: Now = utc_now) -> S:
 
 
 def give_human_feedback(state: S, answer: str) -> S:
-    """Hand the human's answer to the state; :func:`human_input` reads it on its turn."""
-    return changed(state, human_feedback=str(answer))
+    """Hand the human's answer to the state; :func:`human_input` reads it on its turn.
+
+    Raises ContractError for what is no text: an answer is a decision's name, a word for one, or free text.
+    """
+    return changed(state, human_feedback=require_text(answer))
 
 
 def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
     """Take the human's turn: wait when there is no feedback, else read it as the answer to the request in front.
 
     Waiting puts the request's prompt among the messages once. An answer becomes a user message and clears flag and
-    feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run. An answer
-    that decides nothing is a message too, and the prompt is put again. ``words`` are further answers, as in
-    :func:`strictreply.coordination.human.read_answer`.
+    feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the
+    question is of a run before this one. An answer that decides nothing is a message too, and the prompt is put again.
+    ``words`` are further answers, as in :func:`~strictreply.coordination.read_answer`, which also says when an answer
+    raises ContractError.
     """
     require(field_issues(state, _TURN_FIELDS))
     state = adopted(state)
@@ -112,7 +118,7 @@ def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None
     if decision is None:
         return _asking(state, request, now)
     settled = SettledHuman(request, decision, feedback, now().isoformat())
-    return _decided(_settled(state, settled, _target(settled, home)), decision)
+    return _decided(_settled(state, settled, _target(settled, home)), settled)
 
 
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
@@ -142,8 +148,8 @@ def adopted(state: S) -> S:
 
 
 def _opened(state: S) -> tuple[S, tuple[PendingHuman, ...]]:
-    """Note a request that nobody worded; its id follows from the ledger, so adopting twice notes it once."""
-    request = PendingHuman(id=f"flag-{len(ledger_of(state))}", interrupted=_interrupted(state))
+    """Note a request that nobody worded."""
+    request = unworded(ledger_of(state), _interrupted(state))
     return _noted(state, request), (request,)
 
 
@@ -183,6 +189,7 @@ def _target(settled: SettledHuman, home: str) -> str:
     return (request.skip_to if settled.decision is HumanDecision.SKIP else request.resume_to) or home
 
 
-def _decided(state: S, decision: HumanDecision) -> S:
-    """Complete a run that the human aborts."""
-    return mark_complete(state, Ending.ABORTED) if decision is HumanDecision.ABORT else state
+def _decided(state: S, settled: SettledHuman) -> S:
+    """Complete a run that the human aborts; who answers to a run before it says nothing of this one."""
+    aborts = settled.decision is HumanDecision.ABORT and not settled.request.carried
+    return mark_complete(state, Ending.ABORTED) if aborts else state

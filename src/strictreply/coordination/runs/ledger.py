@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias
@@ -119,7 +119,8 @@ class PendingHuman:
 
     ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where ``skip`` leads, and
     ``interrupted`` the target that cancelling restores. ``requested_at`` is an ISO 8601 time, or empty when nobody
-    said; ``asked`` counts how often the prompt was put.
+    said; ``asked`` counts how often the prompt was put. ``tell_to`` is the node that an answer is told to once the line
+    that asked is over, None while it goes on; ``carried`` counts the runs that began since.
     """
 
     id: str
@@ -130,11 +131,21 @@ class PendingHuman:
     interrupted: str | None = None
     requested_at: str = ""
     asked: int = 0
+    tell_to: str | None = None
+    carried: int = 0
 
     @property
     def question(self) -> str:
         """The words to put: the request's own, or its kind's."""
         return self.prompt.strip() or self.kind.prompt
+
+    def handed_over(self, target: str, *, tell_to: str | None = None) -> Self:
+        """Give the question to the line that goes on at ``target``, its own being over: any answer leads there."""
+        return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
+
+    def carried_over(self, entry: str) -> Self:
+        """Give the question to a new run that begins at ``entry``; who asked is still told the answer."""
+        return replace(self.handed_over(entry, tell_to=self.tell_to or self.resume_to), carried=self.carried + 1)
 
     def to_dict(self) -> JSONObject:
         """Spell the request as JSON."""
@@ -162,6 +173,7 @@ class SettledHuman:
 HumanRequest: TypeAlias = PendingHuman | SettledHuman
 
 _KINDS = {kind.value: kind for kind in HumanKind}
+_DECISIONS = frozenset(decision.value for decision in HumanDecision)
 _PENDING: Fields = {
     "id": Field(name),
     "kind": Field(word_of(HumanKind)),
@@ -171,6 +183,8 @@ _PENDING: Fields = {
     "interrupted": Field(optional(text)),
     "requested_at": Field(text),
     "asked": Field(count),
+    "tell_to": Field(optional(text)),
+    "carried": Field(count),
 }
 _SETTLED: Fields = _PENDING | {
     "decision": Field(optional(word_of(HumanDecision))),
@@ -210,8 +224,9 @@ def _read_request(entry: Mapping[str, Any]) -> HumanRequest:
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
     """Join two ledgers: every request of either, and of one that is in both the later news.
 
-    Settled is later than pending, asked more often later than less. The order of the arguments does not matter, nor
-    does how often a ledger is joined, so this is a reducer for LangGraph. Raises StateError for what is no ledger.
+    Settled is later than pending, carried into more runs later than into fewer, asked more often later than less. The
+    order of the arguments does not matter, nor does how often a ledger is joined, so this is a reducer for LangGraph.
+    Raises StateError for what is no ledger.
     """
     joined: dict[str, HumanRequest] = {}
     for found in (*read_ledger(one), *read_ledger(other)):
@@ -225,9 +240,26 @@ def request_of(found: HumanRequest) -> PendingHuman:
     return found.request if isinstance(found, SettledHuman) else found
 
 
-def _news(found: HumanRequest) -> tuple[bool, int, str]:
+def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHuman:
+    """Make the request of a flag that was set by hand; its id follows from the ledger, so that it is noted once."""
+    return PendingHuman(id=f"flag-{len(ledger)}", interrupted=interrupted)
+
+
+def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[JSONObject]:
+    """Give the ledger that a new run begins with at ``entry``: what is pending is asked first, and then it goes there.
+
+    ``flagged`` says that the run before was to ask a human, with or without a request.
+    """
+    pending = [found for found in read_ledger(ledger) if isinstance(found, PendingHuman)]
+    if flagged and not pending:
+        pending = [unworded(ledger, None)]
+    return merge_ledgers(ledger, [request.carried_over(entry).to_dict() for request in pending])
+
+
+def _news(found: HumanRequest) -> tuple[bool, int, int, str]:
     """Order what two ledgers say of one request; the last part only makes the order total."""
-    return isinstance(found, SettledHuman), request_of(found).asked, json.dumps(found.to_dict(), sort_keys=True)
+    request = request_of(found)
+    return isinstance(found, SettledHuman), request.carried, request.asked, json.dumps(found.to_dict(), sort_keys=True)
 
 
 def _age(found: HumanRequest) -> tuple[str, str]:
@@ -241,13 +273,35 @@ def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> 
     An answer is a decision's name or exactly one of the words in the table; ``words`` adds to it and wins over it.
     Any other text is free text, which decides ``kind.otherwise``: a word is never looked for inside a text, so no
     negation is taken for consent (requirement R26). Raises ContractError when ``words`` names a decision that this
-    kind does not have.
+    kind does not have, and for the bare name of another kind's decision where it would pass for free text: who writes
+    ``abort`` under a plan means to decide something, and not to say it. A general question takes any text.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
     table = {decision.value: decision for decision in kind.decisions} | {**DEFAULT_WORDS[kind]}
     table |= {_plain(word): decision for word, decision in (words or {}).items()}
-    return table.get(_plain(answer), kind.otherwise)
+    spelt = _plain(answer)
+    if spelt not in table and spelt in _DECISIONS and _mixes_words_and_text(kind):
+        raise ContractError(f"{spelt!r} is no decision about {kind.value!r}: {_ways_to_answer(kind)}")
+    return table.get(spelt, kind.otherwise)
+
+
+def require_text(answer: object) -> str:
+    """Give an answer that is text; ContractError for any other value, with what an answer is."""
+    if isinstance(answer, str):
+        return answer
+    expected = "the name of a decision, a word for one, or free text"
+    raise ContractError(f"a human's answer is text ({expected}), not {type(answer).__name__}")
+
+
+def _mixes_words_and_text(kind: HumanKind) -> bool:
+    """Tell whether an answer of this kind may be a decision's name or free text, so that one may pass for the other."""
+    return kind.otherwise is not None and len(kind.decisions) > 1
+
+
+def _ways_to_answer(kind: HumanKind) -> str:
+    """Say what an answer of this kind may be."""
+    return f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"
 
 
 def _plain(answer: str) -> str:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -156,3 +156,8 @@ class RunMetrics:
         self._reasons: Counter[str] = Counter()
         self._strategies: Counter[str] = Counter()
         self._by_name: dict[tuple[Activity, str], Tally] = {}
+
+
+def measured(metrics: RunMetrics | None, activity: Activity, name: str) -> AbstractContextManager[None]:
+    """Measure what a block does, if anybody counts."""
+    return nullcontext() if metrics is None else metrics.measure(activity, name)

@@ -30,7 +30,7 @@ from strictreply.coordination.runs.fields import (
     text,
     word_of,
 )
-from strictreply.coordination.runs.ledger import ledger_issues, merge_ledgers
+from strictreply.coordination.runs.ledger import carry_over, ledger_issues, merge_ledgers
 from strictreply.decoding import decode
 from strictreply.issues import Issue, pointer, quote
 from strictreply.limits import Limits
@@ -83,6 +83,7 @@ class AgentState(TypedDict):
 
     ``human_requests`` is the ledger of :mod:`strictreply.coordination.runs.ledger`; its annotation is the reducer that
     LangGraph merges it by. ``max_loop_count`` is this conversation's own limit. ``ending`` says why it is complete.
+    ``reply_formats`` are the formats that agents began to reply in, by their names (requirement M119).
     """
 
     messages: list[ChatMessage]
@@ -100,6 +101,7 @@ class AgentState(TypedDict):
     routing_history: NotRequired[list[RoutingEntry]]
     max_loop_count: NotRequired[int | None]
     ending: NotRequired[str | None]
+    reply_formats: NotRequired[dict[str, str]]
 
 
 S = TypeVar("S", bound=AgentState)
@@ -118,6 +120,7 @@ _OURS: Fields = {
     "routing_history": Field(items, required=False),
     "max_loop_count": Field(optional(count), required=False),
     "ending": Field(optional(word_of(Ending)), required=False),
+    "reply_formats": Field(mapping, required=False),
 }
 ROUTING_FIELDS: Final[Fields] = {
     "loop_count": Field(count),
@@ -190,10 +193,18 @@ def create_initial_state(
 def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
     """Begin another turn of a conversation: the count is 0 again, and nothing the user has is dropped.
 
-    Requests that no human answered yet stay pending.
+    Requests that no human answered yet stay pending and are put first; whatever the answer, ``abort`` included, the
+    run then goes on at ``entry``.
     """
-    messages = [*state["messages"], said("user", user_message, now)]
-    return changed(reset_loop_count(state), messages=messages, is_complete=False, ending=None, next_agent=entry)
+    before: AgentState = state
+    return changed(
+        reset_loop_count(state),
+        messages=[*state["messages"], said("user", user_message, now)],
+        human_requests=carry_over(before.get("human_requests", []), entry, flagged=state["requires_human_input"]),
+        is_complete=False,
+        ending=None,
+        next_agent=entry,
+    )
 
 
 def increment_loop_count(state: S) -> S:

@@ -41,7 +41,7 @@ class ContentStreak:
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask the agent again; with ``steer``, behind a ``steering_text`` whose ``retry_count`` is the streak's count."""
+    """Ask the agent again; with ``steer``, behind a steering whose ``retry_count`` is the streak's count."""
 
     steer: bool = False
 

@@ -5,21 +5,25 @@ There is no loop in this room, no I/O and no client: one is passed in.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, overload
 
 from strictreply.attempts import Attempt
-from strictreply.contract import Contract
-from strictreply.coordination.actions.terms import ActionTerms
 from strictreply.coordination.formats.interface import BaseResponseFormat
-from strictreply.coordination.replies.processors import ToolCallProcessor
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.steering.error_policy import DEFAULT_BUDGET
-from strictreply.coordination.steering.wording import JSON_FORMAT, SteeringContext, steering_text
+from strictreply.coordination.steering.wording import (
+    JSON_FORMAT,
+    AgentSteering,
+    SteeringContext,
+    SteeringMode,
+    steering_text,
+)
 from strictreply.coordination.validation.answering import ActionAnswer
-from strictreply.coordination.validation.judging import judge_action, refused
-from strictreply.issues import Remedy
+from strictreply.errors import CallFailed
+from strictreply.issues import Issue, Remedy
 from strictreply.policy import RetryPolicy
 from strictreply.replies import AssistantReply, DirectAnswer
 from strictreply.steering import Situation, Steering, TieredSteering
@@ -31,11 +35,27 @@ class ActionSteering:
     """The words of a client's corrections when its contract asks for an action: ``wrap(…, steering=ActionSteering())``.
 
     One serves all agents: what is permitted comes with the contract of each call. What is no matter of coordination
-    (the arguments of one tool, a reply that was cut, another contract) is worded by ``otherwise``.
+    (the arguments of one tool, a reply that was cut, another contract) is worded by ``otherwise``, and so is everything
+    where the mode of ``speaking`` is ``never``. ``speaking`` counts what was said.
     """
 
     response_format: BaseResponseFormat = JSON_FORMAT
     otherwise: Steering = TieredSteering()
+    speaking: AgentSteering = field(default_factory=AgentSteering)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether anything is said of a bad reply."""
+        return self.speaking.mode is not SteeringMode.NEVER
+
+    def opening(self, answer: ActionAnswer, *, streak: int = 0) -> str | None:
+        """Say what stands behind an agent's prompt before it is asked: in the mode ``always``; None for nothing.
+
+        After a ``streak`` of so many replies that were words alone it is told what it may do, unless nothing is said at
+        all.
+        """
+        context = self._context(answer, (), streak)
+        return steering_text(context) if streak and self.corrects else self.speaking.prompt(context)
 
     def correction(self, situation: Situation) -> str:
         """Say what to change, for the model to read: more with each tier (requirement M75)."""
@@ -43,14 +63,18 @@ class ActionSteering:
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
         if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
             return self.otherwise.correction(situation)
-        context = SteeringContext(
+        said = self.speaking.prompt(self._context(answer, issues, situation.tier))
+        return self.otherwise.correction(situation) if said is None else said
+
+    def _context(self, answer: ActionAnswer, issues: tuple[Issue, ...], retry_count: int) -> SteeringContext:
+        """Gather what there is to say to an agent."""
+        return SteeringContext(
             permitted=answer.terms.permitted,
             issues=issues,
-            retry_count=situation.tier,
-            tools=situation.terms.tools,
+            retry_count=retry_count,
+            tools=answer.terms.tools.tools,
             response_format=self.response_format,
         )
-        return steering_text(context)
 
 
 class Exchanged(Protocol):
@@ -119,25 +143,38 @@ def retry_with_steering(
     ``answer`` is what :meth:`ValidationProcessor.answer_kind` gives; its tools are offered natively. ``request`` holds
     the keywords of ``chat.completions.create``. After the first call at most ``max_retries`` corrections are sent, None
     for those of ``policy``; each is the original prompt, the last bad reply and one correction, in the words of the
-    client's own steering, which is meant to be :class:`ActionSteering` (requirements M69, M70).
+    client's own steering, which is meant to be :class:`ActionSteering` (requirements M69, M70). Every attempt is
+    counted in the processor's metrics (requirement M114).
 
     Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or TransportFailed.
     """
     budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
-    contract = Contract(tools=answer.terms.tools.tools.values(), answer=answer, parallel=True)
-    called = client.exchange(contract=contract, policy=budget, **request)
-    return _awaited(called, answer.terms) if isinstance(called, Awaitable) else _told(called, answer.terms)
+    with _counted_failure(answer):
+        called = client.exchange(contract=answer.contract, policy=budget, **request)
+    return _awaited(called, answer) if isinstance(called, Awaitable) else told(called, answer)
 
 
-async def _awaited(called: Awaitable[Exchanged], terms: ActionTerms) -> ValidationResult:
+async def _awaited(called: Awaitable[Exchanged], answer: ActionAnswer) -> ValidationResult:
     """Await the exchange of an async client."""
-    return _told(await called, terms)
+    with _counted_failure(answer):
+        exchange = await called
+    return told(exchange, answer)
 
 
-def _told(exchange: Exchanged, terms: ActionTerms) -> ValidationResult:
-    """Give the action that was accepted; native calls, whose tools have checked them, are ``call_tool``."""
+@contextmanager
+def _counted_failure(answer: ActionAnswer) -> Generator[None]:
+    """Count the attempts of a call that fails."""
+    try:
+        yield
+    except CallFailed as error:
+        answer.count(error.attempts)
+        raise
+
+
+def told(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
+    """Count the attempts of an exchange, and give the action that was accepted; native calls are ``call_tool``."""
+    answer.count(exchange.attempts, exchange.reply)
     if isinstance(exchange.reply, DirectAnswer):
         result: ValidationResult = exchange.reply.answer
         return result
-    read = ToolCallProcessor().process(exchange.transcript[-1])
-    return judge_action(read, terms) if isinstance(read, dict) else refused(read.issues if read else (), terms)
+    return answer.judgement.of_message(exchange.transcript[-1])

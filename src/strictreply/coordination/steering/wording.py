@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -17,6 +17,7 @@ from strictreply.coordination.actions.shapes import listed
 from strictreply.coordination.formats.contexts import CoordinationContext
 from strictreply.coordination.formats.interface import BaseResponseFormat
 from strictreply.coordination.formats.json_format import JSONResponseFormat
+from strictreply.coordination.formats.registry import DEFAULT_FORMAT, format_of
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Issue
@@ -54,6 +55,39 @@ class SteeringContext:
     retry_count: int = 0
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     response_format: BaseResponseFormat = JSON_FORMAT
+
+
+class SteeringTier(StrEnum):
+    """How much an agent is told: more with each retry, so that no two ask in the same words (requirement M75)."""
+
+    FAULTS = "faults"  # what was wrong, and what helps
+    CHOICE = "choice"  # besides, that it must choose, and among what
+    EXAMPLE = "example"  # besides, a reply of its own that is valid
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What an agent is told, before it is put into words; every name in it comes from what is permitted.
+
+    ``categories`` are those of the faults, each once, and ``failures`` the classes of failed calls when nothing else
+    was wrong: then there is nothing to change, and nothing more is said. ``example`` is a reply as the agent writes it,
+    in tier EXAMPLE alone.
+    """
+
+    permitted: Permitted
+    written: str
+    tier: SteeringTier = SteeringTier.FAULTS
+    retry_count: int = 0
+    categories: tuple[Category, ...] = ()
+    faults: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    example: str | None = None
+
+    def __str__(self) -> str:
+        """Put it into words, in at most 2 KB; never empty (requirement M68)."""
+        if self.failures:
+            return f"The call before this one failed ({', '.join(self.failures)}). Please do the same step again."
+        return _within([_opening(self) + " ".join(_remedies(self)), *self.faults, *_insisted(self)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +145,53 @@ class AgentSteering:
         return spoken[self.mode]
 
 
-def generate_steering(result: ValidationResult, permitted: Permitted, *, retry_count: int = 1) -> str | None:
-    """Say what to change in a reply, None when it is valid (requirement M67)."""
+def generate_steering(
+    result: ValidationResult,
+    permitted: Permitted | None = None,
+    *,
+    retry_count: int = 1,
+    response_format: str | BaseResponseFormat = DEFAULT_FORMAT,
+) -> str | None:
+    """Say what to change in a reply, None when it is valid (requirement M67).
+
+    ``permitted`` None stands for what the reply was held to; ``response_format`` is how the agent writes its replies.
+    Raises ContractError for an unknown format.
+    """
     if result.is_valid:
         return None
-    return steering_text(SteeringContext(permitted=permitted, issues=result.issues, retry_count=retry_count))
+    context = SteeringContext(
+        permitted=permitted or result.permitted or Permitted(""),
+        issues=result.issues,
+        retry_count=retry_count,
+        response_format=format_of(response_format),
+    )
+    return steering_text(context)
 
 
 def steering_text(context: SteeringContext) -> str:
     """Say what to change, or what is permitted, in at most 2 KB; never empty (requirement M68)."""
-    if context.issues and all(issue.category is Category.API_TRANSIENT for issue in context.issues):
-        return f"The call before this one failed ({_kinds(context.issues)}). Please do the same step again."
-    opening = {0: "", 1: "Not valid. "}.get(context.retry_count, "Still not valid. ") if context.issues else ""
-    return _within([opening + " ".join(_advice(context)), *_faults(context.issues), *_tier(context)])
+    return str(advice(context))
 
 
-_ADVICE: Final[Mapping[Category, str]] = {
+def advice(context: SteeringContext) -> Advice:
+    """Work out what there is to say to an agent."""
+    issues = context.issues
+    example = _example(context) if context.retry_count > MUST_SELECT_RETRY else None
+    insisting = SteeringTier.CHOICE if example is None else SteeringTier.EXAMPLE
+    transient = bool(issues) and all(issue.category is Category.API_TRANSIENT for issue in issues)
+    told = Advice(
+        context.permitted,
+        context.response_format.get_format_name().upper(),
+        retry_count=context.retry_count,
+        categories=tuple(dict.fromkeys(issue.category for issue in issues)),
+    )
+    if transient:
+        return replace(told, failures=_classes(issues))
+    tier = SteeringTier.FAULTS if context.retry_count < MUST_SELECT_RETRY else insisting
+    return replace(told, tier=tier, faults=_faults(issues), example=example)
+
+
+_REMEDIES: Final[Mapping[Category, str]] = {
     Category.FORMAT_ERROR: (
         "Please reply in {format} alone, nothing around it: next_action names the action, "
         "action_input or the action's other members say what it needs."
@@ -143,29 +208,32 @@ _ADVICE: Final[Mapping[Category, str]] = {
 _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
 
 
-def _advice(context: SteeringContext) -> list[str]:
+def _opening(told: Advice) -> str:
+    """Say that the last reply was not valid, if there was one."""
+    return {0: "", 1: "Not valid. "}.get(told.retry_count, "Still not valid. ") if told.categories else ""
+
+
+def _remedies(told: Advice) -> list[str]:
     """Say what helps against the faults, each category once; with no fault, what is permitted."""
-    allowed, written = context.permitted, context.response_format.get_format_name().upper()
-    words = {"agents": _named(allowed.agents), "actions": _named(allowed.actions), "format": written}
-    told = [_ADVICE[category] for category in dict.fromkeys(issue.category for issue in context.issues)]
-    return [advice.format(**words) for advice in told or [_NO_FAULT]]
+    allowed = told.permitted
+    words = {"agents": _named(allowed.agents), "actions": _named(allowed.actions), "format": told.written}
+    helpful = [_REMEDIES[category] for category in told.categories]
+    return [remedy.format(**words) for remedy in helpful or [_NO_FAULT]]
 
 
-def _faults(issues: Iterable[Issue]) -> list[str]:
+def _faults(issues: Iterable[Issue]) -> tuple[str, ...]:
     """List each fault by its place, its rule and the nearest remedy."""
     lines = dict.fromkeys(f"- {issue.dotted}{f' ({issue.hint})' if issue.hint else ''}" for issue in issues)
-    return list(lines)[:MAX_LISTED_FAULTS]
+    return tuple(lines)[:MAX_LISTED_FAULTS]
 
 
-def _tier(context: SteeringContext) -> list[str]:
-    """Add what the later retries are told: that a choice must be made, then whom and how (requirement M75)."""
-    allowed = context.permitted
-    if context.retry_count < MUST_SELECT_RETRY:
+def _insisted(told: Advice) -> list[str]:
+    """Say that a choice must be made, then whom and how (requirement M75)."""
+    allowed = told.permitted
+    if told.tier is SteeringTier.FAULTS:
         return []
-    example = _example(context) if context.retry_count > MUST_SELECT_RETRY else None
-    if example is not None:
-        count = context.retry_count
-        return [f"{allowed.agent}, {count} replies could not be used. Reply like this, now:", example]
+    if told.example is not None:
+        return [f"{allowed.agent}, {told.retry_count} replies could not be used. Reply like this, now:", told.example]
     tools = [f"The tools are: {_named(allowed.tools)}."] if allowed.tools else []
     return [f"You must select exactly one of these actions now: {_named(allowed.actions)}.", *tools]
 
@@ -178,9 +246,9 @@ def _example(context: SteeringContext) -> str | None:
     return next(iter(context.response_format.get_examples(allowed.actions, offered)), None)
 
 
-def _kinds(issues: Iterable[Issue]) -> str:
+def _classes(issues: Iterable[Issue]) -> tuple[str, ...]:
     """Name failures by the last part of their codes, which is their classification."""
-    return ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
+    return tuple(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -22,10 +22,10 @@ from strictreply.issues import Issue, pointer
 USER = "User"
 """The node that is the person: an edge from it is an entry, an edge to it lets an agent ask and finish."""
 
-END = "End"
+END_NODE = "End"
 """The node that is the end: an edge to it lets an agent finish without a word to the person."""
 
-RESERVED = (USER, END)
+RESERVED = (USER, END_NODE)
 _VERSION_BYTES = 16
 
 
@@ -153,7 +153,7 @@ class Topology:
     def _shapes(self) -> dict[str, Shape]:
         """Give the nodes that are drawn: all agents, and User and End where an edge touches them."""
         touched = set(_ends(self.edges))
-        reserved = {name: shape for name, shape in ((USER, Shape.HUMAN), (END, Shape.END)) if name in touched}
+        reserved = {name: shape for name, shape in ((USER, Shape.HUMAN), (END_NODE, Shape.END)) if name in touched}
         return dict.fromkeys(self.agents, Shape.AGENT) | reserved
 
     def _digest(self) -> str:
@@ -219,7 +219,7 @@ def _edge_issues(agents: list[str], edges: list[Edge]) -> Iterator[Issue]:
         place = pointer("/edges", source, target)
         if times > 1:
             yield Rule.TOPOLOGY_DUPLICATE_EDGE.at(place)
-        if source == END or (source == USER and target in RESERVED):
+        if source == END_NODE or (source == USER and target in RESERVED):
             yield Rule.TOPOLOGY_RESERVED.at(place, reason="User leads to agents only, and nothing leads out of End")
         for name in dict.fromkeys((source, target)):
             if name not in agents and name not in RESERVED:

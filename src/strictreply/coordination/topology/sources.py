@@ -33,7 +33,7 @@ class Edge:
         object.__setattr__(self, "target", trimmed(self.target))
 
 
-Spelling: TypeAlias = "Mapping[str, Iterable[str]] | Iterable[Edge | Sequence[Any]] | object"
+Spelling: TypeAlias = Mapping[str, Iterable[str]] | Iterable[Edge | Sequence[Any]] | object
 """What :func:`read_graph` takes: targets by agent, pairs or triples (source, target, attributes), or a DiGraph."""
 
 

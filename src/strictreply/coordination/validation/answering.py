@@ -2,75 +2,111 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from strictreply.answers import Answer
-from strictreply.checking import perform_check
+from strictreply.attempts import Attempt
+from strictreply.channels import peek
+from strictreply.contract import Contract
+from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.actions.shapes import closing, union_document
 from strictreply.coordination.actions.terms import ActionTerms
 from strictreply.coordination.formats.interface import BaseResponseFormat
 from strictreply.coordination.formats.json_format import JSONResponseFormat
-from strictreply.coordination.formats.registry import format_of
-from strictreply.coordination.replies.processors import ProcessorChain
 from strictreply.coordination.replies.readings import Reading
 from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.validation.judging import checked_result, judge_action
-from strictreply.driving import drive
+from strictreply.coordination.validation.journal import Watch
+from strictreply.coordination.validation.judgement import Judgement
 from strictreply.errors import ContractError
-from strictreply.issues import Code, Issue, quote
-from strictreply.replies import Invalid
+from strictreply.issues import Issue
+from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.schema import Schema
-from strictreply.typing import JSON, JSONObject
+from strictreply.typing import JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAnswer(Answer):
-    """An answer that is an action: :meth:`judge` gives a valid :class:`ValidationResult`.
+    """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it.
 
-    ``terms`` are what it is held to. ``chain`` reads it from text; None in the JSON format, where the core reads the
-    value and ``schema`` describes it.
+    ``judgement`` is the processor's own, so that a client's loop gives the same verdicts. ``schema`` describes the
+    action where it is written in JSON, and is None in another format. ``watch`` is told of every attempt.
     """
 
-    terms: ActionTerms
-    chain: ProcessorChain | None = None
+    judgement: Judgement
+    watch: Watch = field(default_factory=Watch)
+
+    @property
+    def terms(self) -> ActionTerms:
+        """What an action is held to."""
+        return self.judgement.terms
+
+    @property
+    def contract(self) -> Contract:
+        """The contract of a client's exchange that admits exactly this: actions, and calls of the agent's tools."""
+        tools = self.terms.tools
+        return Contract(tools=tools.tools.values(), answer=self, parallel=True, limits=tools.limits)
+
+    def judge_message(self, message: object) -> Verdict:
+        """Judge a whole message: native calls stay the core's, any other action is the answer."""
+        result = self.judgement.of_message(message)
+        native = bool(peek(message, "tool_calls"))
+        if not result.is_valid:
+            return Invalid(_placed(result.issues, "" if native else "/content"), result.source.leniency)
+        reply = _called(result.calls) if native and result.calls else DirectAnswer(result)
+        return Valid(reply, result.source.leniency)
 
     def judge(self, value: JSON, at: str) -> ValidationResult | Invalid:
-        """Give the action that ``value`` spells, or what is wrong with it.
+        """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
+        result = self.judgement.of_reading(self._reading(value))
+        return result if result.is_valid else Invalid(_placed(result.issues, at), result.source.leniency)
 
-        Raises ContractError when the check of a tool that it calls is async: native calls may have such.
-        """
-        action = self._read(value, at)
-        if isinstance(action, Invalid):
-            return action
-        result = drive(checked_result(judge_action(action, self.terms), self.terms), perform_check)
-        return result if result.is_valid else _placed(result.issues, at)
+    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:
+        """Give the calls of an action that is written in a format, for the tools' own checks."""
+        calls: tuple[ToolCall, ...] = answer.calls
+        return calls
 
-    def _read(self, value: JSON, at: str) -> JSONObject | Invalid:
-        """Read an action that is still to be judged."""
-        if self.chain is None:
-            not_object = Issue.of(Code.SHAPE_NOT_OBJECT, at, found=quote(value))
-            return value if isinstance(value, dict) else Invalid((not_object,))
-        found = self.chain.process(Reading(text=str(value), limits=self.terms.tools.limits))
-        return _placed(found.issues, at) if isinstance(found, Invalid) else found.action
+    def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
+        """Tell the processor's watch of every attempt of an exchange; ``reply`` is the accepted one, None for none."""
+        action = None if reply is None else _action_of(reply)
+        for attempt in attempts:
+            self.watch.attempted(self.terms.permitted.agent, attempt, action if attempt.accepted else None)
+
+    def _reading(self, value: JSON) -> Reading:
+        """Look at a value; where an action is an object, the text of one is none."""
+        extraction, limits = self.judgement.extraction, self.judgement.limits
+        if isinstance(value, dict):
+            return Reading(mapping=value, limits=limits)
+        if isinstance(value, str) and self.schema is None:
+            return Reading(text=value, extraction=extraction, limits=limits)
+        return Reading(reply=value, limits=limits)
 
 
-def answer_kind(terms: ActionTerms, response_format: str | BaseResponseFormat = "json") -> ActionAnswer:
-    """Make the answer of a contract that admits exactly the actions of ``terms``.
+def action_answer(judgement: Judgement, written: BaseResponseFormat, watch: Watch) -> ActionAnswer:
+    """Make the answer of a contract that admits exactly what a judgement does.
 
-    A client's ``exchange(contract=Contract(answer=answer_kind(terms), tools=…, parallel=True), …)`` then gives
-    ``DirectAnswer(ValidationResult)`` for an action, and the core's calls for native ones.
-
-    Raises ContractError when nothing is permitted, or the format is unknown.
+    Raises ContractError when nothing is permitted.
     """
-    if not terms.permitted.actions:
-        raise ContractError(f"{terms.permitted.agent!r} may do nothing: review its edges and tools")
-    written = format_of(response_format)
-    if isinstance(written, JSONResponseFormat):
-        schema = Schema.compile(union_document(terms.permitted), extra=closing(terms.extra), root_closed=False)
-        return ActionAnswer(schema, name="action", terms=terms)
-    return ActionAnswer(terms=terms, chain=ProcessorChain([written.create_processor()]))
+    allowed = judgement.terms.permitted
+    if not allowed.actions:
+        raise ContractError(f"{allowed.agent!r} may do nothing: review its edges and tools")
+    if not isinstance(written, JSONResponseFormat):
+        return ActionAnswer(judgement=judgement, watch=watch)
+    schema = Schema.compile(union_document(allowed), extra=closing(judgement.terms.extra), root_closed=False)
+    return ActionAnswer(schema, name="action", judgement=judgement, watch=watch)
 
 
-def _placed(issues: tuple[Issue, ...], at: str) -> Invalid:
+def _called(calls: tuple[ToolCall, ...]) -> AssistantReply:
+    """Give native calls as the core does."""
+    return calls[0] if len(calls) == 1 else ToolCalls(calls)
+
+
+def _action_of(reply: AssistantReply) -> ActionType | None:
+    """Tell what an accepted reply asks for."""
+    return reply.answer.action_type if isinstance(reply, DirectAnswer) else ActionType.CALL_TOOL
+
+
+def _placed(issues: tuple[Issue, ...], at: str) -> tuple[Issue, ...]:
     """Set the faults of an action below the place where it stands."""
-    return Invalid(tuple(replace(issue, path=at + issue.path) for issue in issues))
+    return tuple(replace(issue, path=at + issue.path) for issue in issues)

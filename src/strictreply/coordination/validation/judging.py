@@ -121,9 +121,7 @@ def _named_action(candidate: JSONObject, terms: ActionTerms) -> ActionType | Iss
     if action is None:
         hint = _nearest(name, allowed.actions)
         return Issue.of(Code.ACTION_UNKNOWN, at, names=listed(allowed.actions), hint=hint, found=quote(name))
-    code = refusal_of(action, allowed)
-    names = allowed.agents if code is Code.TOPOLOGY_NOT_ALLOWED else allowed.actions
-    return Issue.of(code, at, names=listed(names), found=quote(name))
+    return refusal_of(action, allowed)
 
 
 def _nearest(name: str, names: tuple[str, ...]) -> str:

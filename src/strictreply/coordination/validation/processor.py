@@ -7,36 +7,34 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Protocol, get_args, runtime_checkable
 
 from strictreply.checking import Check, Checked, aperform_check, perform_check
 from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType, Origin
+from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.actions.permissions import permitted, read_leave
 from strictreply.coordination.actions.terms import ActionCheck, ActionTerms, Checks
 from strictreply.coordination.actions.toolsets import Declared, Toolsets
 from strictreply.coordination.formats.interface import BaseResponseFormat
-from strictreply.coordination.formats.registry import format_of
+from strictreply.coordination.formats.registry import DEFAULT_FORMAT, format_of
 from strictreply.coordination.replies.processors import (
     ErrorMessageProcessor,
     ProcessorChain,
     ResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.replies.readings import read_reply
-from strictreply.coordination.replies.results import Source, ValidationResult
+from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.topology.graph import Topology
-from strictreply.coordination.validation.answering import ActionAnswer, answer_kind
-from strictreply.coordination.validation.journal import Redact, log_validation
-from strictreply.coordination.validation.judging import checked_result, judge_action, refused, system_result
+from strictreply.coordination.validation.answering import ActionAnswer, action_answer
+from strictreply.coordination.validation.format_lock import format_in
+from strictreply.coordination.validation.journal import Redact, Watch
+from strictreply.coordination.validation.judgement import Judgement
+from strictreply.coordination.validation.judging import checked_result
 from strictreply.coordination.validation.metrics import ValidationMetrics
 from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError
-from strictreply.issues import Code, Issue
 from strictreply.limits import DEFAULT_LIMITS, Limits
-from strictreply.replies import Invalid
 from strictreply.typing import Extraction
 
 __all__ = ["ActionType", "Agent", "ValidationProcessor", "ValidationResult"]
@@ -58,14 +56,14 @@ class Agent(Protocol):
 class ValidationProcessor:
     """Judges every reply of every agent of a topology.
 
-    Its settings are values; what it keeps is which format each agent replies in, and compiled tools. It may be used by
-    several threads and tasks at once.
+    Its settings are values; what it keeps is compiled tools, and nothing of any conversation. It may be used by several
+    threads and tasks at once.
     """
 
     def __init__(
         self,
         topology_graph: Topology,
-        response_format: str | BaseResponseFormat = "json",
+        response_format: str | BaseResponseFormat | None = DEFAULT_FORMAT,
         *,
         tools: Declared | Mapping[str, Declared] = (),
         leave: Iterable[ActionType | str] = (),
@@ -75,30 +73,29 @@ class ValidationProcessor:
         metrics: ValidationMetrics | None = None,
         log_replies: Redact | None = None,
     ) -> None:
-        """Hold replies to ``topology_graph``, written in ``response_format``, a registered name or a format.
+        """Hold replies to ``topology_graph``, written in ``response_format``: a registered name, or a format.
 
-        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave``
-        names actions that are permitted only expressly: ``terminal_error``, ``terminate_workflow``. With
-        ``lock_format`` an agent that has replied in one format is refused in another; without it that is a note.
-        ``extraction`` names the leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
-        DEBUG, with the raw reply only when ``log_replies`` says what of it may be logged.
+        Without one, or with None, it is the registry's default: ``json``, until another is set. ``tools`` are those of
+        every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave`` names actions that are
+        permitted only expressly: ``terminal_error``, ``terminate_workflow``. With ``lock_format`` an agent that began a
+        conversation in one format is refused in another, and each verdict needs the ``exec_state`` that remembers it
+        (:func:`with_reply_format`); without it another format is a note. ``extraction`` names the leniencies of the
+        core's reader. Every verdict is counted in ``metrics``, and logged at DEBUG, with the raw reply only when
+        ``log_replies`` says what of it may be logged.
 
-        Raises ContractError (a ValueError) for an unknown format, with those there are, for an action that cannot be
-        permitted, and for what declares no tool.
+        Raises ContractError (a ValueError) for an unknown format or leniency, with those there are, for an action that
+        cannot be permitted, and for what declares no tool.
         """
-        self._topology = topology_graph
-        self._format = format_of(response_format)
+        self.topology = topology_graph
+        self.response_format = format_of(response_format)
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
         self._locks = lock_format
-        self._extraction: tuple[Extraction, ...] = (extraction,) if isinstance(extraction, str) else tuple(extraction)
-        self._limits = limits
-        self._metrics = metrics
-        self._log_replies = log_replies
+        self._extraction = _read_extraction(extraction)
+        self._watch = Watch(metrics, log_replies)
         self._checks: Checks = MappingProxyType({})
-        self._replies_in: dict[str, str] = {}
-        built_in = (ErrorMessageProcessor(), ToolCallProcessor(), self._format.create_processor())
-        self._chain = ProcessorChain(built_in)
+        written = self.response_format.create_processor()
+        self._chain = ProcessorChain((ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written))
 
     @property
     def processors(self) -> tuple[ResponseProcessor, ...]:
@@ -127,17 +124,20 @@ class ValidationProcessor:
         raw_response: object,
         agent: str | Agent,
         branch: Branch | None = None,
-        exec_state: object = None,  # noqa: ARG002 - the published signature; a verdict depends on no run's state
+        exec_state: object = None,
     ) -> ValidationResult:
         """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
 
         ``raw_response`` is a mapping with the action, a text, a message or a completion as a mapping or an SDK object,
-        or an error message (an object with the role ``error``). ``branch`` None is a simple one. The tools' own checks
+        or an error message (an object with the role ``error``). ``branch`` None is a simple one. ``exec_state`` is the
+        conversation's state, which remembers the formats that agents reply in; it is only read. The tools' own checks
         run last and may be async.
 
-        Raises ContractError for an agent that is none of the topology's.
+        Raises ContractError for an agent that is none of the topology's, and where formats are locked for a state that
+        is missing.
         """
-        return await adrive(self._judge(raw_response, self.terms(agent, branch)), aperform_check)
+        flow = self.judging(raw_response, agent, branch, exec_state)
+        return self._told(await adrive(flow, aperform_check), raw_response)
 
     async def validate_response(
         self,
@@ -145,10 +145,12 @@ class ValidationProcessor:
         agent_name: str | Agent,
         allowed_agents: Iterable[str] | None = None,
         branch: Branch | None = None,
+        *,
+        exec_state: object = None,
     ) -> ValidationResult:
         """Judge a reply like :meth:`process_response`; ``allowed_agents`` can only narrow what the topology allows."""
-        terms = self.terms(agent_name, branch, allowed_agents=allowed_agents)
-        return await adrive(self._judge(response, terms), aperform_check)
+        flow = self.judging(response, agent_name, branch, exec_state, allowed_agents=allowed_agents)
+        return self._told(await adrive(flow, aperform_check), response)
 
     def validate(
         self,
@@ -157,9 +159,24 @@ class ValidationProcessor:
         branch: Branch | None = None,
         *,
         allowed_agents: Iterable[str] | None = None,
+        exec_state: object = None,
     ) -> ValidationResult:
         """Judge a reply like :meth:`validate_response` without awaiting; ContractError when a tool's check is async."""
-        return drive(self._judge(response, self.terms(agent, branch, allowed_agents=allowed_agents)), perform_check)
+        flow = self.judging(response, agent, branch, exec_state, allowed_agents=allowed_agents)
+        return self._told(drive(flow, perform_check), response)
+
+    def judging(
+        self,
+        response: object,
+        agent: str | Agent,
+        branch: Branch | None = None,
+        exec_state: object = None,
+        *,
+        allowed_agents: Iterable[str] | None = None,
+    ) -> Generator[Check, Checked, ValidationResult]:
+        """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks; nothing is counted."""
+        judgement = self._judgement(self.terms(agent, branch, allowed_agents=allowed_agents), exec_state)
+        return (yield from checked_result(judgement.of_reply(response), judgement.terms))
 
     def terms(
         self, agent: str | Agent, branch: Branch | None = None, *, allowed_agents: Iterable[str] | None = None
@@ -171,48 +188,43 @@ class ValidationProcessor:
         own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
         tools = self._toolsets.of(name, own)
         allowed = permitted(
-            self._topology,
+            self.topology,
             name,
             branch=branch,
             tools=tools.tools,
             leave=self._leave,
             allowed_agents=allowed_agents,
         )
-        return ActionTerms(allowed, tools, branch or _SIMPLE, self._format.extra, self._checks)
+        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
 
-    def answer_kind(self, agent: str | Agent, branch: Branch | None = None) -> ActionAnswer:
-        """Give the kind of answer that holds a wrapped client's replies to the same rules; see :func:`answer_kind`."""
-        return answer_kind(self.terms(agent, branch), self._format)
+    def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
+        """Give the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
 
-    def _judge(self, raw: object, terms: ActionTerms) -> Generator[Check, Checked, ValidationResult]:
-        """Judge a reply, and tell those who watch."""
-        result = yield from self._judged(raw, terms)
-        agent = terms.permitted.agent
-        if self._metrics is not None:
-            self._metrics.validated(agent, result)
-        log_validation(agent, result, raw=raw, redact=self._log_replies)
+        ``client.exchange(contract=answer.contract, …)`` gives ``DirectAnswer(ValidationResult)`` for an action, and
+        the core's calls for native ones. Raises what :meth:`process_response` does, and ContractError for an agent that
+        may do nothing.
+        """
+        judgement = self._judgement(self.terms(agent, branch), exec_state)
+        return action_answer(judgement, self.response_format, self._watch)
+
+    def _judgement(self, terms: ActionTerms, exec_state: object) -> Judgement:
+        """Gather what a verdict follows from."""
+        if self._locks and exec_state is None:
+            raise ContractError("lock_format needs the state of the conversation: give exec_state=")
+        pinned = format_in(exec_state, terms.permitted.agent)
+        return Judgement(terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks)
+
+    def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
+        """Tell those who watch of a verdict, and give it."""
+        self._watch.judged("" if result.permitted is None else result.permitted.agent, result, raw)
         return result
 
-    def _judged(self, raw: object, terms: ActionTerms) -> Generator[Check, Checked, ValidationResult]:
-        """Read a reply, and hold what it asks for to its terms."""
-        reading = read_reply(raw, self._extraction, self._limits)
-        found = reading if isinstance(reading, Invalid) else self._chain.process(reading)
-        if isinstance(found, Invalid):
-            return refused(found.issues, terms, Source(leniency=found.leniency))
-        changed = self._changed_format(found.source.response_format, terms.permitted.agent)
-        source = replace(found.source, notes=(*found.source.notes, *changed)) if changed else found.source
-        if found.origin is Origin.SYSTEM:
-            return system_result(found.action, terms, source)
-        if changed and self._locks:
-            return refused(changed, terms, source)
-        result = yield from checked_result(judge_action(found.action, terms, source), terms)
-        if result.is_valid and source.response_format:
-            self._replies_in.setdefault(terms.permitted.agent, source.response_format)
-        return result
 
-    def _changed_format(self, now: str, agent: str) -> tuple[Issue, ...]:
-        """Report a reply in another format than the agent's first valid one (requirements M119, X6)."""
-        before = self._replies_in.get(agent)
-        if not now or before in (None, now):
-            return ()
-        return (Issue.of(Code.FORMAT_CHANGED, name=before),)
+def _read_extraction(given: Extraction | Iterable[Extraction]) -> tuple[Extraction, ...]:
+    """Read the leniencies; ContractError lists those there are."""
+    modes: tuple[Extraction, ...] = (given,) if isinstance(given, str) else tuple(given)
+    known = get_args(Extraction)
+    for mode in modes:
+        if mode not in known:
+            raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
+    return modes

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from strictreply.coordination.actions.kinds import Permitted
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from strictreply.coordination.actions.kinds import ActionType, Permitted
 from strictreply.coordination.actions.shapes import SHAPES
 from strictreply.issues import Issue, Remedy
+from strictreply.schema import Rule
+
+MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
+    {(f"action.{Rule.MIN_ITEMS}", "/agents"): ActionType.INVOKE_AGENT}
+)
+"""Faults, by code and place, that another action mends: too few for a parallel hand-over are one to hand over to."""
 
 _RESEND = "the same request"
 _SHORTEN = "a shorter reply"
@@ -22,9 +32,11 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
         return _RESEND
     if Remedy.SHORTEN in remedies:
         return _SHORTEN
-    return f"one of these actions: {offer(allowed)}"
+    offered = (f"{action} ({SHAPES[action].told(allowed)})" for action in suggested_actions(issues, allowed))
+    return f"one of these actions: {'; '.join(offered)}"
 
 
-def offer(allowed: Permitted) -> str:
-    """List what an agent may do, each action with whom: ``invoke_agent (hand over to …); final_response (…)``."""
-    return "; ".join(f"{action} ({SHAPES[action].told(allowed)})" for action in allowed.actions)
+def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
+    """Give the actions that may be valid instead: the one that mends a fault, or else all that are permitted (M30)."""
+    mending = [MENDED_BY.get((issue.code, issue.path)) for issue in issues]
+    return tuple(action for action in allowed.actions if action in mending) or allowed.actions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.coordination.actions.terms import ActionTerms
@@ -14,6 +14,8 @@ from strictreply.coordination.runs.ledger import HumanKind
 from strictreply.errors import ContractError
 from strictreply.typing import JSONObject, Message
 
+_SAID_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent:
@@ -21,11 +23,13 @@ class ChatAgent:
 
     ``client`` is what :func:`strictreply.wrap` gives, sync or async. ``request`` holds keywords of
     ``chat.completions.create`` beside the messages: ``model``, ``temperature`` and others. ``goal`` and ``instruction``
-    stand in its system prompt. ``tools`` are anything that declares a tool; each needs a function, which is run.
-    ``asks`` is the kind of question that its ``ask_user`` puts: it says which decisions an answer may take.
+    stand in its system prompt. ``tools`` are anything that declares a tool; each needs a function, which is run. None
+    is what the processor's ``tools=`` says of this agent, an empty list is no tools. ``asks`` is the kind of question
+    that its ``ask_user`` puts: it says which decisions an answer may take.
     ``skip_to`` is the agent that follows when the user skips this one after an error, None for none: the branch ends.
 
-    Raises ContractError when ``client`` is not wrapped.
+    Raises ContractError when ``client`` is not wrapped, and when ``request`` holds what the run itself says in each
+    request: messages, contract, policy, steering.
     """
 
     name: str
@@ -33,7 +37,7 @@ class ChatAgent:
     request: Mapping[str, Any] = field(repr=False)
     goal: str = ""
     instruction: str = ""
-    tools: Declared = ()
+    tools: Declared | None = None
     asks: HumanKind = HumanKind.GENERAL
     skip_to: str | None = None
 
@@ -41,6 +45,9 @@ class ChatAgent:
         """Refuse a client whose replies nobody would check in its own loop."""
         if not _is_wrapped(self.client):
             raise ContractError(f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)")
+        if taken := sorted(_SAID_BY_THE_RUN & set(self.request)):
+            listed = ", ".join(taken)
+            raise ContractError(f"agent {self.name!r}: the run itself says {listed}; leave it out of request=")
 
     @property
     def is_async(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from strictreply.coordination.actions.branches import Branch, BranchType
@@ -13,9 +13,13 @@ from strictreply.coordination.routing.decisions import ExecutionStep, RoutingDec
 from strictreply.coordination.routing.router import Router
 from strictreply.coordination.runs.human_turn import request_human_input
 from strictreply.coordination.runs.ledger import HumanKind, Words
+from strictreply.coordination.runs.next_node import RouteReason
+from strictreply.coordination.runs.run_metrics import RunMetrics
 from strictreply.coordination.runs.states import Ending, changed, create_initial_state, mark_complete
+from strictreply.coordination.steering.content_loops import ContentLoopGuard, ContentStreak
 from strictreply.coordination.steering.retrying import ActionSteering
 from strictreply.coordination.topology.graph import USER, Topology
+from strictreply.coordination.validation.answering import ActionAnswer
 from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.integrations.langgraph.agents import ChatAgent
 from strictreply.integrations.langgraph.states import (
@@ -31,6 +35,8 @@ from strictreply.integrations.langgraph.states import (
     with_turn,
     written,
 )
+from strictreply.policy import RetryPolicy
+from strictreply.steering import Steering
 from strictreply.typing import JSON, JSONObject, Message
 
 _STATUS: Mapping[RoutingReason, RunStatus] = MappingProxyType(
@@ -51,10 +57,27 @@ class Coordination:
     processor: ValidationProcessor
     router: Router
     prompts: SystemPromptBuilder
-    steering: ActionSteering
+    steering: Steering
     max_turns: int
     home: str
     words: Words | None = None
+    metrics: RunMetrics | None = None
+    content_limit: ContentLoopGuard = field(default_factory=ContentLoopGuard)
+
+    def opening(self, answer: ActionAnswer, *, streak: int) -> str | None:
+        """Give what stands behind a prompt, None for nothing: an application's own steering only corrects."""
+        return self.steering.opening(answer, streak=streak) if isinstance(self.steering, ActionSteering) else None
+
+    def budget(self, streak: ContentStreak) -> RetryPolicy:
+        """Give the bounds of one ask: the policy's, the limit on words alone, none of it when nothing is to be said."""
+        budget = self.router.policy.budget
+        silent = isinstance(self.steering, ActionSteering) and not self.steering.corrects
+        left = 0 if silent else self.content_limit.hard_limit - streak.count - 1
+        return replace(budget, max_retries=min(budget.max_retries, left))
+
+    def words_for(self, kind: HumanKind) -> Words:
+        """Give the application's own words that can be an answer to this kind of question."""
+        return {word: decision for word, decision in (self.words or {}).items() if decision in kind.decisions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +131,43 @@ def ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
     return mark_complete(with_answer(changed(state, outcome=told), content), ending)
 
 
-def branch_states(state: RunState) -> list[RunState]:
-    """Make the state that each awaited branch begins with; the count goes on, so that no path outruns the limit."""
+def branch_states(state: RunState, limit: int) -> list[RunState]:
+    """Make the state that each awaited branch begins with: all of them share what is left of the run's ``limit``.
+
+    Of the executions that are left, one is kept for the join and one for the agent that is told; the others are divided
+    evenly, the first branches having what is over. A branch begins at the count that leaves it its share, so branches
+    of branches divide that in turn, and a run executes limit + 1 nodes at most, whatever is opened (requirement R32).
+    """
     spawned = state["spawned"] or {}
-    return [_branch_state(state, spawned["agent"], spec) for spec in spawned.get("branches", ())]
+    specs: Sequence[JSONObject] = spawned.get("branches", ())
+    shares = _shares(limit - state["loop_count"] - 1, len(specs))
+    pairs = zip(specs, shares, strict=True)
+    return [_branch_state(state, spawned["agent"], spec, share=share, limit=limit) for spec, share in pairs]
 
 
-def _branch_state(state: RunState, spawner: str, spec: JSONObject) -> RunState:
-    """Make the state of one branch: nothing of the others' is in it but what it is asked."""
+def _shares(left: int, branches: int) -> list[int]:
+    """Divide the executions that are left."""
+    each, over = divmod(max(left, 0), max(branches, 1))
+    return [each + (index < over) for index in range(branches)]
+
+
+def _branch_state(state: RunState, spawner: str, spec: JSONObject, *, share: int, limit: int) -> RunState:
+    """Make the state of one branch: nothing of the others' is in it but what it is asked.
+
+    Without a share it is over before it begins, and says why.
+    """
     first = create_initial_state(
         conversation_id=f"{state['conversation_id']}/{spec['id']}",
         user_profile=state["user_profile"],
         max_loop_count=state.get("max_loop_count"),
     )
-    first["loop_count"] = state["loop_count"]
+    first["loop_count"] = limit + 1 - share
     begun = line(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), spawner)
+    if share == 0:
+        words = "nothing was left of the loop bound for this branch"
+        begun = changed(
+            begun, outcome=outcome(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
+        )
     return with_turn(begun, spec["agent"], _handover(spawner, spec["request"], state))
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder
-from strictreply.coordination.formats.registry import format_of
 from strictreply.coordination.routing.router import Router
 from strictreply.coordination.runs.counting import counted
 from strictreply.coordination.runs.ledger import Words
-from strictreply.coordination.runs.next_node import route_next
+from strictreply.coordination.runs.next_node import explain_route
 from strictreply.coordination.runs.routes import Routes, edge_map
 from strictreply.coordination.runs.run_metrics import RunMetrics
 from strictreply.coordination.runs.states import END, HUMAN_INPUT, changed
+from strictreply.coordination.steering.content_loops import ContentLoopGuard
 from strictreply.coordination.steering.error_policy import ErrorPolicy
-from strictreply.coordination.steering.retrying import ActionSteering
+from strictreply.coordination.steering.wording import AgentSteering
 from strictreply.coordination.topology.graph import Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.driving import adrive, drive
@@ -25,7 +25,9 @@ from strictreply.integrations.langgraph.agents import ChatAgent
 from strictreply.integrations.langgraph.effects import Effect, Performer
 from strictreply.integrations.langgraph.following import Coordination, branch_states
 from strictreply.integrations.langgraph.library import load
+from strictreply.integrations.langgraph.settings import limit_of, processor_of, routes_of, steering_of
 from strictreply.integrations.langgraph.states import BRANCH, JOIN, TOOLS, RunState, node_of
+from strictreply.integrations.langgraph.tasks import with_task
 from strictreply.integrations.langgraph.turns import (
     agent_turn,
     branch_turn,
@@ -34,6 +36,7 @@ from strictreply.integrations.langgraph.turns import (
     spent_in_branches,
     tools_turn,
 )
+from strictreply.steering import Steering
 
 MAX_TURNS: Final = 5
 Flow: TypeAlias = Callable[[RunState], Generator[Effect, Any, Any]]
@@ -43,9 +46,12 @@ def to_langgraph(
     topology: Topology,
     agents: Iterable[ChatAgent],
     *,
-    response_format: str | BaseResponseFormat = "json",
+    response_format: str | BaseResponseFormat | None = None,
     processor: ValidationProcessor | None = None,
     policy: ErrorPolicy | None = None,
+    steering: AgentSteering | Steering | None = None,
+    content_limit: ContentLoopGuard | None = None,
+    routes: Routes | None = None,
     max_loop_count: int | None = None,
     max_turns: int = MAX_TURNS,
     words: Words | None = None,
@@ -53,39 +59,48 @@ def to_langgraph(
 ) -> Any:
     """Build the ``StateGraph`` of a topology: compile it with a checkpointer of your choice, and ``invoke`` it.
 
-    ``agents`` has one for each agent of the topology. They are told to reply in ``response_format``, and ``processor``
-    judges their replies, None for one without validators of your own. ``policy`` says what follows a reply that stays
-    wrong, and its budget bounds the corrections. ``max_loop_count`` is the limit of
-    :func:`~strictreply.coordination.route_next`, None for the state's, the environment's or 10; ``max_turns`` bounds
-    two agents that talk in turns. ``words`` are further answers of humans, ``metrics`` counts node executions.
+    ``agents`` has one for each agent of the topology. ``processor`` judges their replies, in their clients' own loops
+    and after them, and says the format that they are told; without one ``response_format`` says it, None for the
+    registry's default. ``policy`` says what follows a reply that stays wrong, and its budget bounds the corrections.
+
+    ``steering`` says when agents are told anything, an :class:`~strictreply.coordination.AgentSteering`, or words of
+    the application's own, an object with ``correction(situation)``; with the mode ``never`` nothing is corrected.
+    ``content_limit`` bounds replies in a row that are words alone, None for the published limits. ``words`` are further
+    answers of humans, ``metrics`` counts node executions, calls of models, and runs of tools.
+
+    ``routes`` holds rules, strategies and the limit on going in circles; None for no rules and the default limit, by
+    which the same calls with the same arguments, or the same requests, three times in a row end the run. A rule
+    chooses the :func:`node_of` an agent, or the end. ``max_loop_count`` goes before the limit of the state, that of
+    ``routes``, the environment's and 10; ``max_turns`` bounds two agents that talk in turns.
 
     The input is what :func:`begin` makes. A question to the user is an interrupt, resumed with ``Command(resume=…)``:
     the name of a decision, or free text where its kind takes that. Raises ContractError when ``agents`` are not those
     of the topology, ImportError without LangGraph.
     """
-    written = format_of(response_format)
+    judging = processor_of(topology, response_format, processor)
+    written = judging.response_format
     shared = Coordination(
         topology=topology,
         agents=_named(topology, agents),
-        processor=processor or ValidationProcessor(topology, written),
+        processor=judging,
         router=Router(topology, written, policy=policy),
         prompts=SystemPromptBuilder(written),
-        steering=ActionSteering(written),
+        steering=steering_of(steering, written),
+        content_limit=content_limit or ContentLoopGuard(),
         max_turns=max_turns,
         home=node_of(topology.entries[0]),
         words=words,
+        metrics=metrics,
     )
-    nodes = (*map(node_of, topology.agents), TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-    routes = Routes(nodes=nodes, max_loop_count=max_loop_count, cycle=None)  # a tool loop goes in circles by design
-    return _Builder(shared, routes, metrics).build()
+    return _Builder(shared, routes_of(topology, routes), limit_of(max_loop_count), metrics).build()
 
 
 class _Builder:
     """Puts a graph together; a parallel branch of a run is a run of the same graph."""
 
-    def __init__(self, shared: Coordination, routes: Routes, metrics: RunMetrics | None) -> None:
-        """Load LangGraph, and begin an empty graph."""
-        self._shared, self._routes, self._metrics = shared, routes, metrics
+    def __init__(self, shared: Coordination, routes: Routes, limit: int | None, metrics: RunMetrics | None) -> None:
+        """Load LangGraph, and begin an empty graph; ``limit`` goes before the state's own."""
+        self._shared, self._routes, self._limit, self._metrics = shared, routes, limit, metrics
         self._graph = load().StateGraph(RunState)
         self._performer = Performer(shared, load("langgraph.types").interrupt, cache(self._graph.compile))
 
@@ -108,8 +123,12 @@ class _Builder:
 
         def route(state: RunState) -> Any:
             """Give the target that the state leads to; of a parallel hand-over one for each branch."""
-            target = route_next(state, routes=self._routes)
-            return [types.Send(BRANCH, one) for one in branch_states(state)] if target == BRANCH else target
+            decision = explain_route(self._limited(state), routes=self._routes)
+            if self._metrics is not None:
+                self._metrics.routed(decision)
+            if decision.target != BRANCH:
+                return decision.target
+            return [types.Send(BRANCH, one) for one in branch_states(state, decision.max_loop_count)]
 
         targets = edge_map(self._routes, end_target=graph.END)
         for name in (graph.START, *(node for node in self._routes.nodes if node not in (BRANCH, END))):
@@ -136,7 +155,17 @@ class _Builder:
 
     def _counted(self, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         """Guard a function of a node."""
-        return counted(run, name=name, routes=self._routes, metrics=self._metrics)
+        guarded = counted(run, name=name, routes=self._routes, metrics=self._metrics)
+
+        def limited(state: RunState) -> Any:
+            """Run the function under the limit of the call."""
+            return guarded(self._limited(state))
+
+        return limited
+
+    def _limited(self, state: RunState) -> RunState:
+        """Put the limit of the call in the place of the state's own (requirement R34)."""
+        return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
     def _pair(self, flow: Flow, awaited: Flow | None = None) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Make the sync and the async function of a flow, which give what it changes."""
@@ -167,5 +196,6 @@ def _named(topology: Topology, agents: Iterable[ChatAgent]) -> dict[str, ChatAge
 
 
 def _changes(state: RunState, after: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the fields that are not as before."""
-    return {key: value for key, value in after.items() if state.get(key, ...) is not value}
+    """Give the fields that are not as before, and the name of the work to come."""
+    told = with_task(cast("RunState", after)) if "next_agent" in after else after
+    return {key: value for key, value in told.items() if state.get(key, ...) is not value}

@@ -9,23 +9,32 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from strictreply.client import Exchange
+from strictreply.attempts import Attempt
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.faults import StateError
 from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.case import stop
+from strictreply.coordination.routing.case import refuse, stop
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason
-from strictreply.coordination.routing.journal import log_route
 from strictreply.coordination.routing.recovery import resume
 from strictreply.coordination.runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
-from strictreply.coordination.runs.ledger import HumanKind, PendingHuman, SettledHuman, read_ledger, request_of
+from strictreply.coordination.runs.ledger import (
+    HumanDecision,
+    HumanKind,
+    PendingHuman,
+    SettledHuman,
+    read_ledger,
+    request_of,
+)
+from strictreply.coordination.runs.run_metrics import Activity, RunMetrics
 from strictreply.coordination.runs.states import changed
+from strictreply.coordination.steering.content_loops import ContentLoop
+from strictreply.coordination.validation.format_lock import with_reply_format
 from strictreply.coordination.validation.judging import refused
 from strictreply.describing import compact
-from strictreply.errors import CallFailed, ReplyRejected, ToolExecutionError
+from strictreply.errors import CallFailed, ContractError, ReplyRejected
 from strictreply.integrations.langgraph.agents import ChatAgent, assistant_turn
-from strictreply.integrations.langgraph.effects import AskAgent, AskHuman, Effect, Judge, RunBranch
+from strictreply.integrations.langgraph.effects import AskAgent, Asked, AskHuman, Effect, Judge, RunBranch
 from strictreply.integrations.langgraph.following import Coordination, Decided, ended, follow, talking
 from strictreply.integrations.langgraph.states import (
     RunState,
@@ -36,9 +45,14 @@ from strictreply.integrations.langgraph.states import (
     with_turn,
     with_turns,
 )
+from strictreply.integrations.langgraph.streaks import with_streak
 from strictreply.issues import Category, Issue
+from strictreply.pipeline.effects import RunTool, RunTools
+from strictreply.pipeline.reply_calls import identified
+from strictreply.pipeline.tool_results import result_turns
+from strictreply.pipeline.values import ToolCallManifest
 from strictreply.replies import ToolCall, ToolCalls
-from strictreply.toolloop import MAX_RESULT_CHARS, RunTool, tool_flow
+from strictreply.tools import Tool
 from strictreply.typing import JSON, JSONObject, Message
 
 Turn: TypeAlias = Generator[Effect, Any, RunState]
@@ -47,11 +61,16 @@ Turn: TypeAlias = Generator[Effect, Any, RunState]
 def agent_turn(shared: Coordination, agent: ChatAgent, state: RunState) -> Turn:
     """Ask an agent for its next action, judge it, and follow where the router leads it."""
     branch = branch_of(state, shared.max_turns)
-    answered: Exchange | CallFailed = yield AskAgent(agent, branch, state["threads"].get(agent.name, []))
+    answered: Asked = yield AskAgent(agent, branch, state)
+    if isinstance(answered, ContentLoop):
+        return follow(state, Decided(agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(answered))))
+    state = with_streak(state, agent.name, answered.attempts)
+    _count_calls(shared.metrics, agent, answered.attempts)
     if isinstance(answered, CallFailed):
         return _routed(shared, agent, branch, state, _failed(shared, agent, branch, answered))
     message: Message = answered.transcript[-1]
-    result: ValidationResult = yield Judge(agent, branch, message)
+    result: ValidationResult = yield Judge(agent, branch, message, state)
+    state = with_reply_format(state, agent.name, result)
     turn = assistant_turn(message, result.tool_calls)
     if not result.tool_calls:  # calls join the thread together with their results
         state = with_turns(state, agent.name, [turn])
@@ -59,27 +78,36 @@ def agent_turn(shared: Coordination, agent: ChatAgent, state: RunState) -> Turn:
 
 
 def tools_turn(shared: Coordination, state: RunState, *, awaited: bool) -> Turn:
-    """Run the calls of an accepted reply, in order, and give their results back to the agent.
+    """Run the calls of an accepted reply, one after the other, and give their results back to the agent.
 
-    Raises StateError when what the state holds is not a reply that is judged right (requirement M118), and
-    ContractError when a tool has no function, or an async one in a sync run; nothing has run then.
+    The first that fails ends the turn, and the agent hears of none; only the words of a ToolError are a result. Raises
+    StateError when what the state holds is not a reply that is judged right (requirement M118), and ContractError when
+    a tool has no function, needs an approval, or is async in a sync run; nothing has run then.
     """
     calling = state["calling"] or {}
     agent, branch = shared.agents[calling["agent"]], branch_of(state, shared.max_turns)
-    result: ValidationResult = yield Judge(agent, branch, calling["turn"])
-    calls = executable_calls(result)
-    asked = Exchange(ToolCalls(calls), (), [calling["turn"]], shared.processor.terms(agent, branch).tools, dict)
-    flow = tool_flow([], max_steps=2, max_result_chars=MAX_RESULT_CHARS, awaited=awaited)
-    next(flow)  # the core's own loop, entered with a reply that is here already
-    effect = flow.send(asked)
-    while isinstance(effect, RunTool):
-        made = yield effect
-        if isinstance(made, ToolExecutionError):
-            flow.close()
+    result: ValidationResult = yield Judge(agent, branch, calling["turn"], state)
+    tools = shared.processor.terms(agent, branch).tools.tools
+    runs = [RunTool(tools[call.tool], call) for call in identified(ToolCalls(executable_calls(result)), "call")]
+    for run in runs:
+        _refuse_unrunnable(run.tool, awaited=awaited)
+    manifest = ToolCallManifest()
+    for run in runs:
+        (outcome,) = yield RunTools((run,))
+        if outcome.is_broken:
             return _routed(shared, agent, branch, changed(state, calling=None), _broken_tool(shared, agent, branch))
-        effect = flow.send(made)
-    state = with_turns(changed(state, calling=None), agent.name, effect.messages)
-    return changed(state, next_agent=node_of(agent.name))
+        manifest = replace(manifest, tool_call_results=(*manifest.tool_call_results, outcome.result))
+    told = [calling["turn"], *result_turns(manifest, "native")]
+    return changed(with_turns(changed(state, calling=None), agent.name, told), next_agent=node_of(agent.name))
+
+
+def _refuse_unrunnable(tool: Tool, *, awaited: bool) -> None:
+    """Refuse a tool that a graph cannot run, before any other of the reply runs."""
+    if tool.needs_approval:
+        raise ContractError(
+            f"the tool {tool.name!r} needs an approval, which a graph does not ask for: let its agent ask the user"
+        )
+    tool.refuse_unrunnable(awaited=awaited)
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
@@ -91,14 +119,30 @@ def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
 
 
 def human_turn(shared: Coordination, state: RunState) -> Turn:
-    """Put the question in front to the human, and go on as they decide."""
-    state = human_input(state, home=shared.home, words=shared.words)  # the question is put among the messages
-    request = pending_requests(state)[0]
-    answer = yield AskHuman(question(request))
-    state = human_input(give_human_feedback(state, answer), home=shared.home, words=shared.words)
-    entries = read_ledger(ledger_of(state))
-    settled = next(one for one in entries if request_of(one).id == request.id)
-    return _answered(shared, state, settled) if isinstance(settled, SettledHuman) else state
+    """Put the question in front to the human until an answer decides it, and go on as they decide.
+
+    However often they are asked, it is one execution: waiting costs nothing of the loop bound. An answer that cannot be
+    one raises ContractError when the run waits for another, and is passed over as soon as it has another. An answer
+    that the state brought along, without a checkpointer, is heard first.
+    """
+    brought, asking = state["human_feedback"], changed(state, human_feedback=None)
+    state = human_input(asking, home=shared.home)  # the question is put among the messages
+    request, refused = pending_requests(state)[0], None
+    words = shared.words_for(request.kind)
+    while (settled := _settled(state, request)) is None:
+        answer = brought or (yield AskHuman(question(request), refused))
+        brought = None
+        try:
+            state = human_input(give_human_feedback(state, answer), home=shared.home, words=words)
+        except ContractError as error:
+            refused = error
+    return _answered(shared, state, settled)
+
+
+def _settled(state: RunState, request: PendingHuman) -> SettledHuman | None:
+    """Give the end of a request, None while it is pending."""
+    found = next(one for one in read_ledger(ledger_of(state)) if request_of(one).id == request.id)
+    return found if isinstance(found, SettledHuman) else None
 
 
 def question(request: PendingHuman) -> JSONObject:
@@ -108,11 +152,16 @@ def question(request: PendingHuman) -> JSONObject:
 
 
 def branch_turn(state: RunState) -> Generator[Effect, Any, JSONObject]:
-    """Run a parallel branch to its end, and tell the line that opened it what it came to."""
+    """Run a parallel branch to its end, and tell the line that opened it what it came to.
+
+    What the branch left pending at a human is asked on that line, and the agent that opened the branch is told.
+    """
     last: RunState = yield RunBranch(state)
-    spent = last["loop_count"] - state["loop_count"]
-    told = outcome_of(last) | {"spent": spent}
-    return {"outcomes": {state["branch"]["id"]: told}, "human_requests": ledger_of(last)}
+    told = outcome_of(last) | {"spent": last["loop_count"] - state["loop_count"]}
+    spawner = node_of(state["branch"]["spawner"])
+    orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
+    settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
+    return {"outcomes": {state["branch"]["id"]: told}, "human_requests": [*settled, *orphans]}
 
 
 def join_branches(shared: Coordination, state: RunState) -> RunState:
@@ -160,7 +209,6 @@ def _routed(
         transport_retries=budget.transport_retries,
     )
     decision = shared.router.decide(result, branch, context)
-    log_route(agent.name, decision)
     return follow(state, Decided(agent, branch, decision, turn))
 
 
@@ -179,17 +227,35 @@ def _broken_tool(shared: Coordination, agent: ChatAgent, branch: Branch) -> Vali
 
 
 def _answered(shared: Coordination, state: RunState, settled: SettledHuman) -> RunState:
-    """Go on after an answer: the agent that asked is told, and of an error the recovery decides."""
+    """Go on after an answer: the agent that asked is told, and of an error of this line the recovery decides.
+
+    When the line that asked is over, only an abort decides anything more, and that only within the same run.
+    """
     names = {node_of(name): name for name in shared.topology.agents}
-    request = settled.request
-    agent = shared.agents[names[request.resume_to or shared.home]]
-    if request.kind is not HumanKind.ERROR:
-        return with_turn(state, agent.name, _told(settled))
-    failed = replace(request, resume_to=agent.name, skip_to=names.get(request.skip_to or ""))
+    request, aborts = settled.request, settled.decision is HumanDecision.ABORT
+    if aborts and request.carried:
+        return state
+    told = names[request.tell_to or request.resume_to or shared.home]
+    if request.kind is not HumanKind.ERROR or (request.tell_to is not None and not aborts):
+        return with_turn(state, told, _told(settled))
+    failed = replace(request, resume_to=told, skip_to=names.get(request.skip_to or ""))
     decision = resume(shared.topology, failed, settled.decision)
-    return follow(state, Decided(agent, branch_of(state, shared.max_turns), decision))
+    return follow(state, Decided(shared.agents[told], branch_of(state, shared.max_turns), decision))
 
 
 def _told(settled: SettledHuman) -> str:
-    """Tell an agent what the user decided, and their words."""
-    return f"The user's decision is {settled.decision}. Their words: {settled.answer}"
+    """Tell an agent what the user decided, and their words; of a question whose line is over also which it was."""
+    request, words = settled.request, f"The user's decision is {settled.decision}. Their words: {settled.answer}"
+    if request.tell_to is None:
+        return words
+    about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)
+    return f"A question from before is answered: {about}. {words}"
+
+
+def _count_calls(metrics: RunMetrics | None, agent: ChatAgent, attempts: Sequence[Attempt]) -> None:
+    """Count each request to a model, under the model's name, or else the agent's (requirement R40)."""
+    if metrics is None:
+        return
+    for attempt in attempts:
+        model = str(attempt.request.get("model", agent.name))
+        metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)

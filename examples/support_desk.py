@@ -1,0 +1,146 @@
+"""A support desk that outlives its processes: tools here, one on the customer's phone, a refund that a clerk allows.
+
+Every visit is served by a process of its own. What they share is an SQLite file, and JSON that the client carries.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from openai import OpenAI
+from pydantic import Field
+from support_desk_model import desk_model
+
+import strictreply as sr
+from strictreply.pipeline.values import AgentResponse, AgentToolCall, AgentToolCallResult
+from strictreply.testing import LoopbackServer
+
+ORDERS = {1042: "a mug, 29.90 EUR, delivered on Monday", 1077: "a tent, 99.00 EUR, delivered in May"}
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What one process did: replies it refused, tools it ran, and the response that it left for the client."""
+
+    pid: int
+    refused: tuple[str, ...]
+    ran: tuple[str, ...]
+    response: AgentResponse
+
+
+Serve: TypeAlias = Callable[..., Visit]
+"""Calls :func:`visit` in a process of its own, with what the client sent."""
+
+
+def desk_tools(ledger: Path) -> list[sr.Tool]:
+    """Declare the desk's tools; refunds are booked in ``ledger``."""
+
+    @sr.tool
+    def find_order(number: Annotated[int, Field(ge=1000)]) -> str:
+        """Look up an order."""
+        if number not in ORDERS:
+            raise sr.ToolError("there is no order with this number")
+        return ORDERS[number]
+
+    @sr.tool
+    def return_policy(reason: Literal["broken", "late", "unwanted"]) -> str:
+        """Tell when we pay an order back."""
+        return "after a photo" if reason == "broken" else "within 14 days"
+
+    @sr.tool(needs_approval=True)
+    def refund(order: int, amount: Annotated[float, Field(gt=0, le=100)]) -> str:
+        """Pay an order back, in EUR."""
+        with ledger.open("a", encoding="utf-8") as book:
+            book.write(f"{os.getpid()} {order} {amount:.2f}\n")
+        return "paid"
+
+    photo = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
+    take_photo = sr.Tool.from_json_schema("take_photo", photo, "Ask the customer for a photo.")  # no function: theirs
+    return [find_order, return_policy, take_photo, refund]
+
+
+def visit(
+    base_url: str,
+    folder: Path,
+    message: str | None = None,
+    *,
+    paused: str | None = None,
+    results: tuple[AgentToolCallResult, ...] = (),
+) -> Visit:
+    """Serve one request of a client: a message, or the response that it got before with what it was asked for."""
+    tools, events = desk_tools(folder / "refunds.txt"), list[sr.RunEvent]()
+    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=10.0), tools=tools, parallel=True)
+    sessions = sr.SQLiteSessionStore(folder / "desk.sqlite")
+    given: dict[str, Any] = {"continuation": paused, "results": results, "sessions": sessions}
+    run = sr.run(client, message, **given, on_event=events.append, model="desk-1")
+    if run.response is None:
+        raise RuntimeError("nobody cancels a visit")
+    return Visit(
+        pid=os.getpid(),
+        refused=tuple(attempt.issues[0].code for attempt in run.attempts if attempt.issues),
+        ran=tuple(sorted(event.call.tool for event in events if isinstance(event, sr.ToolFinished))),
+        response=run.response,
+    )
+
+
+@contextmanager
+def open_desk(folder: Path) -> Iterator[Serve]:
+    """Open the desk with its model; each visit is served by a new process, which ends with it."""
+    spawned = get_context("spawn")
+    with (
+        LoopbackServer(desk_model(*desk_tools(folder / "refunds.txt"))) as server,
+        ProcessPoolExecutor(max_workers=1, mp_context=spawned, max_tasks_per_child=1) as processes,
+    ):
+        yield lambda *sent, **more: processes.submit(visit, server.base_url, folder, *sent, **more).result()
+
+
+def answered(serve: Serve, before: Visit, answer: Callable[[AgentToolCall], AgentToolCallResult]) -> Visit:
+    """Send a paused response back as JSON, with an answer to each call that waits."""
+    calls = before.response.tool_calls or ()
+    return serve(paused=before.response.to_json(), results=tuple(map(answer, calls)))
+
+
+def story(serve: Serve) -> Iterator[tuple[str, Visit | sr.InvokeFailed]]:
+    """Serve two customers: one is paid back, the other is not; tell what was sent, and what came of it."""
+    sent = "My order 1042 arrived broken. I want my money back."
+    yield f"customer: {sent}", (asked := serve(sent))
+    wanted = answered(serve, asked, lambda call: call.answered("a mug in two pieces"))
+    yield "the customer's phone: a photo", wanted
+    yield "the clerk: yes", answered(serve, wanted, lambda call: call.approved())
+    try:
+        answered(serve, wanted, lambda call: call.approved())
+    except sr.InvokeFailed as error:
+        yield "the clerk: yes, once more", error
+    sent = "I do not like my tent, order 1077."
+    yield f"customer: {sent}", (other := serve(sent))
+    yield "the clerk: no", answered(serve, other, lambda call: call.denied("it was used"))
+
+
+def told(outcome: Visit | sr.InvokeFailed) -> str:
+    """Tell what came of a visit in one line."""
+    if isinstance(outcome, sr.InvokeFailed):
+        return f"refused: {outcome.errors[0].code}"
+    calls = [f"{call.name} {call.arguments_json}" for call in outcome.response.tool_calls or ()]
+    ended = f"waits for {', '.join(calls)}" if calls else f"answers: {outcome.response.primary_output_text}"
+    mended = f"had {', '.join(outcome.refused)} corrected; " if outcome.refused else ""
+    return f"process {outcome.pid} {mended}ran {', '.join(outcome.ran) or 'nothing'}; {ended}"
+
+
+def main() -> None:
+    """Tell the story, and what was paid in it."""
+    with tempfile.TemporaryDirectory() as folder, open_desk(Path(folder)) as serve:
+        for said, outcome in story(serve):
+            print(f"{said}\n  {told(outcome)}")
+        print("paid (process, order, EUR):", *Path(folder, "refunds.txt").read_text("utf-8").splitlines())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Which format each agent of a conversation replies in: a part of the conversation's state, kept by nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from strictreply.channels import peek
+from strictreply.coordination.replies.results import ValidationResult
+from strictreply.coordination.runs.states import S, changed
+
+
+def format_in(exec_state: object, agent: str) -> str | None:
+    """Give the format that an agent began a conversation in, None when the state says nothing of it."""
+    known = _formats(exec_state).get(agent)
+    return known if isinstance(known, str) else None
+
+
+def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
+    """Remember the format of an agent's first valid reply, for the verdicts that are given this state (M119).
+
+    Native calls are in no format. The state is left as it was when there is nothing to remember.
+    """
+    spoken = result.source.response_format if result.is_valid else ""
+    if not spoken or format_in(state, agent) is not None:
+        return state
+    return changed(state, reply_formats={**_formats(state), agent: spoken})
+
+
+def _formats(state: object) -> Mapping[str, object]:
+    """Read what a state, a mapping or an object, remembers of formats."""
+    formats = peek(state, "reply_formats")
+    return cast("Mapping[str, object]", formats) if isinstance(formats, Mapping) else {}

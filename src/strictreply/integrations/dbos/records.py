@@ -1,0 +1,94 @@
+"""What a turn leaves in the database: its request, what each of its steps came to, its end. All of it is ASCII JSON.
+
+A flow is sent only what was read from a record, so that a turn that is played again is told the same as the first time.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from strictreply.attempts import Usage
+from strictreply.channels import judge
+from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
+from strictreply.pipeline.effects import Asked, ToolOutcome
+from strictreply.pipeline.line import Raised
+from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline.sessions import MemorySessionStore, SessionStore
+from strictreply.pipeline.values import (
+    AgentResponse,
+    AgentToolCallResult,
+    Envelope,
+    Session,
+    ToolCallManifest,
+    Turn,
+    Value,
+)
+from strictreply.replies import Invalid
+from strictreply.terms import Terms
+from strictreply.typing import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd(Value):
+    """What a turn came to: its response, and the session, the turn and the calls that wait, as a store keeps them."""
+
+    response: AgentResponse
+    session: Session
+    turn: Turn
+    waiting: ToolCallManifest | None = None
+
+    def store(self) -> SessionStore:
+        """Give a store in memory that holds this and nothing else."""
+        store = MemorySessionStore()
+        store.save(replace(self.session, last_turn_id=""), self.turn, waiting=self.waiting)
+        return store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest(Value):
+    """What a turn begins with: the request, when it came (ISO 8601), and the turn that it goes on from."""
+
+    envelope: Envelope
+    time_stamp: str
+    before: TurnEnd | None = None
+
+    def store(self) -> SessionStore:
+        """Give a store in memory that holds the turn before, if there was one."""
+        return MemorySessionStore() if self.before is None else self.before.store()
+
+
+def ascii_json(value: JSONObject) -> str:
+    """Spell a record; a lone surrogate is escaped, as no database takes one."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def asked_record(asked: Asked | Raised) -> str:
+    """Spell what asking the model came to: the message and its price, or what was raised."""
+    if isinstance(asked, Raised):
+        return ascii_json({"failure": Failure.of(asked.error).to_dict()})
+    return ascii_json({"message": asked.message, "usage": asdict(asked.usage)})
+
+
+def asked_from(text: str, terms: Terms) -> Asked | Raised:
+    """Read what asking came to; a message is judged again, by the tools of this process."""
+    record: dict[str, Any] = json.loads(text)
+    if "failure" in record:
+        return Raised(DurableRunFailed(Failure(**record["failure"])))
+    verdict = judge(terms, record["message"])
+    if isinstance(verdict, Invalid):
+        message = "a recorded reply does not fit the tools given here; give those that the run was started with"
+        error = InvokeError(code=InvokeCode.TOOLS_CHANGED, rule="loop.same_tools", message=message)
+        return Raised(InvokeFailed((replace(error, issues=verdict.issues),)))
+    return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
+
+
+def outcome_record(outcome: ToolOutcome) -> str:
+    """Spell the result of a call; what its tool raised is told by the result, and stays in this process."""
+    return ascii_json(outcome.result.to_dict())
+
+
+def outcome_from(text: str) -> ToolOutcome:
+    """Read the result of a call."""
+    return ToolOutcome(AgentToolCallResult.from_json(text))

@@ -1,0 +1,128 @@
+"""One turn as the body of a DBOS workflow: a text in, a text out, and nothing in between that a second time differs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from strictreply.client import AsyncStrictClient, StrictClient
+from strictreply.driving import adrive, drive
+from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
+from strictreply.integrations.dbos.library import load
+from strictreply.integrations.dbos.performing import AsyncStepPerformer, StepPerformer
+from strictreply.integrations.dbos.records import TurnEnd, TurnRequest
+from strictreply.pipeline.effects import TurnEffect
+from strictreply.pipeline.line import LineResult, LineStatus
+from strictreply.pipeline.loop_policy import LoopPolicy
+from strictreply.pipeline.results import InvokeFailed
+from strictreply.pipeline.sessions import SessionStore
+from strictreply.pipeline.turn_flow import Stamp, turn_flow
+from strictreply.pipeline.turn_steps import TurnSteps
+from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.values import AgentContext, ConversationContext
+from strictreply.running.events import RunEvent
+from strictreply.running.performing import AsyncPerformer, Performer
+from strictreply.running.tool_running import ToolRunner
+from strictreply.terms import Terms
+from strictreply.typing import JSONObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What every turn of these runs is run with, in every process alike."""
+
+    client: StrictClient | AsyncStrictClient
+    keywords: JSONObject = field(repr=False)
+    loop: LoopPolicy
+    agent: AgentContext
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What the model's replies are held to."""
+        return self.client.terms(**self.keywords)
+
+    @property
+    def body(self) -> Callable[[str], Any]:
+        """The workflow: async for an async client."""
+        return (
+            _async_body(self, self.client) if isinstance(self.client, AsyncStrictClient) else _body(self, self.client)
+        )
+
+    def opened(self, text: str) -> _Turn:
+        """Open the turn that a workflow was started with."""
+        request = TurnRequest.from_json(text)
+        return _Turn(self, request, request.store(), str(load().DBOS.workflow_id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One turn that is run, or played again; its ids are made of the workflow's, and so the same every time."""
+
+    setting: Setting
+    request: TurnRequest
+    store: SessionStore
+    workflow_id: str
+
+    def flow(self) -> Generator[TurnEffect, Any, LineResult]:
+        """Begin the turn."""
+        setting, numbers = self.setting, count()
+        steps = TurnSteps(
+            terms=setting.terms,
+            policy=setting.loop,
+            agent=setting.agent,
+            conversation=ConversationContext(id="default", model=str(setting.keywords.get("model", ""))),
+            new_id=lambda: uuid5(NAMESPACE_OID, f"{self.workflow_id}/{next(numbers)}").hex,
+            validator=AgentPipelineContextValidator(allow_server_tool_calls=True),
+        )
+        stamp = Stamp(time_stamp=self.request.time_stamp, correlation_id=self.workflow_id)
+        return turn_flow(self.request.envelope, steps, stamp, cancelled=_never, clock=time.perf_counter)
+
+    def ended(self, line: LineResult) -> str:
+        """Spell what the turn came to; DurableRunFailed when it failed."""
+        built = line.context.built
+        if line.status is not LineStatus.COMPLETED or built is None:
+            raise DurableRunFailed(Failure.of(line.cause or InvokeFailed(line.errors, step=line.step.name)))
+        response = built.response
+        session = self.store.session(response.session_id)
+        turn = self.store.turn(response.session_id, response.turn_id)
+        if session is None or turn is None:
+            raise LookupError("a completed turn is kept")
+        return TurnEnd(response=response, session=session, turn=turn, waiting=line.context.outgoing_manifest).to_json()
+
+
+def _body(setting: Setting, client: StrictClient) -> Callable[[str], str]:
+    """Make the workflow of a sync client."""
+
+    def run_turn(text: str) -> str:
+        """Run one turn; what it did before a process died is read, not done again."""
+        turn = setting.opened(text)
+        perform = Performer(client, setting.keywords, ToolRunner(setting.loop, _nobody), turn.store)
+        return turn.ended(drive(turn.flow(), StepPerformer(perform, setting.terms)))
+
+    return run_turn
+
+
+def _async_body(setting: Setting, client: AsyncStrictClient) -> Callable[[str], Any]:
+    """Make the workflow of an async client."""
+
+    async def run_turn(text: str) -> str:
+        """Run one turn, awaiting."""
+        turn = setting.opened(text)
+        perform = AsyncPerformer(client, setting.keywords, ToolRunner(setting.loop, _nobody), turn.store)
+        return turn.ended(await adrive(turn.flow(), AsyncStepPerformer(perform, setting.terms)))
+
+    return run_turn
+
+
+def _never() -> bool:
+    """Never cancel here: DBOS does, at a step."""
+    return False
+
+
+def _nobody(event: RunEvent) -> None:
+    """Tell nobody: whoever wants to know may have died."""

@@ -1,0 +1,114 @@
+"""A worker: DBOS launched in this process, its queue served, and what others dropped taken over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from strictreply.errors import ContractError
+from strictreply.integrations.dbos.library import load
+from strictreply.integrations.dbos.presence import Presence, presence_of
+
+JOURNAL: Final = "strictreply-1"
+"""The version of the records: workers of one version go on with each other's runs."""
+
+logger = logging.getLogger("strictreply")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """How runs are worked on; see :meth:`DurableRuns.worker` for each."""
+
+    name: str
+    url: str
+    concurrency: int
+    poll_seconds: float
+    drain_seconds: int
+    launch: bool
+
+    @property
+    def queue(self) -> str:
+        """The queue that the runs wait in."""
+        return f"strictreply-{self.name}"
+
+    @contextmanager
+    def serving(self) -> Generator[None]:
+        """Work until the end of the block."""
+        dbos = load().DBOS
+        own = f"{self.queue}-{uuid4().hex}" if self.launch else dbos.executor_id
+        presence = presence_of(self.url, self.queue, own)
+        try:
+            dbos.migrate(self.url)
+            presence.hold()
+            self._register_queue()
+            with self._launched(presence.executor_id), self._watching(presence):
+                yield
+        finally:
+            presence.close()
+
+    def _register_queue(self) -> None:
+        """Say how the queue is served, before DBOS looks for queues; the app's DBOS may serve any that is nobody's."""
+        client = load().DBOSClient(system_database_url=self.url, application_name=self.queue if self.launch else None)
+        try:
+            client.register_queue(
+                self.queue,
+                worker_concurrency=self.concurrency,
+                polling_interval_sec=self.poll_seconds,
+                on_conflict="always_update",
+            )
+        finally:
+            client.destroy()
+
+    @contextmanager
+    def _launched(self, executor_id: str) -> Generator[None]:
+        """Launch DBOS, unless the app did."""
+        if not self.launch:
+            yield
+            return
+        try:
+            self._launch(executor_id)
+            yield
+        finally:
+            load().DBOS.destroy(workflow_completion_timeout_sec=self.drain_seconds)
+
+    def _launch(self, executor_id: str) -> None:
+        """Launch the one DBOS of this process: quiet, without telemetry, with a version that is ours."""
+        library = load()
+        library.DBOS(
+            config={
+                "name": self.queue,
+                "system_database_url": self.url,
+                "application_version": JOURNAL,
+                "executor_id": executor_id,
+                "log_level": "ERROR",
+                "enable_otlp": False,
+            }
+        )
+        if library.DBOS.executor_id != executor_id:
+            raise ContractError("this process has a DBOS of its own: use worker(launch=False) after its launch")
+        library.DBOS.launch()
+
+    @contextmanager
+    def _watching(self, presence: Presence) -> Generator[None]:
+        """Look after the others in a thread, until the end of the block."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(presence, over), name="strictreply-takeover", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _watch(self, presence: Presence, over: threading.Event) -> None:
+        """Look again and again; a database that cannot be reached is tried again."""
+        while not over.wait(self.poll_seconds):
+            try:
+                presence.take_over()
+            except Exception:
+                logger.warning("cannot look for runs that were dropped; trying again", exc_info=True)

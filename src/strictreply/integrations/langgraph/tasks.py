@@ -1,0 +1,49 @@
+"""What a run is about to work on, told apart: a loop is the same work again and again, not the same node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import cast
+
+from strictreply.coordination.runs.states import changed
+from strictreply.decoding import decode
+from strictreply.integrations.langgraph.states import BRANCH, TOOLS, RunState, node_of
+from strictreply.replies import Invalid
+from strictreply.typing import JSON, JSONObject, Message
+
+
+def with_task(state: RunState) -> RunState:
+    """Put a short name of the coming work into ``current_task``, which tells steps to the same node apart.
+
+    Equal calls with equal arguments have the same name, whatever their ids and spelling, and so have equal requests to
+    an agent, and equal sets of branches (requirement R39).
+    """
+    work = _work(state)
+    if work is None:
+        return state
+    spelt = json.dumps(work, sort_keys=True)
+    return changed(state, current_task=hashlib.blake2b(spelt.encode(), digest_size=8).hexdigest())
+
+
+def _work(state: RunState) -> JSON:
+    """Give what is asked of the next node: calls, branches, or the last that an agent is told; None for nothing."""
+    target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
+    if target == TOOLS and calling is not None:
+        return _said(calling["turn"])
+    if target == BRANCH and spawned is not None:
+        return [[one["agent"], one["request"]] for one in spawned["branches"]]
+    thread = next((turns for name, turns in state["threads"].items() if node_of(name) == target), [])
+    return next((_said(turn) for turn in reversed(thread) if turn["role"] != "tool"), None)
+
+
+def _said(turn: Message) -> JSON:
+    """Give the calls of a turn without their ids, or its text."""
+    calls = cast("list[JSONObject]", turn.get("tool_calls") or [])
+    return [_asked(call["function"]) for call in calls] or cast("JSON", turn.get("content"))
+
+
+def _asked(function: JSONObject) -> JSON:
+    """Give a call's tool and arguments, read, so that their spelling does not matter."""
+    arguments = decode(function["arguments"])
+    return [function["name"], function["arguments"] if isinstance(arguments, Invalid) else arguments]

@@ -1,0 +1,107 @@
+"""One turn of an agent, step by step: what each step may find and must leave behind (AGN-036/draft-1).
+
+:class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the line with steps of
+your own, and :func:`strictreply.run` is the tool loop that stands on both.
+"""
+
+from __future__ import annotations
+
+from strictreply.pipeline.fingerprint import canonical, fingerprint
+from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
+from strictreply.pipeline.line import Invoke, LineResult, LineStatus, StepBody, StepTrace, line_flow
+from strictreply.pipeline.loop_policy import LoopPolicy
+from strictreply.pipeline.published import pipeline_schemas
+from strictreply.pipeline.reconciling import Approval, approval_of, reconcile
+from strictreply.pipeline.results import (
+    RULESET,
+    InvokeCode,
+    InvokeError,
+    InvokeFailed,
+    InvokeResult,
+    IterationsExceeded,
+)
+from strictreply.pipeline.rules import Rule, Stage, StepRules, list_rules, list_steps
+from strictreply.pipeline.runner import PipelineRunner
+from strictreply.pipeline.sessions import (
+    Claim,
+    MemorySessionStore,
+    SessionConflict,
+    SessionStore,
+    manifest_id,
+    manifest_id_of,
+)
+from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.values import (
+    AgentContext,
+    AgentPipelineContext,
+    AgentResponse,
+    AgentToolCall,
+    AgentToolCallResult,
+    BuiltResponse,
+    ConversationContext,
+    Envelope,
+    PromptContent,
+    ResponsePayload,
+    Session,
+    ToolCallManifest,
+    Turn,
+    Value,
+)
+from strictreply.pipeline.walks import first_step, next_step, steps_of, type_of
+
+__all__ = [
+    "RULESET",
+    "AgentContext",
+    "AgentPipelineContext",
+    "AgentPipelineContextType",
+    "AgentPipelineContextValidator",
+    "AgentResponse",
+    "AgentToolCall",
+    "AgentToolCallResult",
+    "Approval",
+    "BuiltResponse",
+    "Claim",
+    "ConversationContext",
+    "Envelope",
+    "Invoke",
+    "InvokeCode",
+    "InvokeError",
+    "InvokeFailed",
+    "InvokeResult",
+    "IterationsExceeded",
+    "LineResult",
+    "LineStatus",
+    "LoopPolicy",
+    "MemorySessionStore",
+    "PipelineRunner",
+    "PipelineStep",
+    "PromptContent",
+    "ResponseKind",
+    "ResponsePayload",
+    "ResponseType",
+    "Rule",
+    "Session",
+    "SessionConflict",
+    "SessionStore",
+    "Stage",
+    "StepBody",
+    "StepRules",
+    "StepTrace",
+    "ToolCallManifest",
+    "Turn",
+    "Value",
+    "approval_of",
+    "canonical",
+    "fingerprint",
+    "first_step",
+    "line_flow",
+    "list_rules",
+    "list_steps",
+    "manifest_id",
+    "manifest_id_of",
+    "next_step",
+    "pipeline_schemas",
+    "reconcile",
+    "steps_of",
+    "type_of",
+]

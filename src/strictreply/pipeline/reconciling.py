@@ -1,0 +1,148 @@
+"""A client's results put to the calls that wait for them: everything that is wrong with them, or the whole manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from strictreply.decoding import decode
+from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+
+_FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
+    InvokeCode.DUPLICATE_ID: ("reconcile.single_result", "a call has two results; send one for each call"),
+    InvokeCode.UNKNOWN_CALL: ("reconcile.known_call", "no call that waits has this id"),
+    InvokeCode.ALREADY_CONSUMED: ("reconcile.fresh_result", "this call was answered before"),
+    InvokeCode.NOT_CLIENT_CALL: ("reconcile.client_call", "this call is run here; send no result for it"),
+    InvokeCode.ALREADY_ANSWERED: ("reconcile.open_call", "this call has its result; send none for it"),
+    InvokeCode.EMPTY_RESULT: ("reconcile.result_present", "the result has neither result_json nor error_message"),
+    InvokeCode.RESULT_AND_ERROR: ("reconcile.result_single", "the result has both result_json and error_message"),
+    InvokeCode.MISSING_RESULT_JSON: (
+        "reconcile.result_json",
+        "a failure must be told by result_json, not error_message",
+    ),
+    InvokeCode.APPROVAL_MALFORMED: (
+        "reconcile.approval",
+        'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
+    ),
+    InvokeCode.MISSING_RESULT: ("reconcile.every_call", "this call waits for a result, and none was sent"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Whether a call may be run here; ``reason`` is what the client said of it, empty when nothing."""
+
+    approved: bool
+    reason: str = ""
+
+
+def approval_of(result: AgentToolCallResult) -> Approval | None:
+    """Read the decision on a call that needs approval; None when the result is anything but such a decision."""
+    said = decode(result.result_json)
+    if not isinstance(said, dict) or not {"approved"} <= said.keys() <= {"approved", "reason"}:
+        return None
+    approved, reason = said["approved"], said.get("reason", "")
+    fits = isinstance(approved, bool) and isinstance(reason, str) and result.error_message is None
+    return Approval(bool(approved), str(reason)) if fits else None
+
+
+def reconcile(
+    manifest: ToolCallManifest,
+    results: Iterable[AgentToolCallResult],
+    *,
+    earlier: Iterable[AgentToolCall] = (),
+    allow_error_results: bool = False,
+) -> ToolCallManifest | InvokeResult:
+    """Put a client's results to the calls that wait for them, in the order of the calls (requirement P65).
+
+    Results that the manifest has already stay. The result holds every fault: of each entry of ``results`` the first,
+    with its index, and of each call of the client that stays without a result. A call that needs approval wants a
+    decision (:func:`approval_of`); any other one ``result_json``, or with ``allow_error_results`` either this or an
+    ``error_message`` (X11). ``earlier`` are calls of this turn that were answered before: a result for one of them that
+    waits no more is ALREADY_CONSUMED (requirement P66). Names and JSON texts are held to the rules of a manifest after.
+    """
+    given = tuple(results)
+    desk = _Desk(
+        {call.tool_call_id: call for call in manifest.tool_calls},
+        frozenset(result.tool_call_id for result in manifest.tool_call_results),
+        frozenset(call.tool_call_id for call in earlier),
+        allow_error_results,
+    )
+    errors = (*desk.wrong_results(given), *desk.missing_results(given))
+    if errors:
+        return InvokeResult(errors=errors)
+    answers = {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)}
+    ordered = (answers[call.tool_call_id] for call in manifest.tool_calls if call.tool_call_id in answers)
+    return replace(manifest, tool_call_results=tuple(ordered))
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What results are held to: the calls by id, which of them have results, and which were answered before."""
+
+    calls: Mapping[str, AgentToolCall]
+    answered: frozenset[str]
+    earlier: frozenset[str]
+    allow_error_results: bool
+
+    def wrong_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
+        """Report each result that is out of place, or that says nothing fit."""
+        seen: set[str] = set()
+        for index, result in enumerate(results):
+            twice = result.tool_call_id in seen
+            seen.add(result.tool_call_id)
+            code = InvokeCode.DUPLICATE_ID if twice else self._fault(result)
+            if code is not None:
+                yield _error(code, result, index, f"/envelope/tool_results/{index}")
+
+    def missing_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
+        """Report each call of the client that has no result and gets none."""
+        known = self.answered | {result.tool_call_id for result in results}
+        for index, call in enumerate(self.calls.values()):
+            if call.requires_client_execution and call.tool_call_id not in known:
+                yield _error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}")
+
+    def _fault(self, result: AgentToolCallResult) -> InvokeCode | None:
+        """Say what is wrong with a result, None when nothing is."""
+        call = self.calls.get(result.tool_call_id)
+        if call is None:
+            spent = result.tool_call_id in self.earlier
+            return InvokeCode.ALREADY_CONSUMED if spent else InvokeCode.UNKNOWN_CALL
+        if not call.requires_client_execution:
+            return InvokeCode.NOT_CLIENT_CALL
+        if call.tool_call_id in self.answered:
+            return InvokeCode.ALREADY_ANSWERED
+        return self._fault_inside(call, result)
+
+    def _fault_inside(self, call: AgentToolCall, result: AgentToolCallResult) -> InvokeCode | None:
+        """Say what is wrong with what a result says."""
+        if not _has_text(result.result_json) and not _has_text(result.error_message):
+            return InvokeCode.EMPTY_RESULT
+        if result.result_json is not None and result.error_message is not None:
+            return InvokeCode.RESULT_AND_ERROR
+        if call.needs_approval:
+            return None if approval_of(result) else InvokeCode.APPROVAL_MALFORMED
+        failed = result.result_json is None and not self.allow_error_results
+        return InvokeCode.MISSING_RESULT_JSON if failed else None
+
+
+def _has_text(value: str | None) -> bool:
+    """Tell whether a text is there."""
+    return value is not None and bool(value.strip())
+
+
+def _error(code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str) -> InvokeError:
+    """Report a fault of one entry; ``reason`` is what the client said of a failure (requirement P57)."""
+    rule, message = _FAULTS[code]
+    return InvokeError(
+        code=code,
+        rule=rule,
+        message=message,
+        path=path,
+        index=index,
+        tool_call_id=entry.tool_call_id,
+        name=entry.name,
+        reason=entry.error_message if isinstance(entry, AgentToolCallResult) else None,
+    )

@@ -1,0 +1,36 @@
+"""The arguments of a call in a manifest: read as those of a reply are, and held to the same Tool (P62, T27)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strictreply.decoding import decode
+from strictreply.issues import Code, Issue, quote
+from strictreply.replies import Invalid
+from strictreply.tools import Tool
+from strictreply.typing import JSONObject
+
+
+def read_arguments(text: object, tool: Tool | None = None, *, at: str) -> JSONObject | Invalid:
+    """Read the JSON object that a call's arguments spell.
+
+    An empty text means no arguments for a ``tool`` that requires none, as in a reply. ``at`` is the JSON Pointer of the
+    text; the issues go on from it.
+    """
+    if tool is not None and text == "" and not tool.parameters.check({}):
+        return {}
+    args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
+    if isinstance(args, Invalid | dict):
+        return args
+    return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a JSON object", found=quote(args)),))
+
+
+def schema_issues(text: object, tool: Tool, *, at: str) -> tuple[Issue, ...]:
+    """Hold arguments to the schema of their tool; none for a text that cannot be read."""
+    args = read_arguments(text, tool, at=at)
+    return () if isinstance(args, Invalid) else tool.parameters.check(args, at=at)
+
+
+def tool_named(name: str | None, tools: Mapping[str, Tool] | None) -> Tool | None:
+    """Look a tool up by its name; None when it is not declared."""
+    return None if name is None or tools is None else tools.get(name)

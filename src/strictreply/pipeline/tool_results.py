@@ -1,0 +1,85 @@
+"""What a tool gives back, as the JSON of a manifest and as the turn that tells the model."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from pydantic_core import to_json
+
+from strictreply.attempts import plain, type_name
+from strictreply.decoding import decode, is_json
+from strictreply.describing import compact
+from strictreply.pipeline.values import AgentToolCallResult, ToolCallManifest
+from strictreply.typing import Channel, JSONObject, Message
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def result_json(value: object, limit: int) -> str:
+    """Spell a tool's result as a JSON text that UTF-8 can hold; one over ``limit`` characters is cut, and says so.
+
+    What strict readers refuse (NaN, names that are equal as text, too many levels) is told as a text.
+    """
+    if isinstance(value, str):
+        return compact(_cut(_spelled(str.__str__(value)), limit))
+    try:
+        text = to_json(value, fallback=str).decode()
+    except Exception:  # noqa: BLE001 - cycles, bytes, surrogates; and an object's own code may raise anything
+        text = _plain_json(value)
+    return text if len(text) <= limit and is_json(text) else compact(_cut(text, limit))
+
+
+def error_json(kind: str, message: str, limit: int) -> str:
+    """Spell a failure as a result: an error is one, never a reason to ask for the call again (X11)."""
+    return compact({"error": {"type": kind, "message": _cut(_spelled(message), limit)}})
+
+
+def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
+    """Give the turns that tell the model what its calls came to, in the order of the calls."""
+    return [_result_turn(result, channel) for result in manifest.tool_call_results]
+
+
+def _result_turn(result: AgentToolCallResult, channel: Channel) -> JSONObject:
+    """Answer one call: by its id, or by name where calls are written as text."""
+    text = _told(result)
+    if channel == "text":
+        return {"role": "user", "content": f"Result of {result.name}: {text}"}
+    return {"role": "tool", "tool_call_id": result.tool_call_id, "content": text}
+
+
+def _told(result: AgentToolCallResult) -> str:
+    """Give a text as it is, and any other value as JSON; a client's error as one."""
+    if result.result_json is None:
+        return compact({"error": {"type": "ClientError", "message": result.error_message or ""}})
+    value = decode(result.result_json)
+    return value if isinstance(value, str) else result.result_json
+
+
+def _cut(text: str, limit: int) -> str:
+    """Cut a text to ``limit`` characters."""
+    return text if len(text) <= limit else f"{text[:limit]}… (cut: {len(text)} characters in all)"
+
+
+def _spelled(text: str) -> str:
+    """Replace what UTF-8 cannot spell."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _plain_json(value: object) -> str:
+    """Spell what pydantic cannot: value by value, or by its type when it holds a number too long to spell."""
+    try:
+        return _spelled(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
+    except ValueError:
+        return compact(type_name(value))
+
+
+def _other_text(value: object) -> str:
+    """Spell what JSON has no word for: bytes as far as they are UTF-8, and everything else as its ``str``."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - an object's own code may raise anything
+        return type_name(value)

@@ -1,0 +1,73 @@
+"""Performing what a turn wants done, here or awaiting: the model is asked by a wrapped client, and nobody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+
+from strictreply.client import AsyncStrictClient, Exchange, StrictClient
+from strictreply.pipeline.effects import Asked, AskModel, RunTools, TurnEffect
+from strictreply.pipeline.line import Raised
+from strictreply.pipeline.sessions import SessionStore
+from strictreply.running.tool_running import ToolRunner
+from strictreply.typing import JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class Performer:
+    """Performs the effects of one turn with a sync client."""
+
+    client: StrictClient
+    keywords: JSONObject = field(repr=False)
+    tools: ToolRunner
+    sessions: SessionStore
+
+    def __call__(self, effect: TurnEffect) -> Any:
+        """Do what the turn wants; an error is a value, for the turn to settle what it has begun."""
+        match effect:
+            case RunTools(runs=runs):
+                return self.tools.run_all(runs)
+            case AskModel(messages=messages):
+                ask = partial(self.client.exchange, **{**self.keywords, "messages": messages})
+                return _attempted(lambda: asked_of(ask()))
+            case _:
+                return _attempted(partial(effect.use, self.sessions))
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncPerformer:
+    """Performs the effects of one turn with an async client; the store is used in a thread."""
+
+    client: AsyncStrictClient
+    keywords: JSONObject = field(repr=False)
+    tools: ToolRunner
+    sessions: SessionStore
+
+    async def __call__(self, effect: TurnEffect) -> Any:
+        """Do what the turn wants, awaiting."""
+        match effect:
+            case RunTools(runs=runs):
+                return await self.tools.arun_all(runs)
+            case AskModel(messages=messages):
+                try:
+                    return asked_of(await self.client.exchange(**{**self.keywords, "messages": messages}))
+                except Exception as error:  # noqa: BLE001 - as in the twin
+                    return Raised(error)
+            case _:
+                return await anyio.to_thread.run_sync(_attempted, partial(effect.use, self.sessions))
+
+
+def asked_of(exchange: Exchange) -> Asked:
+    """Give what a turn needs of an exchange."""
+    return Asked(exchange.transcript[-1], exchange.reply, exchange.usage, exchange.attempts)
+
+
+def _attempted(work: Any) -> Any:
+    """Do something; what it raises is a value."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - the turn gives back what it has claimed, and raises it again
+        return Raised(error)

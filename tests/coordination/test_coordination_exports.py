@@ -1,0 +1,85 @@
+"""What ``strictreply.coordination`` exports is whole: what an exported name needs, or gives, has a name there too."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from coordination.tutor import state_with
+from strictreply import coordination
+from strictreply.coordination import END, END_NODE, HUMAN_INPUT, USER, Topology, request_human_input, route_next
+
+UNNAMED = {
+    "AsyncClient",  # any wrapped client serves, and nobody writes its type
+    "Client",
+    "Judgement",  # a part of an ActionAnswer, which a processor makes whole
+    "Watch",  # as above
+}
+"""Classes that an exported function mentions and no user has to name."""
+
+
+def test_all_is_what_is_public() -> None:
+    """``__all__`` names everything that the facade imports, once; a room is reached by its own path."""
+    public = {
+        name
+        for name, value in vars(coordination).items()
+        if not name.startswith("_") and name != "annotations" and not inspect.ismodule(value)
+    }
+    assert sorted(coordination.__all__) == sorted(public)
+
+
+def test_one_thing_has_one_name() -> None:
+    """No object is exported under two names."""
+    exported = [getattr(coordination, name) for name in coordination.__all__]
+    assert len({id(value) for value in exported}) == len(exported)
+
+
+def functions_of(exported: object) -> Iterator[Any]:
+    """Give the functions whose annotations say what an exported object takes and gives."""
+    if not isinstance(exported, type):
+        yield exported
+        return
+    for name, member in vars(exported).items():
+        made = name == "__init__" and not dataclasses.is_dataclass(exported)
+        plain = getattr(member, "__func__", member.fget if isinstance(member, property) else member)
+        if inspect.isfunction(plain) and (made or not name.startswith("_")):
+            yield plain
+
+
+def classes_in(annotation: object) -> Iterator[type]:
+    """Give every class of the coordination that an annotation names, at any depth."""
+    if isinstance(annotation, type) and annotation.__module__.startswith(coordination.__name__):
+        yield annotation
+    parts = annotation if isinstance(annotation, list | tuple) else typing.get_args(annotation)
+    for part in parts:
+        yield from classes_in(part)
+
+
+@pytest.mark.parametrize("name", [name for name in coordination.__all__ if callable(getattr(coordination, name))])
+def test_what_an_export_names_is_exported(name: str) -> None:
+    """Every class of ours in the annotations of an exported callable can be imported from beside it."""
+    exported = getattr(coordination, name)
+    hints = [typing.get_type_hints(function) for function in functions_of(exported)]
+    if isinstance(exported, type):
+        hints.append({key: hint for key, hint in typing.get_type_hints(exported).items() if not key.startswith("_")})
+    named = {one.__name__ for found in hints for hint in found.values() for one in classes_in(hint)}
+    assert named - UNNAMED <= set(coordination.__all__)
+
+
+def test_two_ends_have_two_names() -> None:
+    """``END`` is what ``route_next`` gives, as ``HUMAN_INPUT`` is; ``END_NODE`` is a topology's, as ``USER`` is."""
+    assert (route_next(state_with(is_complete=True)), END) == ("end", "end")
+    assert (route_next(request_human_input(state_with(next_agent="coordinator"))), HUMAN_INPUT) == (
+        "human_input",
+        "human_input",
+    )
+    topology = Topology.of({"A": [USER], USER: ["B"], "B": ["A", END_NODE]})
+    assert (END_NODE, topology.may_finish("B"), topology.may_ask_user("B")) == ("End", True, False)
+    with pytest.raises(coordination.DeclarationError) as mixed:
+        Topology.of({"A": [END]})
+    assert (mixed.value.issues[0].code, "End" in mixed.value.issues[0].hint) == ("topology.unknown_agent", True)

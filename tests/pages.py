@@ -1,0 +1,51 @@
+"""A page of the documentation as tests see it: its programs, what it shows of them, its tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The text of one page."""
+
+    text: str
+
+    @classmethod
+    def named(cls, name: str) -> Page:
+        """Read a page of ``docs/``."""
+        return cls((DOCS / name).read_text(encoding="utf-8"))
+
+    @property
+    def programs(self) -> list[str]:
+        """The Python blocks, in order."""
+        return self._blocks("python")
+
+    @property
+    def shown(self) -> list[str]:
+        """The text blocks, in order: what the programs print."""
+        return self._blocks("text")
+
+    def run(self) -> dict[str, Any]:
+        """Run the programs in order, each with the names of those before it; give the names at the end."""
+        names: dict[str, Any] = {"__name__": "page"}
+        for program in self.programs:
+            exec(program, names)  # noqa: S102 - the page itself
+        return names
+
+    def table(self, heading: str) -> list[list[str]]:
+        """Give the cells of the first table below a heading, row by row, without its head."""
+        lines = iter(self.text.partition(heading)[2].splitlines())
+        first = next(line for line in lines if line.startswith("|"))
+        rows = [first, *takewhile(lambda line: line.startswith("|"), lines)]
+        return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+    def _blocks(self, language: str) -> list[str]:
+        """Give the fenced blocks of a language."""
+        return re.findall(rf"```{language}\n(.*?)```", self.text, flags=re.DOTALL)

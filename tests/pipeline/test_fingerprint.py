@@ -1,0 +1,99 @@
+"""One spelling for equal JSON, and a mark that no change of a context leaves as it was."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.contexts import WALKS, after, before, changed, plain, received
+from strictreply.pipeline.fingerprint import canonical, fingerprint
+from strictreply.pipeline.kinds import PipelineStep
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+def reordered(value: Any) -> Any:
+    """Spell the members of every object in the opposite order."""
+    if isinstance(value, dict):
+        return {name: reordered(value[name]) for name in reversed(value)}
+    return [reordered(each) for each in value] if isinstance(value, list) else value
+
+
+@given(JSON)
+def test_equal_json_has_one_spelling(value: Any) -> None:
+    """The order of members is no matter; what is spelled reads back as the value."""
+    assert canonical(value) == canonical(reordered(value))
+    assert json.loads(canonical(value)) == value
+    assert canonical(value).isascii()
+
+
+def test_arrays_and_kinds_keep_their_differences() -> None:
+    """Another order of an array, another case of a letter and another kind of value are another spelling."""
+    pairs: list[tuple[Any, Any]] = [([1, 2], [2, 1]), ("A", "a"), (1, True), (1, "1"), (1, 1.0), ({}, []), (None, "")]
+    for one, other in pairs:
+        assert canonical({"q": one}) != canonical({"q": other})
+
+
+def test_containers_are_spelled_as_the_json_they_stand_for() -> None:
+    """Tuples are arrays, mappings objects, values of the pipeline their members."""
+    assert canonical(MappingProxyType({"b": (1, 2), "a": None})) == '{"a":null,"b":[1,2]}'
+    ctx = received(next(iter(WALKS)))
+    assert canonical(ctx) == canonical(plain(ctx))
+
+
+def deep() -> Any:
+    """Nest lists deeper than they can be spelled."""
+    value: Any = None
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", {("a",): 1}, {"a": 1, 1: 2}, int])
+def test_what_is_no_json_has_no_spelling(value: object) -> None:
+    """Anything else is a ValueError, at any depth; so is a number of too many digits."""
+    for content in (value, [value], {"a": {"b": value}}, 10**5000):
+        with pytest.raises(ValueError):  # noqa: PT011 - one exception, raised here and by json
+            canonical(content)
+
+
+def test_what_is_nested_too_deep_has_no_spelling() -> None:
+    """Depth is a ValueError, too, not the end of the stack."""
+    with pytest.raises(ValueError, match="canonical"):
+        canonical(deep())
+
+
+@pytest.mark.req("P40")
+def test_a_fingerprint_is_of_everything_but_the_response() -> None:
+    """With and without its response a context has one mark; with any other member changed it has another."""
+    ctx = after(PipelineStep.RESPONSE_BUILDER)
+    bare = before(PipelineStep.RESPONSE_BUILDER)
+    assert fingerprint(ctx) == fingerprint(bare) == fingerprint(plain(ctx))
+    marks = {fingerprint(ctx)}
+    for path in (
+        "/type",
+        "/time_stamp",
+        "/correlation_id",
+        "/envelope/user",
+        "/session/id",
+        "/turn/messages",
+        "/prompt",
+    ):
+        marks.add(fingerprint(changed(ctx, {path: "other"})))
+    assert len(marks) == 8
+    assert all(len(mark) == 64 for mark in marks)
+
+
+@pytest.mark.parametrize("ctx", [None, 5, "x", []])
+def test_what_has_no_members_has_no_fingerprint(ctx: object) -> None:
+    """A context is an object; anything else is a ValueError."""
+    with pytest.raises(ValueError, match="members"):
+        fingerprint(ctx)

@@ -1,0 +1,123 @@
+"""How far a turn may go: bounds that mean something, and the guard against calls that repeat."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strictreply.errors import ContractError
+from strictreply.pipeline.loop_policy import REPEATED, LoopPolicy, signature, suppressed_result
+from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.values import AgentToolCall, ToolCallManifest
+
+
+def made(arguments: str, name: str = "search", id_: str = "tc1") -> AgentToolCall:
+    """Make a call."""
+    return AgentToolCall(tool_call_id=id_, name=name, arguments_json=arguments)
+
+
+def spent(policy: LoopPolicy, *arguments: str) -> list[bool]:
+    """Tell of each call of a turn whether it is not to be run."""
+    return [is_spent for _, is_spent in policy.suppressed([made(text) for text in arguments], ())]
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"max_iterations": 0},
+        {"concurrency": 0},
+        {"warn_at": 0},
+        {"max_result_chars": 0},
+        {"max_result_chars": 150_001},
+        {"tool_timeout": 0},
+        {"tool_timeout": -1.0},
+        {"tool_timeout": float("nan")},
+    ],
+    ids=lambda bounds: "-".join(map(str, *bounds.items())),
+)
+def test_bounds_that_no_turn_could_keep_are_refused(bounds: dict[str, Any]) -> None:
+    """A bound that allows nothing, or has no size, is a ContractError where it is declared."""
+    with pytest.raises(ContractError):
+        LoopPolicy(**bounds)
+
+
+@pytest.mark.req("P72")
+@pytest.mark.parametrize(("warn_at", "suppress_at"), [(2, 2), (3, 2), (1, 1)])
+def test_what_is_suppressed_was_warned_of_before(warn_at: int, suppress_at: int) -> None:
+    """A policy that would suppress a call no later than it warns of it is refused."""
+    with pytest.raises(ContractError):
+        LoopPolicy(warn_at=warn_at, suppress_at=suppress_at)
+
+
+@pytest.mark.req("P72")
+def test_the_second_of_one_call_is_warned_of_and_the_third_is_not_run() -> None:
+    """Of the same call made once, twice, three times: it runs, it runs with a warning, it does not run."""
+    policy, call = LoopPolicy(), made('{"q":"a"}')
+    assert spent(policy, *[call.arguments_json] * 4) == [False, False, True, True]
+    assert [policy.repeated([call] * times) for times in range(1, 4)] == [[], ["search"], ["search"]]
+
+
+def test_calls_of_earlier_replies_count() -> None:
+    """The guard counts over the whole turn, and a suppressed call counts as one that was made."""
+    call = made("{}")
+    assert [spent for _, spent in LoopPolicy().suppressed([call, call], [call])] == [False, True]
+    assert [spent for _, spent in LoopPolicy(warn_at=1, suppress_at=2).suppressed([call], [call])] == [True]
+
+
+@pytest.mark.req("P71")
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a":1,"b":{"c":2,"d":3}}', '{ "b": {"d": 3, "c": 2}, "a": 1 }', True),
+        ('{"a":[1,2]}', '{"a":[2,1]}', False),
+        ('{"a":"\\u00e4"}', '{"a":"ä"}', True),
+        ('{"a":1}', '{"a":2}', False),
+        ('{"a":1}', '{"b":1}', False),
+        ("{}", "", False),
+    ],
+)
+def test_a_signature_is_the_name_and_the_canonical_arguments(one: str, other: str, *, same: bool) -> None:
+    """The order of members, spaces and escapes make no difference; the order of an array and every value do."""
+    assert (signature(made(one)) == signature(made(other))) is same
+    assert signature(made(one)) != signature(made(one, name="find"))
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4), st.randoms())
+def test_the_order_of_members_is_no_difference(arguments: dict[str, Any], dice: Any) -> None:
+    """Any arguments have one signature, in whatever order their members were written."""
+    members = list(arguments.items())
+    dice.shuffle(members)
+    assert signature(made(json.dumps(arguments))) == signature(made(json.dumps(dict(members))))
+
+
+@pytest.mark.req("P73")
+def test_values_are_compared_with_their_case() -> None:
+    """``A`` and ``a`` are two calls: neither is warned of, and no third is suppressed for the other's sake."""
+    calls = [made('{"q":"A"}'), made('{"q":"a"}')]
+    assert LoopPolicy().repeated(calls) == []
+    assert spent(LoopPolicy(), '{"q":"A"}', '{"q":"a"}', '{"q":"a"}') == [False, False, False]
+
+
+def test_each_repeated_tool_is_named_once() -> None:
+    """Tools are named in the order of their first calls, however many calls of theirs repeat."""
+    calls = [made("{}", name) for name in ("b", "a", "b", "a", "b")] + [made('{"x":1}', "b")] * 2
+    assert LoopPolicy().repeated(calls) == ["b", "a"]
+
+
+@pytest.mark.req("P74")
+@given(st.text(min_size=1).filter(str.strip), st.text(min_size=1).filter(str.strip))
+def test_the_result_of_a_suppressed_call_keeps_a_manifest_valid(name: str, id_: str) -> None:
+    """What stands in for a result is one: a JSON text under the call's id and name, which says what happened."""
+    call = made("{}", name, id_)
+    result = suppressed_result(call)
+    manifest = ToolCallManifest(tool_calls=(call,), tool_call_results=(result,))
+    assert AgentPipelineContextValidator().validate_tool_call_manifest(manifest).errors == ()
+    said = json.loads(str(result.result_json))
+    assert (said["suppressed"], said["reason"], said["tool"]) == (True, REPEATED, name)
+    assert said.keys() == {"suppressed", "reason", "tool", "guidance"}
+    assert suppressed_result(replace(call, arguments_json='{"a":1}')) == result

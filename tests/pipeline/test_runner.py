@@ -1,0 +1,259 @@
+"""The runner takes functions, async functions and generators down the line, and refuses what it could not run."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import pytest
+
+from pipeline.walking import App, PlainBody, asking, call, context
+from strictreply.errors import ContractError
+from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep
+from strictreply.pipeline.line import Invoke, LineResult, LineStatus, plain_body
+from strictreply.pipeline.results import InvokeCode
+from strictreply.pipeline.runner import Body, PipelineRunner
+from strictreply.pipeline.sessions import MemorySessionStore
+from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.values import AgentPipelineContext
+from strictreply.pipeline.walks import steps_of
+
+INITIAL = AgentPipelineContextType.INITIAL
+AsyncBody = Callable[[AgentPipelineContext], Awaitable[AgentPipelineContext]]
+
+
+def awaited(body: PlainBody) -> AsyncBody:
+    """Make an async function of a body."""
+
+    async def awaiting(ctx: AgentPipelineContext) -> AgentPipelineContext:
+        await asyncio.sleep(0)
+        return body(ctx)
+
+    return awaiting
+
+
+class Callable_:  # noqa: N801 - a class whose instances are called
+    """An object that is called, async."""
+
+    def __init__(self, body: PlainBody) -> None:
+        """Take what it does."""
+        self.body = body
+
+    async def __call__(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
+        """Do it."""
+        return self.body(ctx)
+
+
+def bodies(*says: Any) -> dict[PipelineStep, PlainBody]:
+    """Give the bodies of the small app, without a store behind them."""
+    return App(MemorySessionStore(), *(says or ("hi",))).bodies
+
+
+def only(kind: AgentPipelineContextType, *says: Any) -> dict[PipelineStep, Any]:
+    """Give the bodies of one walk."""
+    return {step: body for step, body in bodies(*says).items() if step in steps_of(kind)}
+
+
+def ran(runner: PipelineRunner, how: str, **options: Any) -> LineResult:
+    """Run an initial request, sync or async."""
+    first = context(asking())
+    return runner.run(first, **options) if how == "sync" else asyncio.run(runner.arun(first, **options))
+
+
+KINDS: dict[str, Callable[[PlainBody], Body]] = {
+    "function": lambda body: body,
+    "partial": functools.partial,
+    "generator": plain_body,
+}
+ASYNC_KINDS: dict[str, Callable[[PlainBody], Body]] = {
+    "async function": awaited,
+    "async partial": lambda body: functools.partial(awaited(body)),
+    "async object": Callable_,
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *ASYNC_KINDS])
+def test_all_kinds_of_bodies_run_alike(kind: str) -> None:
+    """Every kind of body goes the same way to the same response, awaiting; all but the async ones also without."""
+    made = {step: (KINDS | ASYNC_KINDS)[kind](body) for step, body in bodies((call("price"),), "hi").items()}
+    done = ran(PipelineRunner(made), "async")
+    assert (done.status, len(done.trace)) == (LineStatus.COMPLETED, 9)
+    assert done.context.built is not None
+    if kind in KINDS:
+        made = {step: KINDS[kind](body) for step, body in bodies((call("price"),), "hi").items()}
+        again = ran(PipelineRunner(made), "sync")
+        assert again.context == done.context
+
+
+@pytest.mark.parametrize("kind", ASYNC_KINDS)
+def test_an_async_body_is_not_run_without_awaiting(kind: str) -> None:
+    """One async body makes run a ContractError before any body runs."""
+    app = App(MemorySessionStore(), "hi")
+    made: dict[PipelineStep, Body] = dict(app.bodies)
+    made[PipelineStep.REASONER] = ASYNC_KINDS[kind](app.reason)
+    with pytest.raises(ContractError):
+        PipelineRunner(made).run(context(asking()))
+    assert app.steps == []
+
+
+def test_an_async_body_that_does_not_look_it_fails_its_step() -> None:
+    """A function that gives something to await cannot be run either: its step fails, and nothing stays unawaited."""
+    app = App(MemorySessionStore(), "hi")
+    made: dict[PipelineStep, Body] = dict(app.bodies)
+    disguised = awaited(app.reason)
+    made[PipelineStep.REASONER] = lambda ctx: disguised(ctx)  # noqa: PLW0108 - it must not look async
+    runner = PipelineRunner(made)
+    done = runner.run(context(asking()))
+    assert (done.step, [error.code for error in done.errors]) == (PipelineStep.REASONER, [InvokeCode.STEP_RAISED])
+    assert isinstance(done.cause, ContractError)
+    assert ran(PipelineRunner(made), "async").status is LineStatus.COMPLETED
+
+
+@pytest.mark.req("P44")
+@pytest.mark.parametrize(("how", "kind"), [("sync", "function"), ("async", "function"), ("async", "async function")])
+def test_an_exception_becomes_an_error(how: str, kind: str) -> None:
+    """What a body raises, sync or async, fails its step and is the cause."""
+
+    def body(ctx: AgentPipelineContext) -> AgentPipelineContext:
+        raise LookupError
+
+    made = only(INITIAL) | {PipelineStep.REASONER: (KINDS | ASYNC_KINDS)[kind](body)}
+    done = ran(PipelineRunner(made, serves=[INITIAL]), how)
+    assert (done.status, done.step) == (LineStatus.FAILED, PipelineStep.REASONER)
+    assert [error.code for error in done.errors] == [InvokeCode.STEP_RAISED]
+    assert isinstance(done.cause, LookupError)
+
+
+def test_a_cancelled_task_is_cancelled() -> None:
+    """Cancelling the task that runs a line ends it as asyncio expects: no step turns that into an error."""
+
+    async def body(ctx: AgentPipelineContext) -> AgentPipelineContext:
+        raise asyncio.CancelledError
+
+    made = only(INITIAL) | {PipelineStep.REASONER: body}
+    with pytest.raises(asyncio.CancelledError):
+        ran(PipelineRunner(made, serves=[INITIAL]), "async")
+
+
+@pytest.mark.req("P70")
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_cancel_aborts(how: str) -> None:
+    """An event that is set before the line begins aborts it without a body; one set by a body after that body."""
+    app, event = App(MemorySessionStore(), "hi"), Event()
+    made = app.bodies
+    load = made[PipelineStep.AGENT_CONTEXT_RESOLVER]
+
+    def cancelling(ctx: AgentPipelineContext) -> AgentPipelineContext:
+        event.set()
+        return load(ctx)
+
+    made[PipelineStep.AGENT_CONTEXT_RESOLVER] = cancelling
+    runner = PipelineRunner(made)
+    done = ran(runner, how, cancel=event.is_set)
+    assert (done.status, done.step) == (LineStatus.ABORTED, PipelineStep.AGENT_CONTEXT_RESOLVER)
+    again = ran(runner, how, cancel=event.is_set)
+    assert (again.status, again.errors, len(app.steps)) == (LineStatus.ABORTED, (), 2)
+
+
+def test_a_generator_body_may_have_functions_called() -> None:
+    """A generator asks for calls as it likes, and is told what they gave."""
+
+    def body(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
+        told = yield Invoke(lambda given: given.correlation_id, ctx)
+        again = yield Invoke(lambda given: given.type, ctx)
+        assert (told, again) == (ctx.correlation_id, ctx.type)
+        return ctx
+
+    made = only(INITIAL) | {PipelineStep.REASONER: body}
+    assert ran(PipelineRunner(made, serves=[INITIAL]), "sync").status is LineStatus.COMPLETED
+
+
+def test_an_effect_that_nobody_performs_is_refused() -> None:
+    """A generator that yields anything but Invoke is told which loop to drive it on."""
+
+    def body(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
+        yield "anything"
+        return ctx
+
+    made = only(INITIAL) | {PipelineStep.REASONER: body}
+    with pytest.raises(ContractError):
+        ran(PipelineRunner(made, serves=[INITIAL]), "sync")
+
+
+async def _stream(ctx: AgentPipelineContext) -> AsyncIterator[AgentPipelineContext]:
+    """Be no body: an async generator."""
+    yield ctx
+
+
+@pytest.mark.parametrize(
+    ("change", "serves"),
+    [
+        ({PipelineStep.AGENT_SESSION_CREATOR: None}, [INITIAL]),
+        ({PipelineStep.SESSION_RESTORER: None}, list(AgentPipelineContextType)),
+        ({PipelineStep.ACP_COMMAND_HANDLER: lambda ctx: ctx}, list(AgentPipelineContextType)),
+        ({}, [INITIAL]),
+        ({}, []),
+        ({PipelineStep.REASONER: "reason"}, list(AgentPipelineContextType)),
+        ({PipelineStep.REASONER: _stream}, list(AgentPipelineContextType)),
+    ],
+    ids=["missing", "missing of one", "unreachable", "idle", "serves nothing", "no function", "async generator"],
+)
+def test_the_bodies_fit_the_walks(change: dict[PipelineStep, Any], serves: list[AgentPipelineContextType]) -> None:
+    """A step without a body, a body without a step, and what is no body are ContractErrors before anything runs."""
+    made = {step: body for step, body in (bodies() | change).items() if body is not None}
+    with pytest.raises(ContractError):
+        PipelineRunner(made, serves=serves)
+
+
+def test_a_type_that_is_not_served_fails() -> None:
+    """A runner of initial requests alone fails another one at the step that it has no body for."""
+    runner = PipelineRunner(only(INITIAL), serves=[INITIAL])
+    done = runner.run(context(asking(session_id="s", turn_id="t")))
+    assert [error.code for error in done.errors] == [InvokeCode.NO_STEP_BODY]
+    assert runner.run(context(asking())).status is LineStatus.COMPLETED
+
+
+async def _asked() -> bool:
+    """Be no answer: a coroutine is always true."""
+    return False
+
+
+@pytest.mark.parametrize(
+    ("ctx", "cancel"), [(None, None), ({}, None), (context(asking()), Event()), (context(asking()), _asked)]
+)
+def test_what_cannot_be_run_is_refused(ctx: Any, cancel: Any) -> None:
+    """What is no context, and what cannot be asked whether it is cancelled, are ContractErrors."""
+    runner = PipelineRunner(only(INITIAL), serves=[INITIAL])
+    with pytest.raises(ContractError):
+        runner.run(ctx, cancel)
+    with pytest.raises(ContractError):
+        asyncio.run(runner.arun(ctx, cancel))
+
+
+def test_a_validator_of_ones_own_is_used() -> None:
+    """The runner holds the line to the validator that it is given: published alone, it allows no call run here."""
+    says = ((call("price"),), "hi")
+    assert ran(PipelineRunner(bodies(*says)), "sync").status is LineStatus.COMPLETED
+    done = ran(PipelineRunner(bodies(*says), validator=AgentPipelineContextValidator()), "sync")
+    assert (done.status, done.step) == (LineStatus.FAILED, PipelineStep.LLM_CLIENT)
+
+
+def test_the_clock_times_the_steps() -> None:
+    """Seconds come from the clock that is given."""
+    ticks = iter(range(100))
+    runner = PipelineRunner(only(INITIAL), serves=[INITIAL], clock=lambda: float(next(ticks)))
+    assert {entry.seconds for entry in ran(runner, "sync").trace} == {1.0}
+
+
+def test_a_runner_holds_nothing_of_a_request() -> None:
+    """The same runner gives the same result for the same request, whatever went before."""
+    runner = PipelineRunner(only(INITIAL, "hi", "hi"), serves=[INITIAL], clock=lambda: 0.0)
+    first = ran(runner, "sync")
+    second = ran(runner, "sync")
+    assert first.context.built is not None
+    assert second.context.response_payload == first.context.response_payload
+    assert replace(second, context=first.context) == first

@@ -1,0 +1,113 @@
+"""What a tool gives back, spelled as the JSON of a manifest and as the turn that tells the model."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strictreply.decoding import is_json
+from strictreply.limits import MAX_JSON_DEPTH
+from strictreply.pipeline.loop_policy import MOST_RESULT_CHARS
+from strictreply.pipeline.tool_results import error_json, result_json, result_turns
+from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
+FINITE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+KEYS = st.text(max_size=3) | st.integers(0, 3) | st.none() | st.booleans()
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4))
+
+RESULT = AgentToolCallResult(tool_call_id="tc1", name="search", result_json='"found"')
+DEEP: list[Any] = []
+for _ in range(MAX_JSON_DEPTH + 10):
+    DEEP = [DEEP]
+
+
+@given(VALUES, st.integers(1, 60))
+def test_whatever_a_tool_gives_is_a_bounded_json_text(value: Any, limit: int) -> None:
+    """Any value becomes a text that the strict reader takes and UTF-8 can hold, so that a manifest stays valid."""
+    text = result_json(value, limit)
+    assert is_json(text)
+    assert len(str(json.loads(text))) <= limit + len("… (cut: 00000 characters in all)") or len(text) <= limit
+    result = AgentToolCallResult(tool_call_id="tc1", name="t", result_json=text)
+    manifest = ToolCallManifest(
+        tool_calls=(AgentToolCall(tool_call_id="tc1", name="t", arguments_json="{}"),), tool_call_results=(result,)
+    )
+    assert AgentPipelineContextValidator().validate_tool_call_manifest(manifest).successful
+
+
+@given(st.recursive(FINITE, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner)))
+def test_what_json_can_say_is_said_as_it_is(value: Any) -> None:
+    """A JSON value comes back equal."""
+    assert json.loads(result_json(value, 100_000)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (math.nan, "NaN"),
+        ([-math.inf], "[-Infinity]"),
+        ({1: "a", "1": "b"}, '{"1":"a","1":"b"}'),
+        (DEEP, "[" * (MAX_JSON_DEPTH + 11) + "]" * (MAX_JSON_DEPTH + 11)),
+    ],
+    ids=["nan", "infinity", "one name twice", "deep"],
+)
+def test_what_strict_readers_refuse_is_told_as_a_text(value: Any, said: str) -> None:
+    """NaN, names that are equal as text and too many levels are no JSON to share: the model reads them as a text."""
+    assert json.loads(result_json(value, 10_000)) == said
+
+
+@pytest.mark.parametrize("character", ["a", "\0", '"', "\N{GRINNING FACE}", "\ud800"])
+def test_the_longest_result_is_within_the_limits(character: str) -> None:
+    """A text as long as a policy allows is read back, be its every character six bytes of JSON."""
+    assert is_json(result_json(character * (MOST_RESULT_CHARS + 1), MOST_RESULT_CHARS))
+    assert is_json(error_json("ToolError", character * (MOST_RESULT_CHARS + 1), MOST_RESULT_CHARS))
+
+
+def test_what_is_cut_says_so() -> None:
+    """A result over the limit keeps its beginning, and tells how long it was; one at the limit stays whole."""
+    assert json.loads(result_json("a" * 11, 10)) == "a" * 10 + "… (cut: 11 characters in all)"
+    assert json.loads(result_json(list(range(10)), 5)) == "[0,1,… (cut: 21 characters in all)"
+    assert json.loads(result_json("a" * 10, 10)) == "a" * 10
+
+
+def test_a_failure_is_a_result() -> None:
+    """An error is told as one member with its type and its words, cut to the limit."""
+    assert json.loads(error_json("ValueError", "no such order", 100)) == {
+        "error": {"type": "ValueError", "message": "no such order"}
+    }
+    assert json.loads(error_json("E", "abc", 1))["error"]["message"].startswith("a… (cut: 3")
+
+
+@pytest.mark.parametrize(
+    ("said", "content"),
+    [
+        ({"result_json": '"found"'}, "found"),
+        ({"result_json": '{"a":[1]}'}, '{"a":[1]}'),
+        ({"result_json": "null"}, "null"),
+        ({"error_message": "offline"}, '{"error":{"type":"ClientError","message":"offline"}}'),
+    ],
+)
+def test_a_call_is_answered_by_its_id(said: dict[str, Any], content: str) -> None:
+    """In the native channel each result is a tool turn: a text as it is, other values as JSON, an error as one."""
+    result = AgentToolCallResult(tool_call_id="tc1", name="search", **said)
+    turns = result_turns(ToolCallManifest(tool_call_results=(result,)), "native")
+    assert turns == [{"role": "tool", "tool_call_id": "tc1", "content": content}]
+
+
+def test_a_call_of_the_text_channel_is_answered_by_its_name() -> None:
+    """There the model knows no ids: the user's turn names the tool."""
+    turns = result_turns(ToolCallManifest(tool_call_results=(RESULT,)), "text")
+    assert turns == [{"role": "user", "content": "Result of search: found"}]
+
+
+def test_results_are_told_in_the_order_of_the_manifest() -> None:
+    """There are as many turns as results, in their order."""
+    results = tuple(AgentToolCallResult(tool_call_id=id_, name="t", result_json="1") for id_ in "bac")
+    turns = result_turns(ToolCallManifest(tool_call_results=results), "native")
+    assert [turn["tool_call_id"] for turn in turns] == ["b", "a", "c"]

@@ -1,0 +1,326 @@
+"""The one validator: four questions, any content, no memory, no change, no exception, no work of its own."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strictreply as sr
+from pipeline.contexts import (
+    ANSWERED,
+    CONTINUATION,
+    INITIAL,
+    WALKS,
+    after,
+    before,
+    changed,
+    codes,
+    plain,
+    received,
+    waiting,
+)
+from strictreply.pipeline import rules as rules_package
+from strictreply.pipeline import validator as validator_module
+from strictreply.pipeline.kinds import PipelineStep
+from strictreply.pipeline.results import InvokeResult
+from strictreply.pipeline.validator import AgentPipelineContextValidator
+
+TOOL = sr.Tool.from_json_schema("toolA", {"properties": {"a": {"type": "number"}}})
+VALIDATORS = [
+    AgentPipelineContextValidator(),
+    AgentPipelineContextValidator(first_only=True),
+    AgentPipelineContextValidator(
+        allow_error_results=True, allow_server_tool_calls=True, profile="extended", tools={"toolA": TOOL}
+    ),
+]
+VALIDATOR = VALIDATORS[0]
+GOOD = [
+    *(ctx for kind, walk in WALKS.items() for step in walk for ctx in (before(step, kind), after(step, kind))),
+    waiting(),
+]
+
+Entry = Callable[[AgentPipelineContextValidator, Any], InvokeResult]
+ENTRIES: list[Entry] = [
+    lambda validator, content: validator.validate_core(content),
+    *(lambda validator, content, step=step: validator.validate_pre_step(content, step) for step in PipelineStep),
+    *(lambda validator, content, step=step: validator.validate_post_step(content, step) for step in PipelineStep),
+    lambda validator, content: validator.validate_tool_call_manifest(content),
+]
+
+
+def every_result(content: object) -> list[InvokeResult]:
+    """Ask each validator everything about one content."""
+    return [entry(validator, content) for validator in VALIDATORS for entry in ENTRIES]
+
+
+@pytest.mark.req("P1")
+def test_there_are_four_questions() -> None:
+    """The public methods are the four entry points that the document locks, and no other."""
+    public = {
+        name
+        for name in dir(AgentPipelineContextValidator)
+        if not name.startswith("_") and callable(getattr(AgentPipelineContextValidator, name))
+    }
+    assert public == {"validate_core", "validate_pre_step", "validate_post_step", "validate_tool_call_manifest"}
+
+
+@pytest.mark.req("P2")
+def test_one_instance_serves_a_thousand_contexts_at_once() -> None:
+    """Interleaved in threads, each answer is that of a fresh validator, and the instance is as it was."""
+    shared = AgentPipelineContextValidator(tools={"toolA": TOOL})
+    held = {each.name: getattr(shared, each.name) for each in fields(shared)}
+    contents: list[Any] = [
+        changed(ctx, {"/correlation_id": f"r{number}"} if number % 3 else {"/time_stamp": ""})
+        for number, ctx in enumerate((GOOD * 1000)[:1000])
+    ]
+    asked = [(number % len(ENTRIES), content) for number, content in enumerate(contents)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda each: ENTRIES[each[0]](shared, each[1]), asked))
+    fresh = [ENTRIES[which](AgentPipelineContextValidator(tools={"toolA": TOOL}), content) for which, content in asked]
+    assert found == fresh
+    assert {result.successful for result in found} == {True, False}
+    assert {each.name: getattr(shared, each.name) for each in fields(shared)} == held
+
+
+@pytest.mark.req("P2")
+def test_a_validator_holds_its_options_and_nothing_else() -> None:
+    """It is frozen, has no place for more attributes, and later changes of the caller's tools do not reach it."""
+    given_tools = {"toolA": TOOL}
+    validator = AgentPipelineContextValidator(tools=given_tools)
+    given_tools.clear()
+    assert validator.tools == {"toolA": TOOL}
+    with pytest.raises(AttributeError):
+        validator.first_only = True  # type: ignore[misc]
+    with pytest.raises((AttributeError, TypeError)):
+        validator.seen = 1  # type: ignore[attr-defined]
+    assert not hasattr(validator, "__dict__")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+    max_leaves=8,
+)
+"""Anything that JSON can spell, and the numbers that it cannot."""
+
+
+def paths_of(value: object, at: str = "") -> Iterator[str]:
+    """Give the path of each member of a value, of every depth."""
+    members: Mapping[Any, object] = {}
+    if is_dataclass(value):
+        members = {each.name: getattr(value, each.name) for each in fields(value)}
+    elif isinstance(value, dict):
+        members = value
+    elif isinstance(value, list | tuple):
+        members = dict(enumerate(value))
+    for name, member in members.items():
+        yield f"{at}/{name}"
+        yield from paths_of(member, f"{at}/{name}")
+
+
+@st.composite
+def broken_contexts(draw: st.DrawFn) -> Any:
+    """Make a good context, as a value or as JSON, and put anything into some of its members."""
+    good = draw(st.sampled_from(GOOD))
+    content = plain(good) if draw(st.booleans()) else good
+    for _ in range(draw(st.integers(1, 4))):
+        paths = sorted(paths_of(content))
+        content = changed(content, {draw(st.sampled_from(paths)): draw(JSON)})
+    return content
+
+
+ANY = JSON | broken_contexts()
+
+
+@given(ANY)
+@settings(max_examples=150)
+@pytest.mark.req("P3", "P4", "P7")
+def test_any_content_is_judged_and_left_alone(content: Any) -> None:
+    """Every entry gives a result for any content: no exception, the content as before, the same answer again."""
+    snapshot = copy.deepcopy(content)
+    results = every_result(content)
+    assert all(isinstance(result, InvokeResult) for result in results)
+    assert repr(content) == repr(snapshot)  # NaN is not equal to itself
+    assert results == every_result(snapshot)
+
+
+@given(ANY | st.sampled_from([ctx.tool_call_manifest for ctx in GOOD]))
+@settings(max_examples=100)
+def test_a_result_is_json_that_reads_back(content: Any) -> None:
+    """Whatever was judged, the result goes to JSON and comes back equal."""
+    for result in (VALIDATOR.validate_core(content), VALIDATORS[2].validate_tool_call_manifest(content)):
+        assert InvokeResult.from_json(result.to_json()) == result
+
+
+@given(ANY)
+@settings(max_examples=100)
+def test_the_first_error_is_the_first_of_all(content: Any) -> None:
+    """With ``first_only`` the result is the first error of the whole one."""
+    for entry in ENTRIES:
+        assert entry(VALIDATORS[1], content).errors == entry(VALIDATOR, content).errors[:1]
+
+
+def frozen(value: Any) -> Any:
+    """Make every object and list of a JSON value read-only."""
+    if isinstance(value, dict):
+        return MappingProxyType({name: frozen(member) for name, member in value.items()})
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.req("P3")
+def test_a_frozen_context_is_judged_like_any_other() -> None:
+    """Contexts that nothing could change, good and bad, get the results of their JSON, the fingerprint included."""
+    for ctx in GOOD:
+        for changes in ({}, {"/turn": None}, {"/response_payload": "x"}):
+            told = changed(plain(ctx), changes)
+            assert every_result(frozen(told)) == every_result(told)
+
+
+@pytest.mark.req("P4")
+def test_no_context_is_a_failure_of_its_own() -> None:
+    """Every entry says NULL_CONTEXT, or NULL_MANIFEST; before the RequestHandler there may be none yet (X21)."""
+    found = [entry(VALIDATOR, None) for entry in ENTRIES]
+    assert [codes(result) for result in found[:3]] == [["NULL_CONTEXT"], [], ["NULL_CONTEXT"]]
+    assert {tuple(codes(result)) for result in found[2:-1]} == {("NULL_CONTEXT",)}
+    assert codes(found[-1]) == ["NULL_MANIFEST"]
+    assert [(error.code, bool(error.message)) for error in found[0].errors] == [("NULL_CONTEXT", True)]
+    assert (found[0].successful, found[1].successful) == (False, True)
+
+
+def nested(depth: int) -> Any:
+    """Nest lists and objects deeper than any reader of JSON would."""
+    value: Any = None
+    for _ in range(depth):
+        value = [{"tool_calls": value}]
+    return value
+
+
+@pytest.mark.req("P4")
+def test_depth_and_size_raise_nothing() -> None:
+    """Members nested 20 000 levels deep, and numbers and texts that JSON cannot spell, are content like any other."""
+    for strange in (nested(10_000), 10**5000, float("nan"), "\ud800", b"\xff", object(), {1: 2, "1": 3}, {("a",): 1}):
+        for path in (
+            "/session",
+            "/turn/messages",
+            "/built",
+            "/tool_call_manifest",
+            "/prompt",
+            "/envelope/tool_results",
+        ):
+            for ctx in (after(PipelineStep.RESPONSE_BUILDER), before(PipelineStep.LLM_CLIENT, CONTINUATION)):
+                every_result(changed(ctx, {path: strange}))
+        every_result(strange)
+
+
+@pytest.mark.parametrize("step", [999, 0, -1, 81, "Nope", "", None, True, 10.0, [], {}, "80", object()])
+@pytest.mark.req("P8")
+def test_a_step_that_nobody_knows_is_an_error(step: Any) -> None:
+    """Whatever the context is, no step is let through by its absence from the table."""
+    contents: list[Any] = [None, received(INITIAL), {}]
+    for content in contents:
+        assert codes(VALIDATOR.validate_pre_step(content, step)) == ["UNKNOWN_STEP"]
+        assert codes(VALIDATOR.validate_post_step(content, step)) == ["UNKNOWN_STEP"]
+
+
+@pytest.mark.parametrize("step", PipelineStep)
+def test_a_step_is_known_by_number_and_name(step: PipelineStep) -> None:
+    """The member, its number, and its name in the spelling of Python or of the document mean the same step."""
+    bad = received(INITIAL)
+    named = "".join(part.capitalize() for part in step.name.split("_"))
+    for spelled in (int(step), step.name, named, step.name.lower(), named.replace("Llm", "LLM").replace("Acp", "ACP")):
+        assert VALIDATOR.validate_pre_step(bad, spelled) == VALIDATOR.validate_pre_step(bad, step)
+        assert VALIDATOR.validate_post_step(bad, spelled) == VALIDATOR.validate_post_step(bad, step)
+        assert "UNKNOWN_STEP" not in codes(VALIDATOR.validate_pre_step(bad, spelled))
+
+
+@pytest.mark.parametrize(
+    ("alias", "step"),
+    [
+        ("SessionContextResolver", PipelineStep.AGENT_CONTEXT_RESOLVER),
+        ("ContextProviderInitializer", PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER),
+        ("PromptKnowledgeProviderInitializer", PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER),
+    ],
+)
+def test_a_step_is_known_by_its_other_names(alias: str, step: PipelineStep) -> None:
+    """X16: what the sister documents call a step means the same rules, and no step more."""
+    bad = received(INITIAL)
+    assert VALIDATOR.validate_pre_step(bad, alias) == VALIDATOR.validate_pre_step(bad, step)
+    assert VALIDATOR.validate_post_step(bad, alias) == VALIDATOR.validate_post_step(bad, step)
+    assert len(PipelineStep) == 12
+
+
+@pytest.mark.parametrize(
+    "options", [{"profile": "other"}, {"profile": None}, {"tools": [TOOL]}, {"tools": {"a": 5}}, {"tools": "toolA"}]
+)
+def test_wrong_options_are_refused_when_it_is_made(options: dict[str, Any]) -> None:
+    """Options of another kind raise a ContractError that says what to give."""
+    with pytest.raises(sr.ContractError):
+        AgentPipelineContextValidator(**options)
+
+
+def test_a_validator_goes_to_another_process() -> None:
+    """Pickled, it comes back with the same options and gives the same results."""
+    again = pickle.loads(pickle.dumps(VALIDATORS[1]))  # noqa: S301 - our own bytes
+    assert again.validate_core(None) == VALIDATORS[1].validate_core(None)
+    assert again.first_only
+
+
+ALLOWED = {
+    *(
+        "__future__",
+        "collections",
+        "dataclasses",
+        "enum",
+        "functools",
+        "hashlib",
+        "itertools",
+        "json",
+        "types",
+        "typing",
+    ),
+    *("pydantic", "pydantic_core", "strictreply"),
+}
+BELOW = {"channels", "decoding", "errors", "issues", "pipeline", "replies", "tools", "typing"}
+WITHIN = {"fingerprint", "kinds", "results", "rules", "validator", "values"}
+
+
+@pytest.mark.req("P75")
+def test_it_judges_and_does_nothing_else() -> None:
+    """Validator and rules import nothing that runs, waits, stores or talks: values, the reader of JSON, the tools."""
+    folder = Path(validator_module.__file__).parent
+    sources = [
+        *(folder / f"{name}.py" for name in ("fingerprint", "kinds", "results", "validator", "values")),
+        *Path(rules_package.__file__).parent.glob("*.py"),
+    ]
+    for source in sources:
+        nodes = list(ast.walk(ast.parse(source.read_text(encoding="utf-8"))))
+        imported = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+        imported += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        assert {name.partition(".")[0] for name in imported} <= ALLOWED, source.name
+        ours = [name.split(".")[1:] for name in imported if name.startswith("strictreply.")]
+        assert {name[0] for name in ours} <= BELOW, source.name
+        assert {name[1] for name in ours if name[0] == "pipeline"} <= WITHIN, source.name
+        called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        assert not called & {"open", "print", "exec", "eval", "input"}, source.name
+
+
+def test_a_manifest_is_judged_the_same_alone_and_in_a_context() -> None:
+    """The errors of a manifest inside a context are its own, their paths led on from the context."""
+    for changes in ({"/tool_call_results": ()}, {"/tool_call_results/0/result_json": "{"}, {"/tool_calls/0": None}):
+        bad = changed(ANSWERED, changes)
+        alone = VALIDATOR.validate_tool_call_manifest(bad).errors
+        ctx = changed(before(PipelineStep.LLM_CLIENT, CONTINUATION), {"/tool_call_manifest": bad})
+        inside = VALIDATOR.validate_pre_step(ctx, PipelineStep.LLM_CLIENT).errors
+        assert [error.rule for error in inside] == [error.rule for error in alone]
+        assert [error.path for error in inside] == [f"/tool_call_manifest{error.path}" for error in alone]

@@ -1,0 +1,45 @@
+"""A turn that waits for a client, and what a test asks of the store that keeps it."""
+
+from __future__ import annotations
+
+from strictreply.pipeline.results import InvokeCode, InvokeError
+from strictreply.pipeline.sessions import Claim, SessionStore
+from strictreply.pipeline.values import AgentToolCall, Session, ToolCallManifest, Turn
+
+CALLS = (AgentToolCall(tool_call_id="tc1", name="toolA", arguments_json="{}", requires_client_execution=True),)
+WAITING = ToolCallManifest(tool_calls=CALLS)
+NEW = Session(id="s")
+FIRST = Turn(id="t1")
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        """Begin somewhere."""
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+def kept(store: SessionStore, session_id: str = "s") -> Session:
+    """Give a session that must be there."""
+    session = store.session(session_id)
+    assert session is not None
+    return session
+
+
+def held(store: SessionStore, holder: str, key: str = "s.t1") -> Claim:
+    """Claim a manifest that must be free."""
+    claim = store.claim(key, holder)
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def refused(store: SessionStore, holder: str, key: str = "s.t1") -> InvokeCode:
+    """Say why a manifest cannot be claimed."""
+    claim = store.claim(key, holder)
+    assert isinstance(claim, InvokeError)
+    return claim.code

@@ -1,0 +1,35 @@
+"""A program of its own that goes on with a paused run: a store's path, the response and the results are its arguments.
+
+It prints what it does, one line each; an approved call waits for a line on its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import strictreply as sr
+from running.loops import DONE, LOCATE, Loop, codes
+
+
+def deliver(query: str) -> str:
+    """Say that it runs, and wait to be let go."""
+    print("running", query, flush=True)  # noqa: T201 - how the program tells what it does
+    sys.stdin.readline()
+    return f"delivered {query}"
+
+
+DELIVER = sr.Tool.from_function(deliver, needs_approval=True)
+
+
+def main(path: str, response: str, results: str) -> None:
+    """Go on with the run, and print its answer, or the codes of what failed it."""
+    loop = Loop(DONE, tools=[DELIVER, LOCATE], store=sr.SQLiteSessionStore(path))
+    try:
+        print(loop.run(continuation=response, results=json.loads(results)).answer)  # noqa: T201 - as above
+    except sr.InvokeFailed as failed:
+        print(*codes(failed))  # noqa: T201 - as above
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

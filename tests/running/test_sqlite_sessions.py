@@ -1,0 +1,183 @@
+"""Sessions in a file: other processes share it, one that is killed leaves it whole, a strange file is left alone."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.waiting import FIRST, NEW, WAITING, held, kept
+from strictreply.errors import ContractError
+from strictreply.pipeline.values import Session
+from strictreply.running.sqlite_sessions import SQLiteSessionStore
+
+CLAIMING = """
+import sys
+from strictreply.pipeline.sessions import Claim
+from strictreply.running.sqlite_sessions import SQLiteSessionStore
+
+store = SQLiteSessionStore(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print(*(isinstance(store.claim(f"s{number}.t1", sys.argv[2]), Claim) for number in range(20)), flush=True)
+"""
+
+DYING = """
+import os, signal, sys
+from contextlib import contextmanager
+from strictreply.pipeline.sessions import Claim
+from strictreply.pipeline.values import Session, ToolCallManifest, Turn
+from strictreply.running.sqlite_sessions import SQLiteSessionStore
+
+class Dying:
+    def __init__(self, records, left):
+        self.records, self.left = records, left
+        self.read, self.drop = records.read, records.drop
+
+    def write(self, kind, key, text):
+        self.left or os.kill(os.getpid(), signal.SIGKILL)
+        self.left -= 1
+        self.records.write(kind, key, text)
+
+class DyingStore(SQLiteSessionStore):
+    @contextmanager
+    def _transaction(self, *, writing):
+        with super()._transaction(writing=writing) as records:
+            yield Dying(records, int(sys.argv[2])) if writing else records
+            if writing:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+store = DyingStore(sys.argv[1])
+claim = Claim.from_json(sys.argv[3])
+store.save(store.session("s"), Turn(id="t1", iterations=1), waiting=ToolCallManifest(), consumed=claim)
+"""
+
+SAVING = """
+import sys
+from strictreply.pipeline.values import Session, Turn
+from strictreply.running.sqlite_sessions import SQLiteSessionStore
+
+store = SQLiteSessionStore(sys.argv[1])
+filler = ({"role": "user", "content": "x" * 50_000},)
+for number in range(1_000):
+    last = store.session("s").last_turn_id if number else ""
+    session = Session(id="s", last_turn_id=last, messages=filler * (number % 7))
+    store.save(session, Turn(id=f"t{number}", iterations=number % 7))
+    print(number, flush=True)
+"""
+
+
+def started(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a process that uses a store; the test talks to it by lines."""
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_one_of_two_processes_gets_the_claim(tmp_path: Path) -> None:
+    """Two processes race for twenty manifests: each goes to exactly one of them."""
+    path = tmp_path / "sessions.db"
+    store = SQLiteSessionStore(path)
+    for number in range(20):
+        store.save(Session(id=f"s{number}"), FIRST, waiting=WAITING)
+    with started(CLAIMING, str(path), "a") as one, started(CLAIMING, str(path), "b") as other:
+        assert {one.stdout.readline(), other.stdout.readline()} == {"ready\n"}  # type: ignore[union-attr]
+        (won, _), (won_too, _) = (racer.communicate("go\n", timeout=60) for racer in (one, other))
+    assert (one.returncode, other.returncode) == (0, 0)
+    pairs = list(zip(won.split(), won_too.split(), strict=True))
+    assert [sorted(pair) for pair in pairs] == [["False", "True"]] * 20
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_process_killed_in_a_save_leaves_nothing_of_it(tmp_path: Path, writes: int) -> None:
+    """SIGKILL before the n-th write, or before the commit: the turn is as it was, and its claim works on."""
+    path = tmp_path / "sessions.db"
+    store = SQLiteSessionStore(path)
+    store.save(NEW, FIRST, waiting=WAITING)
+    claim = held(store, "a")
+    with started(DYING, str(path), str(writes), claim.to_json()) as dying:
+        dying.communicate(timeout=60)
+    assert dying.returncode == -signal.SIGKILL
+    assert (kept(store), store.turn("s", "t1")) == (replace(NEW, last_turn_id="t1"), FIRST)
+    assert held(store, "a") == claim
+    store.save(kept(store), replace(FIRST, iterations=1), consumed=claim)
+
+
+@pytest.mark.parametrize("saves", [1, 3, 8])
+def test_a_process_killed_at_any_time_leaves_whole_turns(tmp_path: Path, saves: int) -> None:
+    """SIGKILL from outside: the session and its last turn are of the same save, and no reported save is lost."""
+    path = tmp_path / "sessions.db"
+    with started(SAVING, str(path)) as saving:
+        reported = [saving.stdout.readline() for _ in range(saves)]  # type: ignore[union-attr]
+        saving.kill()
+    store = SQLiteSessionStore(path)
+    session = kept(store)
+    turn = store.turn("s", session.last_turn_id)
+    assert turn is not None
+    assert turn.iterations == len(session.messages)
+    assert int(session.last_turn_id[1:]) >= int(reported[-1])
+
+
+def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
+    """Threads that open the same new file make one store."""
+    gate, stores = threading.Barrier(6), list[SQLiteSessionStore]()
+
+    def open_store() -> None:
+        gate.wait(timeout=30)
+        stores.append(SQLiteSessionStore(tmp_path / "new.db"))
+
+    threads = [threading.Thread(target=open_store) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    stores[0].save(NEW, FIRST)
+    assert [kept(store).last_turn_id for store in stores] == ["t1"] * 6
+
+
+def test_the_file_tells_its_schema(tmp_path: Path) -> None:
+    """The file is in WAL mode and names its version, so that a later one can tell."""
+    path = tmp_path / "sessions.db"
+    SQLiteSessionStore(path)
+    with closing(sqlite3.connect(path)) as connection:
+        told = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "user_version")]
+    assert told == ["wal", 1]
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE TABLE other (x)", "PRAGMA user_version = 1", "PRAGMA application_id = 7"]
+)
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path, statement: str) -> None:
+    """A file that holds something else is a ContractError, and not changed."""
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+    before = path.read_bytes()
+    with pytest.raises(ContractError):
+        SQLiteSessionStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    """A store that a later version made is a ContractError."""
+    path = tmp_path / "sessions.db"
+    SQLiteSessionStore(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with pytest.raises(ContractError):
+        SQLiteSessionStore(path)
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    """A file that is none, a folder that is not there, and no file at all are ContractErrors."""
+    text = tmp_path / "notes.txt"
+    text.write_text("no database at all, and long enough to be seen as none")
+    for path in (text, tmp_path, tmp_path / "absent" / "sessions.db", ":memory:", ""):
+        with pytest.raises(ContractError):
+            SQLiteSessionStore(path)

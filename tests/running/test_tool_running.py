@@ -1,0 +1,277 @@
+"""Running the calls of one reply: several at a time, each within its time, and every failure a result."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
+
+WHERE: ContextVar[str] = ContextVar("where", default="lost")
+
+
+class Stop(BaseException):
+    """What no tool loop may catch."""
+
+
+class Crowd:
+    """Counts how many are inside at once; each waits until ``parties`` are."""
+
+    def __init__(self, parties: int) -> None:
+        """Begin empty."""
+        self.barrier = threading.Barrier(parties)
+        self.lock = threading.Lock()
+        self.inside = self.peak = 0
+
+    def enter(self, query: str) -> str:
+        """Wait for the others."""
+        with self.lock:
+            self.inside += 1
+            self.peak = max(self.peak, self.inside)
+        self.barrier.wait(PATIENCE)
+        with self.lock:
+            self.inside -= 1
+        return query
+
+
+def declared(function: Callable[..., Any], **options: Any) -> sr.Tool:
+    """Declare a function as the tool ``search``."""
+    return sr.Tool.from_function(function, name="search", **options)
+
+
+@pytest.mark.parametrize("bound", [2, 3])
+def test_as_many_calls_run_at_once_as_the_policy_allows(opened: Opened, bound: int) -> None:
+    """Six calls go in waves: each wave is as large as the bound, and never larger."""
+    crowd = Crowd(bound)
+    queries = [str(number) for number in range(6)]
+    loop = opened(asking(*queries), DONE, tools=[declared(crowd.enter)])
+    done = loop.run(loop=sr.LoopPolicy(concurrency=bound))
+    assert crowd.peak == bound
+    assert told(done) == [(query, int(query)) for query in queries]
+
+
+def test_async_tools_run_at_once_within_the_bound() -> None:
+    """Async tools of one reply are awaited together, as many as the policy allows."""
+    barrier, inside, peaks = asyncio.Barrier(2), set[str](), []
+
+    async def search(query: str) -> str:
+        """Wait for another one."""
+        inside.add(query)
+        peaks.append(len(inside))
+        await barrier.wait()
+        inside.discard(query)
+        return query
+
+    loop = Loop(asking("1", "2", "3", "4"), DONE, tools=[declared(search)], asynchronous=True)
+    assert told(loop.run(loop=sr.LoopPolicy(concurrency=2))) == [(query, int(query)) for query in "1234"]
+    assert max(peaks) == 2
+
+
+def test_results_stand_in_the_order_of_the_calls(opened: Opened) -> None:
+    """The first call ends last: its result comes first all the same."""
+    other_ended = threading.Event()
+    ended: list[str] = []
+
+    def search(query: str) -> str:
+        """End after the other one."""
+        if query == "first":
+            assert other_ended.wait(PATIENCE)
+        ended.append(query)
+        other_ended.set()
+        return f"found {query}"
+
+    done = opened(asking("first", "second"), DONE, tools=[declared(search)]).run()
+    assert ended == ["second", "first"]
+    assert told(done) == [("first", "found first"), ("second", "found second")]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["the tool's own limit", "the loop's limit"])
+def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) -> None:
+    """The model is told of the timeout; a call beside it keeps its result, and the late one is never heard of again."""
+    never = threading.Event()
+    events: list[sr.RunEvent] = []
+
+    def search(query: str) -> str:
+        """Wait for what does not come."""
+        if query == "slow":
+            never.wait(PATIENCE)
+        return query
+
+    tool = declared(search, timeout=0.01 if own else None)
+    policy = sr.LoopPolicy(tool_timeout=PATIENCE if own else 0.01)
+    loop = opened(asking("slow", "quick"), DONE, tools=[spy("other", []), tool])
+    try:
+        done = loop.run(loop=policy, on_event=events.append)
+    finally:
+        never.set()
+    (_, slow), quick = told(done)
+    assert (slow["error"]["type"], quick) == ("Timeout", ("quick", "quick"))
+    finished = {event.call.id: event.outcome for event in events if isinstance(event, sr.ToolFinished)}
+    assert isinstance(finished["slow"].error, TimeoutError)
+    assert finished["slow"].result.execution_ms >= 10
+    assert finished["quick"].error is None
+    assert len([event for event in events if isinstance(event, sr.ToolFinished)]) == 2
+
+
+def test_an_async_tool_that_takes_too_long_is_cancelled() -> None:
+    """Its time is up where it awaits: it sees the cancellation, the model the timeout."""
+    seen: list[str] = []
+
+    async def search(query: str) -> None:
+        """Wait for what does not come."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(query)
+            raise
+
+    loop = Loop(asking("slow"), DONE, tools=[declared(search, timeout=0.01)], asynchronous=True)
+    ((_, result),) = told(loop.run())
+    assert (result["error"]["type"], seen) == ("Timeout", ["slow"])
+
+
+def test_a_timeout_that_the_tool_raises_is_its_own(opened: Opened) -> None:
+    """A TimeoutError of the tool's code is a failure like any other: its type is told, not ours."""
+
+    def search(query: str) -> None:
+        """Fail."""
+        raise TimeoutError(query)
+
+    ((_, result),) = told(opened(asking("x"), DONE, tools=[declared(search, timeout=PATIENCE)]).run())
+    assert result == {"error": {"type": "TimeoutError", "message": "the tool failed"}}
+
+
+@pytest.mark.parametrize("limit", [1e12, float("inf")])
+def test_a_limit_beyond_all_clocks_waits(opened: Opened, limit: float) -> None:
+    """A timeout that no clock of the machine can count is as good as none."""
+    meet = threading.Barrier(2)
+
+    def search(query: str) -> str:
+        """Meet the other call."""
+        meet.wait(PATIENCE)
+        return query
+
+    done = opened(asking("a", "b"), DONE, tools=[declared(search, timeout=limit)]).run()
+    assert told(done) == [("a", "a"), ("b", "b")]
+
+
+@pytest.mark.req("T36")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (sr.ToolError("no such order"), {"type": "ToolError", "message": "no such order"}),
+        (ValueError("secret"), {"type": "ValueError", "message": "the tool failed"}),
+        (StopIteration("secret"), {"type": "StopIteration", "message": "the tool failed"}),
+    ],
+    ids=["ToolError", "ValueError", "StopIteration"],
+)
+def test_what_a_tool_raises_is_a_result(opened: Opened, error: Exception, said: dict[str, str]) -> None:
+    """A ToolError's words are for the model; of anything else it learns the type, and the event has the whole."""
+    events: list[sr.RunEvent] = []
+
+    def search(query: str) -> str:
+        """Fail for one query."""
+        if query == "bad":
+            raise error
+        return query
+
+    loop = opened(asking("bad", "good"), DONE, tools=[declared(search)])
+    assert told(loop.run(on_event=events.append)) == [("bad", {"error": said}), ("good", "good")]
+    finished = {event.call.id: event.outcome.error for event in events if isinstance(event, sr.ToolFinished)}
+    raised = finished["bad"]
+    assert isinstance(raised, sr.ToolExecutionError)
+    assert (raised.code, raised.call_id, raised.__cause__) == ("TOOL_ERROR", "bad", error)
+    assert loop.asks == 2
+
+
+@pytest.mark.parametrize("queries", [("bad",), ("bad", "good")], ids=["alone", "beside another"])
+def test_what_is_no_exception_passes(opened: Opened, queries: tuple[str, ...]) -> None:
+    """A BaseException of a tool comes out of the run as it is, bare, from whatever thread or task."""
+
+    def search(query: str) -> str:
+        """Stop everything."""
+        if query == "bad":
+            raise Stop
+        return query
+
+    with pytest.raises(Stop):
+        opened(asking(*queries), DONE, tools=[declared(search)]).run()
+
+
+def test_what_a_listener_raises_ends_the_run(opened: Opened) -> None:
+    """``on_event`` is the program's own code: its exception comes out as it is, bare."""
+
+    def refuse(event: sr.RunEvent) -> None:
+        """Fail at the first tool."""
+        if isinstance(event, sr.ToolStarted):
+            raise LookupError(event.call.id)
+
+    with pytest.raises(LookupError, match="a"):
+        opened(asking("a"), DONE, tools=[spy("search", [])]).run(on_event=refuse)
+
+
+def test_a_coroutine_out_of_a_sync_function_is_refused(opened: Opened) -> None:
+    """A tool that hides an async function behind a sync one is a ContractError: nobody would await it."""
+
+    async def hidden() -> None:
+        """Do nothing."""
+
+    loop = opened(asking("a"), DONE, tools=[declared(lambda query: hidden())])  # noqa: ARG005 - the tool's argument
+    with pytest.raises(sr.ContractError):
+        loop.run()
+
+
+@pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])
+@pytest.mark.parametrize("limit", [None, PATIENCE], ids=["without limit", "within a limit"])
+def test_tools_see_the_callers_context(opened: Opened, queries: tuple[str, ...], limit: float | None) -> None:
+    """Context variables reach a tool in whatever thread it runs: a trace or a tenant is not lost."""
+    token = WHERE.set("here")
+    try:
+        loop = opened(asking(*queries), DONE, tools=[declared(lambda query: f"{query} {WHERE.get()}", timeout=limit)])
+        assert told(loop.run()) == [(query, f"{query} here") for query in queries]
+    finally:
+        WHERE.reset(token)
+
+
+def test_async_tools_see_the_callers_context() -> None:
+    """The same for tools that are awaited."""
+
+    async def search(query: str) -> str:
+        """Say where it is."""
+        await asyncio.sleep(0)
+        return f"{query} {WHERE.get()}"
+
+    token = WHERE.set("here")
+    try:
+        loop = Loop(asking("a", "b"), DONE, tools=[declared(search)], asynchronous=True)
+        assert told(loop.run()) == [("a", "a here"), ("b", "b here")]
+    finally:
+        WHERE.reset(token)
+
+
+def test_one_call_runs_in_the_callers_thread() -> None:
+    """A single call without a time limit needs no thread: what is bound to one (a database handle) works."""
+    threads: list[int] = []
+    tool = declared(lambda query: threads.append(threading.get_ident()))  # noqa: ARG005 - the tool's argument
+    Loop(asking("a"), DONE, tools=[tool]).run()
+    assert threads == [threading.get_ident()]
+
+
+def test_one_call_may_be_async_beside_a_sync_one() -> None:
+    """An async client runs both kinds in one reply; each result has its place."""
+
+    async def fetch(query: str) -> str:
+        """Give the query."""
+        await asyncio.sleep(0)
+        return query
+
+    both = asking("a", "b")
+    both["choices"][0]["message"]["tool_calls"][1]["function"]["name"] = "fetch"
+    loop = Loop(both, DONE, tools=[spy("search", []), sr.Tool.from_function(fetch)], asynchronous=True)
+    assert told(loop.run()) == [("a", "search a"), ("b", "b")]
