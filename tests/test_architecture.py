@@ -45,7 +45,7 @@ LAYERS: dict[str, set[str]] = {
         "tools",
     },
     "loop": {"flow"},
-    "shells": {"client", "pauses", "recordings", "running", "transport"},
+    "shells": {"client", "endings", "pauses", "recordings", "running", "transport"},
     "facade": {""},
     "programs": {"__main__", "cli", "demo", "integrations", "testing"},
 }

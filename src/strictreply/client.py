@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import anyio
 
@@ -22,8 +22,9 @@ from strictreply.attempts import Attempt, Usage, total_usage
 from strictreply.checking import Check, aperform_check, perform_check
 from strictreply.contract import Contract, Declaration
 from strictreply.driving import adrive, drive
-from strictreply.errors import ContractError, ReplyHalted, ReplyRejected, ToolArgumentsError, TransportFailed
-from strictreply.failures import Failure, classify
+from strictreply.endings import raise_ended
+from strictreply.errors import ContractError
+from strictreply.failures import classify
 from strictreply.flow import (
     Call,
     Effect,
@@ -333,48 +334,6 @@ def _failed(error: Exception, start: float) -> Failed:
     if failure is None:
         raise error
     return Failed(failure, time.perf_counter() - start)
-
-
-def raise_ended(outcome: Ended) -> NoReturn:
-    """Raise the error that an outcome without a reply calls for."""
-    attempts, reason, failure = outcome.attempts, outcome.end.reason, outcome.failure
-    asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
-    if outcome.end.how == "halted":
-        message = f"halted after {asks}: {reason}"
-        raise ReplyHalted(message, reason=reason, attempts=attempts)
-    if outcome.end.how == "failed":
-        raise _transport_failed(f"the API call failed after {asks}: {failure or reason}", reason, attempts, failure)
-    if outcome.tool is not None:
-        message = f"the arguments of tool {outcome.tool} stayed invalid after {asks} ({_spent(reason)})"
-        raise ToolArgumentsError(message, reason=reason, attempts=attempts, tool=outcome.tool)
-    message = f"no valid reply after {asks} ({_spent(reason)})"
-    raise ReplyRejected(message, reason=reason, attempts=attempts)
-
-
-def _spent(reason: str) -> str:
-    """Say which budget ended the call (requirement T35 gives the words for bad calls)."""
-    return {
-        "retries": "retries spent",
-        "arg_retries": "argument retries spent",
-        "bad_calls": "too many bad tool calls",
-    }.get(reason, "stopped by the policy")
-
-
-def _transport_failed(
-    message: str, reason: str, attempts: tuple[Attempt, ...], failure: Failure | None
-) -> TransportFailed:
-    """Make the error of a failed transport, with what the server said of waiting."""
-    if failure is None:
-        return TransportFailed(message, reason=reason, attempts=attempts)
-    # Not chained to its cause: a traceback would print the server's words, which may hold the model's.
-    return TransportFailed(
-        message,
-        reason=reason,
-        attempts=attempts,
-        cause=failure.cause,
-        retry_after=failure.retry_after,
-        status_code=failure.status_code,
-    )
 
 
 class Wrapping(Declaration, total=False):

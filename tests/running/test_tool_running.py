@@ -40,6 +40,11 @@ class Crowd:
         return query
 
 
+def placed(query: str) -> str:
+    """Say where it is."""
+    return f"{query} {WHERE.get()}"
+
+
 def declared(function: Callable[..., Any], **options: Any) -> sr.Tool:
     """Declare a function as the tool ``search``."""
     return sr.Tool.from_function(function, name="search", **options)
@@ -222,7 +227,11 @@ def test_a_coroutine_out_of_a_sync_function_is_refused(opened: Opened) -> None:
     async def hidden() -> None:
         """Do nothing."""
 
-    loop = opened(asking("a"), DONE, tools=[declared(lambda query: hidden())])  # noqa: ARG005 - the tool's argument
+    def search(query: str) -> Any:
+        """Hide it."""
+        return hidden() if query else None
+
+    loop = opened(asking("a"), DONE, tools=[declared(search)])
     with pytest.raises(sr.ContractError):
         loop.run()
 
@@ -233,7 +242,7 @@ def test_tools_see_the_callers_context(opened: Opened, queries: tuple[str, ...],
     """Context variables reach a tool in whatever thread it runs: a trace or a tenant is not lost."""
     token = WHERE.set("here")
     try:
-        loop = opened(asking(*queries), DONE, tools=[declared(lambda query: f"{query} {WHERE.get()}", timeout=limit)])
+        loop = opened(asking(*queries), DONE, tools=[declared(placed, timeout=limit)])
         assert told(loop.run()) == [(query, f"{query} here") for query in queries]
     finally:
         WHERE.reset(token)
@@ -245,7 +254,7 @@ def test_async_tools_see_the_callers_context() -> None:
     async def search(query: str) -> str:
         """Say where it is."""
         await asyncio.sleep(0)
-        return f"{query} {WHERE.get()}"
+        return placed(query)
 
     token = WHERE.set("here")
     try:
@@ -257,10 +266,13 @@ def test_async_tools_see_the_callers_context() -> None:
 
 def test_one_call_runs_in_the_callers_thread() -> None:
     """A single call without a time limit needs no thread: what is bound to one (a database handle) works."""
-    threads: list[int] = []
-    tool = declared(lambda query: threads.append(threading.get_ident()))  # noqa: ARG005 - the tool's argument
-    Loop(asking("a"), DONE, tools=[tool]).run()
-    assert threads == [threading.get_ident()]
+
+    def search(query: str) -> list[object]:
+        """Name the thread."""
+        return [query, threading.get_ident()]
+
+    done = Loop(asking("a"), DONE, tools=[declared(search)]).run()
+    assert told(done) == [("a", ["a", threading.get_ident()])]
 
 
 def test_one_call_may_be_async_beside_a_sync_one() -> None:

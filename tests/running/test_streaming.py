@@ -1,0 +1,204 @@
+"""A run told while it goes on: every event in its place, the end last, and a closed stream stops the run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from running.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
+from scripted import USER, StatusError, call, completion
+
+ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
+BAD = completion(calls=[call("search", {"query": 1}, "a")])
+
+
+class Stop(BaseException):
+    """What no tool loop may catch."""
+
+
+def streamed(loop: Loop, **keywords: Any) -> tuple[list[sr.RunEvent], BaseException | None]:
+    """Read a stream to its end; give what it told, and what it raised."""
+    told: list[sr.RunEvent] = []
+    try:
+        if loop.asynchronous:
+            asyncio.run(_read(sr.arun_stream(loop.client, USER, model="m", **keywords), told))
+        else:
+            told.extend(_kept(sr.run_stream(loop.client, USER, model="m", **keywords), told))
+    except BaseException as error:  # noqa: BLE001 - what is asserted on
+        return told, error
+    return told, None
+
+
+async def _read(stream: Any, told: list[sr.RunEvent]) -> None:
+    """Read an async stream."""
+    async for event in stream:
+        told.append(event)  # noqa: PERF401 - what came before an error counts
+
+
+def _kept(stream: Any, told: list[sr.RunEvent]) -> list[sr.RunEvent]:
+    """Read a sync stream."""
+    for event in stream:
+        told.append(event)  # noqa: PERF402 - what came before an error counts
+    return []
+
+
+def kinds(events: list[sr.RunEvent]) -> list[str]:
+    """Name the events in order."""
+    return [type(event).__name__ for event in events]
+
+
+def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
+    """An attempt, then its tool's start and end, then the next attempt; the end is last, and has the whole run."""
+    loop = opened(asking("a"), DONE, tools=[spy("search", [])])
+    events, error = streamed(loop)
+    assert error is None
+    assert kinds(events) == ["AttemptMade", "ToolStarted", "ToolFinished", "AttemptMade", "RunEnded"]
+    started, finished, ended = events[1], events[2], events[4]
+    assert isinstance(started, sr.ToolStarted)
+    assert isinstance(finished, sr.ToolFinished)
+    assert isinstance(ended, sr.RunEnded)
+    assert started.call == finished.call
+    assert (started.call.tool, started.call.id) == ("search", "a")
+    assert (finished.outcome.result.result_json, finished.outcome.error) == ('"search a"', None)
+    assert ended.run.answer == "done"
+    assert ended.run.attempts == tuple(event.attempt for event in events if isinstance(event, sr.AttemptMade))
+
+
+def test_refused_attempts_are_told_as_well(opened: Opened) -> None:
+    """Each ask of the model is an event, also one whose reply did not fit; no tool starts before one that did."""
+    loop = opened(BAD, asking("a"), DONE, tools=[spy("search", [])], policy=ONE_RETRY)
+    events, _ = streamed(loop)
+    attempts = [event.attempt.accepted for event in events if isinstance(event, sr.AttemptMade)]
+    assert attempts == [False, True, True]
+    assert kinds(events)[:3] == ["AttemptMade", "AttemptMade", "ToolStarted"]
+
+
+def test_calls_side_by_side_each_start_and_end(opened: Opened) -> None:
+    """Every call of a reply is told to start before it is told to end, between the attempts around it."""
+    events, _ = streamed(opened(asking("a", "b", "c"), DONE, tools=[spy("search", [])]))
+    assert kinds(events)[0] == kinds(events)[-2] == "AttemptMade"
+    places: dict[str, list[str]] = {}
+    for event in events[1:-2]:
+        assert isinstance(event, sr.ToolStarted | sr.ToolFinished)
+        places.setdefault(str(event.call.id), []).append(type(event).__name__)
+    assert places == dict.fromkeys("abc", ["ToolStarted", "ToolFinished"])
+
+
+def test_a_pause_ends_the_stream(opened: Opened) -> None:
+    """A run that waits for the client has come to its end as well."""
+    events, _ = streamed(opened(asking("l", tool="locate"), tools=[LOCATE]))
+    ended = events[-1]
+    assert isinstance(ended, sr.RunEnded)
+    assert (kinds(events), ended.run.is_paused) == (["AttemptMade", "RunEnded"], True)
+
+
+@pytest.mark.parametrize(
+    ("step", "raised"),
+    [(BAD, sr.ToolArgumentsError), (StatusError(500), sr.TransportFailed), (Stop(), Stop)],
+    ids=["a refused reply", "a failed transport", "an interrupt"],
+)
+def test_what_a_run_raises_comes_after_its_events(opened: Opened, step: Any, raised: type[BaseException]) -> None:
+    """The reader has seen everything that happened before the stream raises what the run raised."""
+    events, error = streamed(opened(asking("a"), step, tools=[spy("search", [])]))
+    assert isinstance(error, raised)
+    assert kinds(events)[:3] == ["AttemptMade", "ToolStarted", "ToolFinished"]
+    assert "RunEnded" not in kinds(events)
+
+
+def test_a_request_that_cannot_be_opened_raises_at_once(opened: Opened) -> None:
+    """There is nothing to tell before it."""
+    events, error = streamed(opened(tools=[LOCATE]), results=[{"tool_call_id": "x", "name": "y"}])
+    assert (events, type(error)) == ([], sr.ContractError)
+
+
+def test_a_listener_hears_what_the_stream_tells(opened: Opened) -> None:
+    """``on_event`` beside a stream is told of the same events but the end."""
+    heard: list[sr.RunEvent] = []
+    events, _ = streamed(opened(asking("a"), DONE, tools=[spy("search", [])]), on_event=heard.append)
+    assert heard == events[:-1]
+
+
+def test_a_stream_is_cancelled_as_a_run_is(opened: Opened) -> None:
+    """``cancel`` ends it with a cancelled run, which is no error."""
+    ran: list[str] = []
+    events, error = streamed(opened(asking("a"), tools=[spy("search", ran)]), cancel=lambda: bool(ran))
+    ended = events[-1]
+    assert error is None
+    assert isinstance(ended, sr.RunEnded)
+    assert ended.run.is_cancelled
+
+
+def begun(function: Callable[[], Any]) -> tuple[Any, threading.Thread]:
+    """Call something that starts one thread; give what it gives, and the thread."""
+    before = set(threading.enumerate())
+    given = function()
+    (thread,) = set(threading.enumerate()) - before
+    return given, thread
+
+
+def test_closing_a_stream_cancels_its_run() -> None:
+    """The tool that is running ends, and nothing comes after it: the model is not asked again."""
+    leave = threading.Event()
+    ran: list[str] = []
+
+    def search(query: str) -> None:
+        """Wait to be let go."""
+        leave.wait(PATIENCE)
+        ran.append(query)
+
+    loop = Loop(asking("a"), DONE, tools=[sr.Tool.from_function(search)])
+    stream: Any = sr.run_stream(loop.client, USER, model="m")
+    first, thread = begun(lambda: next(stream))
+    assert [type(first), type(next(stream))] == [sr.AttemptMade, sr.ToolStarted]
+    stream.close()
+    leave.set()
+    thread.join(PATIENCE)
+    assert (thread.is_alive(), ran, loop.asks) == (False, ["a"], 1)
+
+
+def test_closing_an_async_stream_cancels_its_run_at_once() -> None:
+    """The tool that is awaited is cancelled where it is."""
+    seen: list[str] = []
+
+    async def search(query: str) -> None:
+        """Wait for what does not come."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(query)
+            raise
+
+    loop = Loop(asking("a"), DONE, tools=[sr.Tool.from_function(search)], asynchronous=True)
+
+    async def leave_early() -> list[asyncio.Task[Any]]:
+        """Leave at the tool's start; give the tasks that are left."""
+        async with aclosing(sr.arun_stream(loop.client, USER, model="m")) as stream:  # type: ignore[type-var]
+            async for event in stream:
+                if isinstance(event, sr.ToolStarted):
+                    break
+        return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+    assert asyncio.run(leave_early()) == []
+    assert (seen, loop.asks) == (["a"], 1)
+
+
+def test_a_closed_stream_gives_its_calls_back(opened: Opened) -> None:
+    """A stream of a continuation that nobody reads to its end leaves the calls waiting for another submit."""
+    loop = opened(asking("l", tool="locate"), DONE, DONE, tools=[LOCATE], store=sr.MemorySessionStore())
+    paused = loop.run()
+    given: Any = {"continuation": paused, "results": [paused.pending[0].answered(1)], "cancel": lambda: loop.asks > 1}
+    events, error = streamed_on(loop, **given)
+    assert error is None
+    assert isinstance(events[-1], sr.RunEnded)
+    assert events[-1].run.is_cancelled
+    del given["cancel"]
+    assert loop.run(**given).answer == "done"
+    with pytest.raises(sr.InvokeFailed) as again:
+        loop.run(**given)
+    assert codes(again.value) == ["ALREADY_CONSUMED"]
