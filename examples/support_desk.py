@@ -20,7 +20,7 @@ from pydantic import Field
 from support_desk_model import desk_model
 
 import strictreply as sr
-from strictreply.pipeline.values import AgentResponse, AgentToolCall, AgentToolCallResult
+from strictreply.pipeline import AgentResponse, AgentToolCall, AgentToolCallResult
 from strictreply.testing import LoopbackServer
 
 ORDERS = {1042: "a mug, 29.90 EUR, delivered on Monday", 1077: "a tent, 99.00 EUR, delivered in May"}

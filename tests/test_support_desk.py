@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 import strictreply as sr
-from strictreply.pipeline.kinds import ResponseKind
+from strictreply.pipeline import ResponseKind
 
 if TYPE_CHECKING:
     from support_desk import Visit

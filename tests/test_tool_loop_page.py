@@ -9,8 +9,8 @@ import pytest
 
 import strictreply as sr
 from pages import DOCS, Page
-from strictreply.pipeline import results, sessions
-from strictreply.pipeline.values import AgentResponse, AgentToolCallResult
+from strictreply import pipeline
+from strictreply.pipeline import AgentResponse, AgentToolCallResult
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
 PAGE = Page.named("tool_loop.md")
@@ -83,9 +83,9 @@ def test_the_table_of_bounds_is_that_of_the_code() -> None:
 
 def test_the_table_of_errors_names_what_there_is() -> None:
     """Each error is one of the library's, each code one of the enum, each member one that the error has."""
-    codes = {code.value for code in results.InvokeCode}
+    codes = {code.value for code in pipeline.InvokeCode}
     for _, raised, told in PAGE.table("## What is raised"):
-        kinds = [getattr(sr, name, None) or getattr(sessions, name) for name in words(raised)]
+        kinds = [getattr(sr, name, None) or getattr(pipeline, name) for name in words(raised)]
         assert kinds
         assert all(issubclass(kind, sr.StrictReplyError) for kind in kinds)
         unknown = [word for word in words(told) if word.isupper() and word not in codes]

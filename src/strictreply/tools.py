@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, cast, overload
 
 from pydantic import TypeAdapter
 
@@ -33,6 +33,13 @@ MAX_REMEMBERED = 512
 """How many definitions given as mappings are kept compiled, the last used ones."""
 
 
+class Execution(TypedDict, total=False):
+    """How a tool is run in a loop; :class:`Tool` says what each means."""
+
+    needs_approval: bool
+    timeout: float | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
     """One tool that a model may call; immutable, compared by identity.
@@ -42,7 +49,7 @@ class Tool:
     arguments into an instance, None when they stay a dict. ``vendor`` holds what a definition said beyond OpenAI's
     members. ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
     In a tool loop ``needs_approval`` pauses before a call until somebody allows it, and ``timeout`` bounds one run in
-    seconds, None by what the loop says; ``dataclasses.replace`` sets both on any tool.
+    seconds, None by what the loop says; both are keywords of every way to declare a tool.
 
     Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is not above 0,
     or a tool without a function needs approval: whoever runs it decides.
@@ -117,8 +124,7 @@ class Tool:
         description: str | None = None,
         check: Check | None = None,
         extra: Extra = "forbid",
-        needs_approval: bool = False,
-        timeout: float | None = None,
+        **execution: Unpack[Execution],
     ) -> Tool:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
@@ -137,8 +143,7 @@ class Tool:
             function=function,
             signature=signature,
             extra=extra,
-            needs_approval=needs_approval,
-            timeout=timeout,
+            **execution,
         )
 
     @classmethod
@@ -151,6 +156,7 @@ class Tool:
         check: Check | None = None,
         function: Callable[[Any], Any] | None = None,
         extra: Extra = "forbid",
+        **execution: Unpack[Execution],
     ) -> Tool:
         """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
 
@@ -167,6 +173,7 @@ class Tool:
             check=check,
             function=function,
             extra=extra,
+            **execution,
         )
 
     @classmethod
@@ -180,6 +187,7 @@ class Tool:
         check: Check | None = None,
         function: Callable[[Any], Any] | None = None,
         formats: Formats = "assert",
+        **execution: Unpack[Execution],
     ) -> Tool:
         """Declare a JSON Schema (2020-12, or draft-07 when ``$schema`` says so): arguments come as a dict.
 
@@ -188,7 +196,8 @@ class Tool:
         Raises ContractError when the schema is broken, or admits no object.
         """
         parameters = _compile(schema, extra=extra, formats=formats)
-        return cls(name, description, parameters, check=check, function=function, extra=extra, formats=formats)
+        told = name, description, parameters
+        return cls(*told, check=check, function=function, extra=extra, formats=formats, **execution)
 
     @classmethod
     def from_openai(
@@ -199,6 +208,7 @@ class Tool:
         function: Callable[[Any], Any] | None = None,
         extra: Extra = "forbid",
         formats: Formats = "assert",
+        **execution: Unpack[Execution],
     ) -> Tool:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
@@ -208,7 +218,14 @@ class Tool:
         """
         read = read_definition(definition)
         declared = cls.from_json_schema(
-            read.name, read.parameters, read.description, extra, check=check, function=function, formats=formats
+            read.name,
+            read.parameters,
+            read.description,
+            extra,
+            check=check,
+            function=function,
+            formats=formats,
+            **execution,
         )
         return replace(declared, strict=read.strict, vendor=read.vendor)
 
@@ -221,6 +238,7 @@ class Tool:
         function: Callable[[Any], Any] | None = None,
         extra: Extra = "forbid",
         formats: Formats = "assert",
+        **execution: Unpack[Execution],
     ) -> Tool:
         """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
 
@@ -235,7 +253,8 @@ class Tool:
             raise ContractError("an MCP tool has an inputSchema, an object", path="/inputSchema")
         document = cast("Mapping[str, Any]", schema)
         words = description if isinstance(description, str) else ""
-        return cls.from_json_schema(name, document, words, extra, check=check, function=function, formats=formats)
+        told = name, document, words, extra
+        return cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
 
     @property
     def is_async(self) -> bool:
@@ -338,8 +357,7 @@ def tool(
     description: str | None = None,
     check: Check | None = None,
     extra: Extra = "forbid",
-    needs_approval: bool = False,
-    timeout: float | None = None,
+    **execution: Unpack[Execution],
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -351,8 +369,7 @@ def tool(
     description: str | None = None,
     check: Check | None = None,
     extra: Extra = "forbid",
-    needs_approval: bool = False,
-    timeout: float | None = None,
+    **execution: Unpack[Execution],
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Declare the decorated function a tool; it can still be called as before.
 
@@ -361,15 +378,7 @@ def tool(
 
     def declared(function: Callable[..., Any]) -> Tool:
         """Declare one function."""
-        return Tool.from_function(
-            function,
-            name=name,
-            description=description,
-            check=check,
-            extra=extra,
-            needs_approval=needs_approval,
-            timeout=timeout,
-        )
+        return Tool.from_function(function, name=name, description=description, check=check, extra=extra, **execution)
 
     return declared if function is None else declared(function)
 

@@ -56,10 +56,10 @@ class Desk:
         self._worker.__enter__()
         return self.runs
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Work no more."""
         self.runs.close()
-        self._worker.__exit__(*raised)
+        self._worker.__exit__(None, None, None)
 
 
 @pytest.fixture
@@ -222,10 +222,24 @@ def test_one_process_works_on_a_file(desk: Callable[..., Desk], url: str) -> Non
 def test_names_that_are_none(name: str) -> None:
     """A name that DBOS could not take is refused where it is given."""
     with pytest.raises(ContractError):
-        DurableRuns(name, sr.wrap(ScriptedClient()), url="sqlite:///never")
+        DurableRuns(name, sr.wrap(ScriptedClient(ScriptedModel())), url="sqlite:///never")
+
+
+def test_a_sync_client_has_no_async_tools() -> None:
+    """A tool that could not be awaited is refused before anything is started."""
+
+    @sr.tool
+    async def later() -> None:
+        """Do it later."""
+
+    with pytest.raises(ContractError):
+        DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel()), tools=[later]), url="sqlite:///never", model="m")
 
 
 def test_urls_that_are_none() -> None:
     """Only SQLite in a file and PostgreSQL can be worked on."""
-    with pytest.raises(ContractError), DurableRuns("desk", sr.wrap(ScriptedClient()), url="mysql://h/d").worker():
+    with (
+        pytest.raises(ContractError),
+        DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url="mysql://h/d").worker(),
+    ):
         pass

@@ -109,6 +109,33 @@ def test_each_repeated_tool_is_named_once() -> None:
     assert LoopPolicy().repeated(calls) == ["b", "a"]
 
 
+class Read:
+    """A call that counts how often its arguments are read."""
+
+    name = "search"
+
+    def __init__(self, number: int) -> None:
+        """Take arguments of its own."""
+        self.number = number
+        self.reads = 0
+
+    @property
+    def arguments_json(self) -> str:
+        """Count, and give them."""
+        self.reads += 1
+        return f'{{"q":{self.number}}}'
+
+
+@pytest.mark.parametrize("count", [2, 200])
+def test_the_guard_is_linear(count: int) -> None:
+    """Each call's arguments are read once for a question, however many calls a turn has."""
+    calls: list[Any] = [Read(number) for number in range(count)]
+    half = count // 2
+    assert not any(spent for _, spent in LoopPolicy().suppressed(calls[half:], calls[:half]))
+    assert LoopPolicy().repeated(calls) == []
+    assert {call.reads for call in calls} == {2}
+
+
 @pytest.mark.req("P74")
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1).filter(str.strip))
 def test_the_result_of_a_suppressed_call_keeps_a_manifest_valid(name: str, id_: str) -> None:

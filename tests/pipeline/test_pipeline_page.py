@@ -9,11 +9,9 @@ from itertools import pairwise
 import pytest
 
 from pages import Page
-from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep
-from strictreply.pipeline.results import InvokeCode
+from strictreply.pipeline import AgentPipelineContextType, AgentPipelineContextValidator, InvokeCode, PipelineStep
 from strictreply.pipeline.rules.rule import Options
 from strictreply.pipeline.rules.steps import step_of
-from strictreply.pipeline.validator import AgentPipelineContextValidator
 from strictreply.pipeline.walks import OPENINGS, ROUND
 
 PAGE = Page.named("pipeline.md")

@@ -1,4 +1,4 @@
-"""A tool loop over a scripted client, sync or async behind one face, with tools of every kind; for the tests of runs."""
+"""A tool loop over a scripted client, sync or async behind one face, with tools of every kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Loop:
         self.store = store
         options = {"parallel": declared.get("channel") != "text", "policy": NO_RETRIES, **declared}
         fake = AsyncClient(*steps) if asynchronous else Client(*steps)
-        self.client: Any = sr.wrap(fake, tools=list(tools), **options)  # type: ignore[call-overload]
+        self.client: Any = sr.wrap(fake, tools=list(tools), **options)
         self.script = fake.script
 
     def run(self, messages: Any = None, **keywords: Any) -> sr.Run:

@@ -11,7 +11,8 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from scripted import USER, StatusError, call, completion
-from strictreply.pipeline.kinds import PipelineStep, ResponseKind
+from strictreply.pipeline.kinds import PipelineStep as Step
+from strictreply.pipeline.kinds import ResponseKind
 from strictreply.pipeline.results import InvokeCode
 from strictreply.pipeline.values import AgentToolCallResult
 
@@ -149,15 +150,19 @@ def test_an_id_that_repeats_in_a_turn_is_another_call(opened: Opened) -> None:
 
 def test_the_walks_of_a_pause_and_of_what_follows() -> None:
     """The first request goes the Initial way, the second the Continuation's, with its calls held to the rules."""
-    S = PipelineStep
     loop = Loop(MIXED, DONE, tools=[spy("search", []), LOCATE])
     paused = loop.run()
     done = loop.run(continuation=paused, results=LOCATED)
-    opening = [S.REQUEST_HANDLER, S.AGENT_CONTEXT_RESOLVER, S.AGENT_SESSION_CREATOR]
-    asked = [S.PROMPT_CONTENT_PROVIDER_INITIALIZER, S.REASONER, S.LLM_CLIENT]
-    assert [trace.step for trace in paused.trace] == [*opening, *asked, S.REASONER, S.RESPONSE_BUILDER]
-    restoring = [S.REQUEST_HANDLER, S.CLIENT_TOOL_CALL_SESSION_RESTORER, S.CLIENT_TOOL_CONTINUATION_RESOLVER]
-    assert [trace.step for trace in done.trace] == [*restoring, S.AGENT_CONTEXT_LOADER, *asked, S.RESPONSE_BUILDER]
+    opening = [Step.REQUEST_HANDLER, Step.AGENT_CONTEXT_RESOLVER, Step.AGENT_SESSION_CREATOR]
+    asked = [Step.PROMPT_CONTENT_PROVIDER_INITIALIZER, Step.REASONER, Step.LLM_CLIENT]
+    assert [trace.step for trace in paused.trace] == [*opening, *asked, Step.REASONER, Step.RESPONSE_BUILDER]
+    restoring = [Step.REQUEST_HANDLER, Step.CLIENT_TOOL_CALL_SESSION_RESTORER, Step.CLIENT_TOOL_CONTINUATION_RESOLVER]
+    assert [trace.step for trace in done.trace] == [
+        *restoring,
+        Step.AGENT_CONTEXT_LOADER,
+        *asked,
+        Step.RESPONSE_BUILDER,
+    ]
 
 
 def test_an_approved_call_runs_here(opened: Opened) -> None:
@@ -185,8 +190,17 @@ def test_a_denied_call_never_runs(opened: Opened) -> None:
 
 @pytest.mark.parametrize(
     "decision",
-    ["true", '"yes"', "{}", "[]", '{"approved":"true"}', '{"approved":1}', '{"approved":true,"by":"me"}']
-    + ['{"approved":false,"reason":1}', "{"],
+    [
+        "true",
+        '"yes"',
+        "{",
+        "{}",
+        "[]",
+        '{"approved":"true"}',
+        '{"approved":1}',
+        '{"approved":true,"by":"me"}',
+        '{"approved":false,"reason":1}',
+    ],
 )
 def test_a_decision_that_is_none_runs_nothing(decision: str) -> None:
     """Anything but ``{"approved": bool}`` with a reason is APPROVAL_MALFORMED; a proper decision may follow."""
@@ -204,7 +218,11 @@ def test_a_decision_that_is_none_runs_nothing(decision: str) -> None:
 def test_three_kinds_of_calls_in_one_reply(opened: Opened) -> None:
     """The server's, the client's and the allowed one's results stand in the order of the calls, each under its id."""
     ran: list[str] = []
-    kinds = [call("deliver", {"query": "d"}, "d"), call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")]
+    kinds = [
+        call("deliver", {"query": "d"}, "d"),
+        call("search", {"query": "s"}, "s"),
+        call("locate", {"query": "l"}, "l"),
+    ]
     loop = opened(completion(calls=kinds), DONE, tools=[approval(ran), spy("search", ran), LOCATE])
     paused = loop.run()
     deliver, locate = paused.pending
@@ -334,18 +352,42 @@ def test_a_conversation_goes_on_in_one_way(opened: Opened) -> None:
 
 
 def test_a_follow_up_gives_up_what_was_pending(opened: Opened) -> None:
-    """Words instead of results: the turn that waited is left out of the conversation, and takes no results any more."""
-    loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
+    """Words instead of results: the model sees what was said and run, the rest as abandoned; results come too late."""
+    loop = opened(MIXED, DONE, tools=[spy("search", []), LOCATE])
     paused = loop.run()
     done = loop.run("never mind", after=paused)
-    assert [turn["role"] for turn in done.transcript] == ["system", "user", "assistant"]
+    assert loop.script.messages[1] == done.transcript[:-1]
+    assert [turn["role"] for turn in done.transcript[2:]] == ["assistant", "tool", "tool", "user", "assistant"]
+    (_, search), (_, locate) = told(done)
+    assert (search, locate["error"]["type"]) == ("search s", "Abandoned")
     with pytest.raises(sr.InvokeFailed) as stale:
         loop.run(continuation=paused, results=LOCATED)
     assert codes(stale.value) == [C.STALE_TURN]
 
 
+def test_a_follow_up_that_failed_gives_nothing_up(opened: Opened) -> None:
+    """Until the new words have their answer, the calls wait as before."""
+    loop = opened(asking("l", tool="locate"), StatusError(500), DONE, tools=[LOCATE])
+    paused = loop.run()
+    with pytest.raises(sr.TransportFailed):
+        loop.run("never mind", after=paused)
+    assert told(loop.run(continuation=paused, results=LOCATED)) == [("l", "here")]
+
+
+@pytest.mark.parametrize("other", [{"org": "theirs"}, {"user": "stranger"}], ids=["org", "user"])
+def test_a_session_is_its_users(opened: Opened, other: dict[str, str]) -> None:
+    """For anybody else there is no such session, whether to answer its calls or to go on with its words."""
+    loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
+    paused = loop.run(org="ours", user="me")
+    for way in ({"continuation": paused, "results": LOCATED}, {"after": paused, "messages": "and?"}):
+        with pytest.raises(sr.InvokeFailed) as unknown:
+            loop.run(**{"org": "ours", "user": "me", **way, **other})
+        assert (codes(unknown.value), loop.asks) == ([C.NOT_FOUND], 1)
+    assert loop.run(continuation=paused, results=LOCATED, org="ours", user="me").answer == "done"
+
+
 def test_turns_that_begin_at_once_are_not_both_kept() -> None:
-    """Of two follow-ups that ran at the same time, the second to end is a SessionConflict, and nothing of it is kept."""
+    """Of two follow-ups that ran at the same time, the second to end is a SessionConflict, and is not kept."""
     store = sr.MemorySessionStore()
     first = Loop(DONE, tools=[LOCATE], store=store).run()
     inner = Loop(completion("inner"), tools=[LOCATE], store=store)

@@ -56,7 +56,7 @@ def test_another_process_goes_on(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
-    """While one runs what was approved the other gets IN_USE, runs nothing and asks nothing; the first one ends well."""
+    """While one runs what was approved, the other gets IN_USE and runs nothing; the first one ends well."""
     path = tmp_path / "sessions.db"
     loop, response, results = paused_in(path)
     with started(path, response, results) as process:
@@ -113,6 +113,9 @@ def test_a_process_with_other_tools_is_told_so(tmp_path: Path, tools: list[sr.To
     assert error.code is InvokeCode.TOOLS_CHANGED
     assert [issue.path.split("/")[:3] for issue in error.issues] == [["", "tool_calls", "1"]]
     fitting = sr.Tool.from_json_schema("deliver", SCHEMA, function=str)
-    assert Loop(DONE, tools=[fitting, LOCATE], store=loop.store).run(
-        continuation=response, results=json.loads(results)
-    ).answer == "done"
+    assert (
+        Loop(DONE, tools=[fitting, LOCATE], store=loop.store)
+        .run(continuation=response, results=json.loads(results))
+        .answer
+        == "done"
+    )

@@ -48,8 +48,8 @@ class Dying:
 
 class DyingStore(SQLiteSessionStore):
     @contextmanager
-    def _transaction(self, *, writing):
-        with super()._transaction(writing=writing) as records:
+    def transaction(self, *, writing):
+        with super().transaction(writing=writing) as records:
             yield Dying(records, int(sys.argv[2])) if writing else records
             if writing:
                 os.kill(os.getpid(), signal.SIGKILL)

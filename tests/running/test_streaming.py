@@ -22,30 +22,23 @@ class Stop(BaseException):
     """What no tool loop may catch."""
 
 
-def streamed(loop: Loop, **keywords: Any) -> tuple[list[sr.RunEvent], BaseException | None]:
+def streamed(loop: Loop, said: Any = USER, **keywords: Any) -> tuple[list[sr.RunEvent], BaseException | None]:
     """Read a stream to its end; give what it told, and what it raised."""
     told: list[sr.RunEvent] = []
+
+    async def aread() -> None:
+        """Read the async twin's."""
+        async for event in sr.arun_stream(loop.client, said, model="m", **keywords):
+            told.append(event)  # noqa: PERF401 - what came before an error counts
+
     try:
         if loop.asynchronous:
-            asyncio.run(_read(sr.arun_stream(loop.client, USER, model="m", **keywords), told))
+            asyncio.run(aread())
         else:
-            told.extend(_kept(sr.run_stream(loop.client, USER, model="m", **keywords), told))
+            told.extend(sr.run_stream(loop.client, said, model="m", **keywords))
     except BaseException as error:  # noqa: BLE001 - what is asserted on
         return told, error
     return told, None
-
-
-async def _read(stream: Any, told: list[sr.RunEvent]) -> None:
-    """Read an async stream."""
-    async for event in stream:
-        told.append(event)  # noqa: PERF401 - what came before an error counts
-
-
-def _kept(stream: Any, told: list[sr.RunEvent]) -> list[sr.RunEvent]:
-    """Read a sync stream."""
-    for event in stream:
-        told.append(event)  # noqa: PERF402 - what came before an error counts
-    return []
 
 
 def kinds(events: list[sr.RunEvent]) -> list[str]:
@@ -87,7 +80,7 @@ def test_calls_side_by_side_each_start_and_end(opened: Opened) -> None:
     for event in events[1:-2]:
         assert isinstance(event, sr.ToolStarted | sr.ToolFinished)
         places.setdefault(str(event.call.id), []).append(type(event).__name__)
-    assert places == dict.fromkeys("abc", ["ToolStarted", "ToolFinished"])
+    assert places == {id_: ["ToolStarted", "ToolFinished"] for id_ in "abc"}
 
 
 def test_a_pause_ends_the_stream(opened: Opened) -> None:
@@ -188,16 +181,38 @@ def test_closing_an_async_stream_cancels_its_run_at_once() -> None:
     assert (seen, loop.asks) == (["a"], 1)
 
 
-def test_a_closed_stream_gives_its_calls_back(opened: Opened) -> None:
-    """A stream of a continuation that nobody reads to its end leaves the calls waiting for another submit."""
-    loop = opened(asking("l", tool="locate"), DONE, DONE, tools=[LOCATE], store=sr.MemorySessionStore())
+def test_a_closed_stream_gives_its_calls_back() -> None:
+    """A continuation whose stream nobody reads on may be sent again; what was allowed and ran is not run twice."""
+    leave = threading.Event()
+    ran: list[str] = []
+
+    def deliver(query: str) -> str:
+        """Wait to be let go."""
+        leave.wait(PATIENCE)
+        ran.append(query)
+        return query
+
+    loop = Loop(asking("x", tool="deliver"), DONE, tools=[sr.Tool.from_function(deliver, needs_approval=True)])
     paused = loop.run()
-    given: Any = {"continuation": paused, "results": [paused.pending[0].answered(1)], "cancel": lambda: loop.asks > 1}
-    events, error = streamed_on(loop, **given)
+    given: Any = {"continuation": paused, "results": [paused.pending[0].approved()]}
+    stream: Any = sr.run_stream(loop.client, model="m", **given)
+    first, thread = begun(lambda: next(stream))
+    assert isinstance(first, sr.ToolStarted)
+    stream.close()
+    leave.set()
+    thread.join(PATIENCE)
+    assert (loop.asks, loop.run(**given).answer, ran) == (1, "done", ["x"])
+
+
+def test_a_cancelled_stream_gives_its_calls_back(opened: Opened) -> None:
+    """The same where it is cancelled: the results are taken once, by the run that comes to its end."""
+    loop = opened(asking("l", tool="locate"), DONE, DONE, tools=[LOCATE])
+    paused = loop.run()
+    given: Any = {"continuation": paused, "results": [paused.pending[0].answered(1)]}
+    events, error = streamed(loop, None, cancel=lambda: loop.asks > 1, **given)
     assert error is None
     assert isinstance(events[-1], sr.RunEnded)
     assert events[-1].run.is_cancelled
-    del given["cancel"]
     assert loop.run(**given).answer == "done"
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(**given)

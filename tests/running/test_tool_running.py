@@ -215,7 +215,7 @@ def test_what_a_listener_raises_ends_the_run(opened: Opened) -> None:
     def refuse(event: sr.RunEvent) -> None:
         """Fail at the first tool."""
         if isinstance(event, sr.ToolStarted):
-            raise LookupError(event.call.id)
+            raise LookupError(event.call.id)  # noqa: TRY004 - the program's own error
 
     with pytest.raises(LookupError, match="a"):
         opened(asking("a"), DONE, tools=[spy("search", [])]).run(on_event=refuse)

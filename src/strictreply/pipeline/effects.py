@@ -17,9 +17,13 @@ from strictreply.typing import Message
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Effect: ask for the next reply; answered with :class:`Asked`, or with the error that ended the call."""
+    """Effect: ask for the next reply; answered with :class:`Asked`, or with the error that ended the call.
+
+    ``is_first`` says that the turn has called nothing yet: a demand to call a tool is met once, not for ever.
+    """
 
     messages: list[Message] = field(repr=False)
+    is_first: bool = True
 
 
 @dataclass(frozen=True, slots=True)

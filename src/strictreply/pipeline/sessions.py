@@ -140,17 +140,17 @@ class TransactionalSessionStore(ABC):
         self._clock = clock
 
     @abstractmethod
-    def _transaction(self, *, writing: bool) -> AbstractContextManager[Records]:
+    def transaction(self, *, writing: bool) -> AbstractContextManager[Records]:
         """Open the records: with ``writing`` nobody else writes until it ends, and an exception undoes everything."""
 
     def session(self, session_id: str) -> Session | None:
         """Give a session as it was saved last, None when there is none."""
-        with self._transaction(writing=False) as records:
+        with self.transaction(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
         """Give a turn of a session as it was saved last, None when there is none."""
-        with self._transaction(writing=False) as records:
+        with self.transaction(writing=False) as records:
             return _read(records, Turn, manifest_id(session_id, turn_id))
 
     def save(
@@ -161,7 +161,7 @@ class TransactionalSessionStore(ABC):
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
         moved = replace(session, last_turn_id=turn.id)
-        with self._transaction(writing=True) as records:
+        with self.transaction(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
             left = _left(entry, waiting, consumed)
@@ -179,7 +179,7 @@ class TransactionalSessionStore(ABC):
         """Take the right to answer a waiting manifest; see :meth:`SessionStore.claim`."""
         if not holder:
             raise ContractError("holder must not be empty; give a name that no other request has")
-        with self._transaction(writing=True) as records:
+        with self.transaction(writing=True) as records:
             entry, now = _read(records, WaitingManifest, manifest_id), self._clock()
             if entry is None:
                 return _error(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls wait for results under this id")
@@ -190,7 +190,7 @@ class TransactionalSessionStore(ABC):
 
     def release(self, claim: Claim) -> None:
         """Give a claim back, with what its calls have come to; see :meth:`SessionStore.release`."""
-        with self._transaction(writing=True) as records:
+        with self.transaction(writing=True) as records:
             if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
 
@@ -205,7 +205,7 @@ class MemorySessionStore(TransactionalSessionStore):
         self._records = _MemoryRecords()
 
     @contextmanager
-    def _transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002 - one lock serves both
+    def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002 - one lock serves both
         """Let one thread in at a time; all is spelled before the first write, so nothing is left to undo."""
         with self._lock:
             yield self._records

@@ -58,8 +58,8 @@ def _save(ctx: AgentPipelineContext, steps: TurnSteps) -> Callable[[SessionStore
         return None
     final = ctx.response_type is ResponseType.FINAL
     messages = (*session.messages, *turn.messages) if final else session.messages
-    kept = replace(session, messages=messages)
-    return lambda store: store.save(kept, turn, waiting=ctx.outgoing_manifest, consumed=steps.claim)
+    kept, waiting = replace(session, messages=messages), ctx.outgoing_manifest
+    return lambda store: store.save(kept, replace(turn, waiting=waiting), waiting=waiting, consumed=steps.claim)
 
 
 def release(steps: TurnSteps) -> Callable[[SessionStore], None] | None:

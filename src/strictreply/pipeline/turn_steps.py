@@ -36,11 +36,12 @@ from strictreply.pipeline.values import (
 )
 from strictreply.replies import DirectAnswer, Invalid, ToolCall
 from strictreply.terms import Terms
-from strictreply.typing import JSONObject, Message
+from strictreply.typing import Channel, JSONObject, Message
 
 Step: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 
 DENIED: Final = "ApprovalDenied"
+ABANDONED: Final = "Abandoned"
 _NO_SESSION: Final = (
     "no session has this id here; a session that another process began needs a store that both can reach"
 )
@@ -103,7 +104,10 @@ class TurnSteps:
     def restore_session(self, ctx: AgentPipelineContext) -> Step:
         """Go on with a session: a new turn behind its last one."""
         session = yield from self._session(ctx)
-        return replace(ctx, session=session, turn=Turn(id=self.new_id(), messages=ctx.envelope.messages))
+        last: Turn | None = yield from _stored(lambda store: store.turn(session.id, session.last_turn_id))
+        given_up = _given_up(last, self.terms.channel) if last else ()
+        turn = Turn(id=self.new_id(), messages=(*given_up, *ctx.envelope.messages))
+        return replace(ctx, session=session, turn=turn)
 
     def restore_turn(self, ctx: AgentPipelineContext) -> Step:
         """Go on with the turn that waits for the client."""
@@ -112,7 +116,7 @@ class TurnSteps:
         turn: Turn | None = yield from _stored(lambda store: store.turn(envelope.session_id, envelope.turn_id))
         if turn is None:
             raise _refused(InvokeCode.NOT_FOUND, "/envelope/turn_id", "no turn of this session has this id")
-        return replace(ctx, session=session, turn=turn)
+        return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
     def resolve_results(self, ctx: AgentPipelineContext) -> Step:
         """Claim the calls that wait, give each the client's result, and run those that were approved."""
@@ -154,7 +158,7 @@ class TurnSteps:
         """Ask the model, and tell what its reply leads to."""
         turn = _turn(ctx)
         messages: list[Message] = [*ctx.prompt.messages, *turn.messages, *self._instructions(turn)]
-        asked: Asked | Raised = yield AskModel(messages)
+        asked: Asked | Raised = yield AskModel(messages, is_first=not turn.tool_calls)
         if isinstance(asked, Raised):
             raise asked.error
         self.calls = identified(asked.reply, _stem(turn), taken={call.tool_call_id for call in turn.tool_calls})
@@ -285,6 +289,21 @@ def _stored(use: Callable[[SessionStore], Any]) -> Generator[TurnEffect, Any, An
     if isinstance(given, Raised):
         raise given.error
     return given
+
+
+def _given_up(turn: Turn, channel: Channel) -> tuple[JSONObject, ...]:
+    """Give what is kept of a turn that nobody went on with: all that was said and run, and that the rest was not."""
+    if turn.waiting is None:
+        return ()
+    results = {result.tool_call_id: result for result in turn.waiting.tool_call_results}
+    results |= {call.tool_call_id: abandoned(call) for call in turn.waiting.pending}
+    return (*turn.messages, *map(dict, result_turns(_with_results(turn.waiting, results), channel)))
+
+
+def abandoned(call: AgentToolCall) -> AgentToolCallResult:
+    """Make the result of a call that the user did not wait for."""
+    told = error_json(ABANDONED, "the user went on without the result of this call", len(ABANDONED) * 10)
+    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=told)
 
 
 def _undecided(manifest: ToolCallManifest) -> ToolCallManifest:

@@ -162,12 +162,14 @@ class Turn(Value):
     """One request and everything until its response: ``messages`` begin with the user's.
 
     ``iterations`` counts the asks of the model, ``tool_calls`` are all calls it made in this turn, in order.
+    ``waiting`` are those of its last reply while the client has to answer them, None at any other time.
     """
 
     id: str
     iterations: int = 0
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
     tool_calls: tuple[AgentToolCall, ...] = ()
+    waiting: ToolCallManifest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +227,15 @@ class AgentResponse(Value):
     usage: JSONObject | None = None
     tool_calls: tuple[AgentToolCall, ...] | None = None
     tool_continuation_message: str | None = None
+
+    def to_dict(self) -> JSONObject:
+        """Give the response as plain JSON, without the members that are not there."""
+        told: JSONObject = to_jsonable_python(self, exclude_none=True)
+        return told
+
+    def to_json(self) -> str:
+        """Spell the response as a JSON text, without the members that are not there."""
+        return to_json(self, exclude_none=True).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.driving import adrive, drive
+from strictreply.errors import ContractError
 from strictreply.pipeline.effects import TurnEffect
 from strictreply.pipeline.line import LineResult, LineStatus
 from strictreply.pipeline.loop_policy import LoopPolicy
@@ -64,6 +65,7 @@ def run(
     when the request does not follow the pipeline's rules (results that do not fit the pending calls among them), and
     ContractError when the run cannot be opened like this; a paused run can then be answered again.
     """
+    _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     request = Request(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
     terms = client.terms(**keywords)
     _refuse_async(terms)
@@ -91,6 +93,7 @@ async def arun(
     **keywords: Any,
 ) -> Run:
     """Run a conversation to its answer with an async client; see :func:`run`. Sync tools run in worker threads."""
+    _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     request = Request(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
     terms, tell = client.terms(**keywords), on_event or _nobody
     turn = _Turn.opened(request, terms, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
@@ -157,6 +160,12 @@ class _Turn:
         settle = release(self.steps)
         if kind is not None and settle is not None:
             settle(self.sessions)
+
+
+def _refuse_other(client: object, kind: type, message: str) -> None:
+    """Refuse a client that is not wrapped, or is the other twin's."""
+    if not isinstance(client, kind):
+        raise ContractError(message)
 
 
 def _refuse_async(terms: Terms) -> None:

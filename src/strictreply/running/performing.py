@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -14,6 +14,8 @@ from strictreply.pipeline.line import Raised
 from strictreply.pipeline.sessions import SessionStore
 from strictreply.running.tool_running import ToolRunner
 from strictreply.typing import JSONObject
+
+_UNDEMANDING: Final = (None, "auto", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class Performer:
         match effect:
             case RunTools(runs=runs):
                 return self.tools.run_all(runs)
-            case AskModel(messages=messages):
-                ask = partial(self.client.exchange, **{**self.keywords, "messages": messages})
+            case AskModel():
+                ask = partial(self.client.exchange, **request_of(effect, self.keywords))
                 return _attempted(lambda: asked_of(ask()))
             case _:
                 return _attempted(partial(effect.use, self.sessions))
@@ -51,13 +53,20 @@ class AsyncPerformer:
         match effect:
             case RunTools(runs=runs):
                 return await self.tools.arun_all(runs)
-            case AskModel(messages=messages):
+            case AskModel():
                 try:
-                    return asked_of(await self.client.exchange(**{**self.keywords, "messages": messages}))
+                    return asked_of(await self.client.exchange(**request_of(effect, self.keywords)))
                 except Exception as error:  # noqa: BLE001 - as in the twin
                     return Raised(error)
             case _:
                 return await anyio.to_thread.run_sync(_attempted, partial(effect.use, self.sessions))
+
+
+def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
+    """Give the keywords of one ask; ``tool_choice`` demands a call of the turn's first alone."""
+    demanded = keywords.get("tool_choice") not in _UNDEMANDING and not effect.is_first
+    kept = {name: value for name, value in keywords.items() if name != "tool_choice"} if demanded else keywords
+    return {**kept, "messages": effect.messages}
 
 
 def asked_of(exchange: Exchange) -> Asked:

@@ -38,23 +38,27 @@ class Unanswered(StrictReplyError):
 class Run:
     """What a run came to: an answer, a pause for the client, or nothing because it was cancelled.
 
-    ``response`` is what the client gets, None when the run was cancelled. ``transcript`` is the conversation up to now,
-    ``asked`` every accepted reply of this run in order, ``trace`` the steps it took. ``sessions`` is the store that the
-    run is kept in.
+    ``transcript`` is the conversation up to now, ``asked`` every accepted reply of this run in order, ``trace`` the
+    steps it took. ``sessions`` is the store that the run is kept in. 
     """
 
-    response: AgentResponse | None
+    _built: AgentResponse | None
     transcript: list[Message] = field(repr=False)
     asked: tuple[Asked, ...] = field(repr=False)
     trace: tuple[StepTrace, ...] = field(repr=False)
     sessions: SessionStore = field(repr=False)
 
     @property
+    def response(self) -> AgentResponse:
+        """What the client gets; Unanswered when the run was cancelled."""
+        if self._built is None:
+            raise Unanswered("the run was cancelled before an answer; run its messages again")
+        return self._built
+
+    @property
     def answer(self) -> Any:
         """The answer, a str or what the contract's ``answer`` makes; Unanswered when there is none."""
-        if self.response is None:
-            raise Unanswered("the run was cancelled before an answer")
-        if self.is_paused:
+        if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
             names = ", ".join(dict.fromkeys(call.name for call in self.pending))
             raise Unanswered(
                 f"the run waits for results of: {names}; hand run.response to the client, and go on with "
@@ -66,17 +70,17 @@ class Run:
     @property
     def is_paused(self) -> bool:
         """Whether the client has to give results or decisions before the run can go on."""
-        return self.response is not None and self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION
+        return self._built is not None and self._built.kind is ResponseKind.CLIENT_TOOL_CONTINUATION
 
     @property
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled."""
-        return self.response is None
+        return self._built is None
 
     @property
     def pending(self) -> tuple[AgentToolCall, ...]:
         """The calls that the client has to answer; none unless the run is paused."""
-        return () if self.response is None else self.response.tool_calls or ()
+        return () if self._built is None else self._built.tool_calls or ()
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -137,8 +141,7 @@ class Request:
             raise ContractError("continuation= is the response of a paused run; this run has its answer")
         given = tuple(map(_result_of, self.results))
         if not given:
-            names = ", ".join(call.name for call in response.tool_calls or ())
-            raise ContractError(f"a paused run goes on with results=, one for each pending call: {names}")
+            raise ContractError("a paused run goes on with results=, one for each of its pending calls")
         return Envelope(
             org=self.org,
             user=self.user,
@@ -155,8 +158,8 @@ def _response_of(run: object) -> AgentResponse:
             return AgentResponse.from_json(run)
         except ValueError as error:
             raise ContractError("this is no response of a run: give its to_json() unchanged") from error
-    response = run.response if isinstance(run, Run) else run
-    if response is None:
+    response = run._built if isinstance(run, Run) else run
+    if isinstance(run, Run) and run.is_cancelled:
         raise ContractError("the run was cancelled: nothing of it goes on; run its messages again")
     if not isinstance(response, AgentResponse):
         raise ContractError("a run goes on by the run itself, its response, or that as a JSON text")

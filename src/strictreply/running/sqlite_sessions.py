@@ -57,7 +57,7 @@ class SQLiteSessionStore(TransactionalSessionStore):
         return sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
 
     @contextmanager
-    def _transaction(self, *, writing: bool) -> Generator[Records, None, None]:
+    def transaction(self, *, writing: bool) -> Generator[Records, None, None]:
         """Read from one state of the file, or lock it for writing; an exception undoes everything."""
         with closing(self._connected()) as connection:
             connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")

@@ -30,6 +30,7 @@ TEXT_PRIORITY: Final = 10
 """The priorities of the built-in processors (requirement X2); 75, say, comes after JSON and before text."""
 
 _NOT_PROSE = ("{", "[", "`", "<", '"')
+_MAY_GIVE = (dict, Invalid, type(None))
 
 
 class ResponseProcessor(ABC):
@@ -208,13 +209,14 @@ class ProcessorChain:
         refusals: list[Issue] = []
         for processor in self.processors:
             outcome = _asked(processor, reading)
+            if outcome is None:
+                continue
             if isinstance(outcome, dict) and not reading.decoded(outcome):
                 outcome = _owned(outcome, reading)
             if isinstance(outcome, dict):
                 source = Source(processor.format_name, tuple(failures), reading.leniency)
                 return Candidate(outcome, processor.origin, source)
-            if outcome is not None:
-                (failures if isinstance(outcome, Issue) else refusals).extend(_issues(outcome))
+            (failures if isinstance(outcome, Issue) else refusals).extend(_issues(outcome))
         return Invalid((*failures, *(refusals or reading.issues)), reading.leniency)
 
 
@@ -223,27 +225,24 @@ def _asked(processor: ResponseProcessor, reading: Reading) -> JSONObject | Inval
     worst: Invalid | Issue | None = None
     for view in processor.views:
         response: object = getattr(reading, view)
-        if response is None:
+        outcome = None if response is None else _translated(processor, response)
+        if outcome is None:
             continue
-        outcome = _translated(processor, response)
         if isinstance(outcome, dict):
             return outcome
-        worst = worst if outcome is None else outcome
+        worst = outcome
     return worst
 
 
 def _translated(processor: ResponseProcessor, response: object) -> JSONObject | Invalid | Issue | None:
     """Run a stranger's code: what it raises, and what it gives instead of an action, is a failure of it."""
     try:
-        outcome = processor.process(response) if processor.can_process(response) else None
+        if not processor.can_process(response):
+            return None
+        outcome = processor.process(response)
     except Exception:  # noqa: BLE001 - it must not end the judging of a reply
         return _failure(processor)
-    return _failure(processor) if _is_foreign(outcome) else outcome
-
-
-def _is_foreign(outcome: object) -> bool:
-    """Tell what a processor may not give."""
-    return outcome is not None and not isinstance(outcome, dict | Invalid)
+    return outcome if isinstance(outcome, _MAY_GIVE) else _failure(processor)
 
 
 def _owned(action: JSONObject, reading: Reading) -> JSONObject | Invalid:

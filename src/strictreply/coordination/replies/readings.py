@@ -22,6 +22,7 @@ from strictreply.replies import Invalid
 from strictreply.typing import JSON, Extraction, JSONObject
 
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
+_TEXTS = (str, bytes, bytearray)
 
 
 View: TypeAlias = Literal["reply", "text", "value"]
@@ -92,7 +93,7 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
     """
     if raw is None:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
-    if isinstance(raw, str | bytes | bytearray):
+    if isinstance(raw, _TEXTS):
         if not raw:
             return Invalid((Issue.of(Code.REPLY_EMPTY),))
         return Reading(text=_as_text(raw, limits), extraction=extraction, limits=limits)

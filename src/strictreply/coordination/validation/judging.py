@@ -37,6 +37,10 @@ MAX_HINTED = 8
 _MAX_NEAR_CHARS, _MAX_NEAR_NAMES = 64, 256
 _MISSING = f"action.{Rule.REQUIRED}"
 _ALIASES = ("response", "report")
+_SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
+
+_Place: TypeAlias = tuple[str | int, ...]
+"""Where something stands in an action, token by token: a pointer is made of it only when there is a fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNR
     if issues:
         return refused(issues, terms, source)
     content = _content(spelled, action, terms)
-    issues = content.issues[:MAX_ISSUES] or tuple(_check_issues(spelled, content.action, terms))
+    issues = content.issues[:MAX_ISSUES] or _check_issues(spelled, content.action, terms)
     if issues:
         return refused(issues, terms, source)
     return ValidationResult(
@@ -151,7 +155,7 @@ _ANSWERING = (ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW)
 def _shape_issues(spelled: JSONObject, action: ActionType, terms: ActionTerms) -> tuple[Issue, ...]:
     """Hold an action to its schema; a member that is missing has a code of its own (requirement X9)."""
     issues = schema_of(action, terms.extra).check(spelled, place="action")
-    return tuple(
+    return issues and tuple(
         replace(issue, code=Code.ACTION_MISSING_FIELD.value) if issue.code == _MISSING else issue for issue in issues
     )
 
@@ -165,15 +169,14 @@ def _content(spelled: JSONObject, action: ActionType, terms: ActionTerms) -> _Co
 def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``invoke_agent``: a name, one invocation, or a list of them; more than one is parallel (M26 to M28)."""
     given: str | JSONObject | list[JSONObject] = spelled["action_input"]
-    at = "/action_input"
+    at = "action_input"
+    asked: list[tuple[_Place, str, Any]]
     if isinstance(given, str):
-        asked = [(at, given, spelled.get("request"))]
+        asked = [((at,), given, spelled.get("request"))]
     elif isinstance(given, dict):
-        asked = [(pointer(at, "agent_name"), given["agent_name"], given.get("request"))]
+        asked = [((at, "agent_name"), given["agent_name"], given.get("request"))]
     else:
-        asked = [
-            (pointer(at, index, "agent_name"), one["agent_name"], one.get("request")) for index, one in enumerate(given)
-        ]
+        asked = [((at, index, "agent_name"), one["agent_name"], one.get("request")) for index, one in enumerate(given)]
     issues = _target_issues([(place, name) for place, name, _ in asked], terms)
     if "request" in spelled and not isinstance(given, str):
         issues.append(Issue.of(Code.ACTION_REQUEST_MISPLACED, "/request", names="action_input"))
@@ -182,27 +185,28 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
         return _Content(ActionType.INVOKE_AGENT, tuple(issues), (AgentInvocation(name.strip(), request),))
     if terms.branch.is_parallel_spawn:
         issues += [
-            Issue.of(Code.ACTION_MISSING_FIELD, pointer(at, index, "request"))
+            Issue.of(Code.ACTION_MISSING_FIELD, pointer("", at, index, "request"))
             for index, (_, _, request) in enumerate(asked)
             if request is None
         ]
-    instances = _instances([(name, request) for _, name, request in asked], spelled, terms)
+    instances = _instances([(name.strip(), request) for _, name, request in asked], spelled, terms)
     return _Content(ActionType.PARALLEL_INVOKE, tuple(issues), instances)
 
 
 def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``parallel_invoke``: every agent a target, and every request somebody's (requirements M29 to M31)."""
-    names: list[str] = spelled["agents"]
-    issues = _target_issues([(pointer("/agents", index), name) for index, name in enumerate(names)], terms)
+    written: list[str] = spelled["agents"]
+    issues = _target_issues([(("agents", index), name) for index, name in enumerate(written)], terms)
+    names = [name.strip() for name in written]
     given: JSONObject | None = spelled.get("agent_requests")
     if given is None and terms.branch.is_parallel_spawn:
         issues.append(Issue.of(Code.ACTION_MISSING_FIELD, "/agent_requests"))
     requests = {name.strip(): request for name, request in (given or {}).items()}
-    if given is not None:
-        issues += _request_issues([name.strip() for name in names], requests, terms)
+    if given is not None and requests.keys() != set(names):
+        issues += _request_issues(names, requests, terms)
     if given is not None and len(requests) < len(given):
         issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, "/agent_requests"))  # the same name with other spaces
-    asked = [(name, requests.get(name.strip())) for name in names]
+    asked = [(name, requests.get(name)) for name in names]
     return _Content(ActionType.PARALLEL_INVOKE, tuple(issues), _instances(asked, spelled, terms))
 
 
@@ -231,19 +235,19 @@ _READERS: Mapping[ActionType, _Reader] = {
 """The actions that ask for more than their schema says."""
 
 
-def _target_issues(targets: Iterable[tuple[str, str]], terms: ActionTerms) -> list[Issue]:
+def _target_issues(targets: Iterable[tuple[_Place, str]], terms: ActionTerms) -> list[Issue]:
     """Report all targets that are not permitted, the first of them with the nearest that is (M42, M43)."""
     agents = terms.permitted.agents
-    bad = [(at, name) for at, name in targets if name.strip() not in agents]
+    bad = [(place, name) for place, name in targets if name.strip() not in agents]
     return [
         Issue.of(
             Code.TOPOLOGY_NOT_ALLOWED,
-            at,
+            pointer("", *place),
             names=listed(agents),
             hint=_nearest(name, agents) if index < MAX_HINTED else "",
             found=quote(name),
         )
-        for index, (at, name) in enumerate(bad)
+        for index, (place, name) in enumerate(bad)
     ]
 
 
@@ -265,18 +269,18 @@ def _instances(asked: list[tuple[str, Any]], spelled: JSONObject, terms: ActionT
     The last part is a hash of the branch and the reply: the same reply in the same place gives the same ids, so that a
     run that is replayed finds its branches again.
     """
-    written = json.dumps([terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled], sort_keys=True)
+    written = _SORTED.encode([terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
     seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
     return tuple(
-        AgentInvocation(name.strip(), request, f"{name.strip()}_{index}_{seed}")
+        AgentInvocation(name, request, f"{name}_{index}_{seed}")
         for index, (name, request) in enumerate(asked)
     )
 
 
-def _check_issues(spelled: JSONObject, action: ActionType, terms: ActionTerms) -> Iterator[Issue]:
+def _check_issues(spelled: JSONObject, action: ActionType, terms: ActionTerms) -> tuple[Issue, ...]:
     """Run the user's own checks of an action, in order."""
-    for check in terms.checks.get(action, ()):
-        yield from _outcome(check, spelled, terms)
+    checks = terms.checks.get(action)
+    return () if checks is None else tuple(issue for check in checks for issue in _outcome(check, spelled, terms))
 
 
 def _outcome(check: ActionCheck, spelled: JSONObject, terms: ActionTerms) -> tuple[Issue, ...]:

@@ -35,6 +35,7 @@ from strictreply.coordination.validation.metrics import ValidationMetrics
 from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError
 from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.terms import Terms
 from strictreply.typing import Extraction
 
 __all__ = ["ActionType", "Agent", "ValidationProcessor", "ValidationResult"]
@@ -56,8 +57,8 @@ class Agent(Protocol):
 class ValidationProcessor:
     """Judges every reply of every agent of a topology.
 
-    Its settings are values; what it keeps is compiled tools, and nothing of any conversation. It may be used by several
-    threads and tasks at once.
+    Its settings are values; what it keeps is compiled and changes no verdict: tools, and what each agent was judged by
+    last. It may be used by several threads and tasks at once.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class ValidationProcessor:
         self._watch = Watch(metrics, log_replies)
         self._checks: Checks = MappingProxyType({})
         written = self.response_format.create_processor()
+        self._kept: dict[str, tuple[tuple[object, ...], Judgement]] = {}
         self._chain = ProcessorChain((ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written))
 
     @property
@@ -175,27 +177,14 @@ class ValidationProcessor:
         allowed_agents: Iterable[str] | None = None,
     ) -> Generator[Check, Checked, ValidationResult]:
         """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks; nothing is counted."""
-        judgement = self._judgement(self.terms(agent, branch, allowed_agents=allowed_agents), exec_state)
+        judgement = self._judgement(agent, branch, exec_state, allowed_agents)
         return (yield from checked_result(judgement.of_reply(response), judgement.terms))
 
     def terms(
         self, agent: str | Agent, branch: Branch | None = None, *, allowed_agents: Iterable[str] | None = None
     ) -> ActionTerms:
         """Compile what a reply of an agent in a branch is held to."""
-        name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
-        if not isinstance(name, str):
-            raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")
-        own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
-        tools = self._toolsets.of(name, own)
-        allowed = permitted(
-            self.topology,
-            name,
-            branch=branch,
-            tools=tools.tools,
-            leave=self._leave,
-            allowed_agents=allowed_agents,
-        )
-        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
+        return self._compiled(*self._known(agent), branch, allowed_agents)
 
     def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
         """Give the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
@@ -204,15 +193,56 @@ class ValidationProcessor:
         the core's calls for native ones. Raises what :meth:`process_response` does, and ContractError for an agent that
         may do nothing.
         """
-        judgement = self._judgement(self.terms(agent, branch), exec_state)
+        judgement = self._judgement(agent, branch, exec_state)
         return action_answer(judgement, self.response_format, self._watch)
 
-    def _judgement(self, terms: ActionTerms, exec_state: object) -> Judgement:
-        """Gather what a verdict follows from."""
+    def _judgement(
+        self,
+        agent: str | Agent,
+        branch: Branch | None,
+        exec_state: object,
+        allowed_agents: Iterable[str] | None = None,
+    ) -> Judgement:
+        """Gather what a verdict follows from; an agent's last is kept until any of it changes."""
         if self._locks and exec_state is None:
             raise ContractError("lock_format needs the state of the conversation: give exec_state=")
-        pinned = format_in(exec_state, terms.permitted.agent)
+        name, tools = self._known(agent)
+        pinned = None if exec_state is None else format_in(exec_state, name)
+        if allowed_agents is not None:
+            return self._judging_by(self._compiled(name, tools, branch, allowed_agents), pinned)
+        given = (self.topology.version, self.response_format.extra, branch, pinned, tools, self._chain, self._checks)
+        kept = self._kept.get(name)
+        if kept is not None and kept[0] == given:
+            return kept[1]
+        judgement = self._judging_by(self._compiled(name, tools, branch), pinned)
+        self._kept[name] = (given, judgement)
+        return judgement
+
+    def _judging_by(self, terms: ActionTerms, pinned: str | None) -> Judgement:
+        """Judge by these terms, a conversation being held in the ``pinned`` format."""
         return Judgement(terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks)
+
+    def _known(self, agent: str | Agent) -> tuple[str, Terms]:
+        """Give an agent's name, and what calls of its tools are held to; ContractError for what is no agent."""
+        name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
+        if not isinstance(name, str):
+            raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")
+        own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
+        return name, self._toolsets.of(name, own)
+
+    def _compiled(
+        self, agent: str, tools: Terms, branch: Branch | None, allowed_agents: Iterable[str] | None = None
+    ) -> ActionTerms:
+        """Compile what a reply is held to."""
+        allowed = permitted(
+            self.topology,
+            agent,
+            branch=branch,
+            tools=tools.tools,
+            leave=self._leave,
+            allowed_agents=allowed_agents,
+        )
+        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
 
     def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
         """Tell those who watch of a verdict, and give it."""

@@ -29,7 +29,7 @@ from strictreply.pipeline.reconciling import reconcile
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline.values import AgentContext, AgentResponse, AgentToolCallResult, ToolCallManifest
 from strictreply.replies import Invalid
-from strictreply.running.loop import DEFAULT_AGENT
+from strictreply.running.loop import DEFAULT_AGENT, DEFAULT_LOOP
 from strictreply.running.runs import Request, Run
 from strictreply.typing import Message
 
@@ -54,7 +54,7 @@ class DurableRuns:
         client: StrictClient | AsyncStrictClient,
         *,
         url: str,
-        loop: LoopPolicy = LoopPolicy(),
+        loop: LoopPolicy = DEFAULT_LOOP,
         agent: AgentContext = DEFAULT_AGENT,
         org: str = "local",
         user: str = "local",
@@ -67,6 +67,7 @@ class DurableRuns:
         self.url = url
         self._org, self._user = org, user
         self._setting = Setting(client=client, keywords=keywords, loop=loop, agent=agent)
+        self._setting.refuse_unrunnable()
         library = load()
         portable = library.WorkflowSerializationFormat.PORTABLE
         library.DBOS.workflow(name=self.workflow, serialization_type=portable)(self._setting.body)

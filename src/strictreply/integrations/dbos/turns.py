@@ -46,6 +46,12 @@ class Setting:
         """What the model's replies are held to."""
         return self.client.terms(**self.keywords)
 
+    def refuse_unrunnable(self) -> None:
+        """Raise ContractError when a tool has to be awaited and the client cannot."""
+        for tool in self.terms.tools.values():
+            if tool.function is not None:
+                tool.refuse_unrunnable(awaited=isinstance(self.client, AsyncStrictClient))
+
     @property
     def body(self) -> Callable[[str], Any]:
         """The workflow: async for an async client."""

@@ -45,8 +45,7 @@ class Worker:
         try:
             dbos.migrate(self.url)
             presence.hold()
-            self._register_queue()
-            with self._launched(presence.executor_id), self._watching(presence):
+            with self._serving_dbos(presence.executor_id), self._watching(presence):
                 yield
         finally:
             presence.close()
@@ -65,21 +64,25 @@ class Worker:
             client.destroy()
 
     @contextmanager
-    def _launched(self, executor_id: str) -> Generator[None]:
-        """Launch DBOS, unless the app did."""
+    def _serving_dbos(self, executor_id: str) -> Generator[None]:
+        """Have a DBOS serve the queue: one that is launched here and ends with the block, or the app's."""
         if not self.launch:
+            self._register_queue()
             yield
             return
+        dbos = load().DBOS
+        self._make_dbos(executor_id)
         try:
-            self._launch(executor_id)
+            self._register_queue()
+            dbos.launch()
             yield
         finally:
-            load().DBOS.destroy(workflow_completion_timeout_sec=self.drain_seconds)
+            dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
 
-    def _launch(self, executor_id: str) -> None:
-        """Launch the one DBOS of this process: quiet, without telemetry, with a version that is ours."""
-        library = load()
-        library.DBOS(
+    def _make_dbos(self, executor_id: str) -> None:
+        """Make the one DBOS of this process: quiet, without telemetry, with a version that is ours."""
+        dbos = load().DBOS
+        dbos(
             config={
                 "name": self.queue,
                 "system_database_url": self.url,
@@ -89,9 +92,8 @@ class Worker:
                 "enable_otlp": False,
             }
         )
-        if library.DBOS.executor_id != executor_id:
+        if dbos.executor_id != executor_id:
             raise ContractError("this process has a DBOS of its own: use worker(launch=False) after its launch")
-        library.DBOS.launch()
 
     @contextmanager
     def _watching(self, presence: Presence) -> Generator[None]:

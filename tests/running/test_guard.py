@@ -1,0 +1,202 @@
+"""Every run ends: the asks of a turn are counted, calls that repeat are not run for ever, and anybody may cancel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strictreply as sr
+from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
+from scripted import JSONObject, call, completion
+from strictreply.pipeline.kinds import PipelineStep
+from strictreply.pipeline.line import LineStatus
+from strictreply.pipeline.loop_policy import REPEATED
+from strictreply.pipeline.results import InvokeCode
+
+
+def same(tool: str = "search", query: str = "a") -> JSONObject:
+    """Spell the reply that makes one call again."""
+    return asking(query, tool=tool)
+
+
+def instructions(loop: Loop) -> list[str]:
+    """Give what was said to the model in each request behind the conversation, empty where nothing was."""
+    last = [messages[-1] for messages in loop.script.messages]
+    return [turn["content"] if turn["role"] == "user" else "" for turn in last[1:]]
+
+
+@pytest.mark.req("P68")
+def test_a_model_that_always_calls_is_asked_eight_times(opened: Opened) -> None:
+    """Eight asks by default, then AGENT_REASONER_MAX_ITERATIONS_EXCEEDED."""
+    loop = opened(*[asking(str(number)) for number in range(20)], tools=[spy("search", [])])
+    with pytest.raises(sr.IterationsExceeded) as exceeded:
+        loop.run()
+    assert (loop.asks, codes(exceeded.value)) == (8, [InvokeCode.MAX_ITERATIONS])
+    assert codes(exceeded.value) == ["AGENT_REASONER_MAX_ITERATIONS_EXCEEDED"]
+
+
+def test_the_asks_of_a_turn_are_counted_over_its_pauses(opened: Opened) -> None:
+    """A turn that pauses goes on counting where it was; with more iterations it may be answered again."""
+    loop = opened(asking("a", tool="locate"), asking("b", tool="locate"), DONE, tools=[LOCATE])
+    two = sr.LoopPolicy(max_iterations=2)
+    first = loop.run(loop=two)
+    second = loop.run(continuation=first, results=[first.pending[0].answered(1)], loop=two)
+    results = [second.pending[0].answered(2)]
+    with pytest.raises(sr.IterationsExceeded):
+        loop.run(continuation=second, results=results, loop=two)
+    assert loop.asks == 2
+    assert loop.run(continuation=second, results=results).answer == "done"
+
+
+@given(
+    st.lists(st.sampled_from(["search", "locate", "both", "deliver", "answer"]), max_size=9),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_every_turn_ends(kinds: list[str], most: int, approve: bool) -> None:
+    """Whatever fitting replies come, and however the client decides, a turn asks at most ``max_iterations`` times."""
+    made: dict[str, JSONObject] = {
+        "search": same(),
+        "locate": same("locate"),
+        "deliver": same("deliver"),
+        "both": completion(calls=[call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")]),
+        "answer": DONE,
+    }
+    tools = [spy("search", []), LOCATE, spy("deliver", [], needs_approval=True)]
+    loop = Loop(*[made[kind] for kind in kinds], *[DONE] * 9, tools=tools)
+    policy = sr.LoopPolicy(max_iterations=most)
+    try:
+        run = loop.run(loop=policy)
+        while run.is_paused:
+            results = [
+                (one.approved() if approve else one.denied()) if one.needs_approval else one.answered(1)
+                for one in run.pending
+            ]
+            run = loop.run(continuation=run, results=results, loop=policy)
+    except sr.IterationsExceeded:
+        assert loop.asks == most
+    else:
+        assert run.answer == "done"
+        assert loop.asks <= most
+
+
+@pytest.mark.req("P72")
+def test_a_call_that_repeats_is_warned_of_then_not_run(opened: Opened) -> None:
+    """Once it runs; twice it runs, and the model is warned; the third time its result says why there is none.
+
+    With one ask left the model is told to come to an end besides.
+    """
+    ran: list[str] = []
+    loop = opened(*[same()] * 3, DONE, tools=[spy("search", ran)])
+    done = loop.run(loop=sr.LoopPolicy(max_iterations=4))
+    results = [content for _, content in told(done)]
+    assert (ran, results[:2]) == (["a", "a"], ["search a"] * 2)
+    assert (results[2]["suppressed"], results[2]["reason"], results[2]["tool"]) == (True, REPEATED, "search")
+    first, second, third = instructions(loop)
+    assert first == ""
+    assert "search" in second
+    assert second in third
+    assert len(third) > len(second)
+    assert all(turn["role"] != "user" for turn in done.transcript[2:])
+
+
+@pytest.mark.req("P72")
+def test_the_last_ask_says_so_only_behind_results(opened: Opened) -> None:
+    """With one ask left the model is told to answer now, in that request alone; not where no tool has run."""
+    loop = opened(asking("a"), DONE, tools=[spy("search", [])])
+    loop.run(loop=sr.LoopPolicy(max_iterations=2))
+    (finish,) = instructions(loop)
+    assert finish
+    only = opened(DONE, tools=[spy("search", [])])
+    only.run(loop=sr.LoopPolicy(max_iterations=1))
+    assert [turn["role"] for turn in only.script.messages[0]] == ["system", "user"]
+
+
+@pytest.mark.req("P71")
+def test_the_order_of_arguments_makes_no_new_call() -> None:
+    """The same members in another order, with other spaces, are the same call."""
+    spelled = ['{"query":"a","limit":1}', '{ "limit": 1, "query": "a" }', '{"limit":1,"query":"a"}']
+    ran: list[Any] = []
+    tool = sr.Tool.from_json_schema("search", LOCATE.parameters.source, function=ran.append)  # type: ignore[arg-type]
+    replies = [completion(calls=[call("search", text, str(number))]) for number, text in enumerate(spelled)]
+    done = Loop(*replies, DONE, tools=[tool]).run()
+    assert len(ran) == 2
+    assert told(done)[2][1]["suppressed"] is True
+
+
+@pytest.mark.req("P73")
+def test_values_of_another_case_make_a_new_call() -> None:
+    """``A`` and ``a`` are two calls: no warning after both, and ``a`` runs again."""
+    ran: list[str] = []
+    loop = Loop(same(query="A"), same(query="a"), DONE, tools=[spy("search", ran)])
+    loop.run()
+    assert instructions(loop) == ["", ""]
+    again: list[str] = []
+    Loop(same(query="A"), same(query="a"), same(query="a"), DONE, tools=[spy("search", again)]).run()
+    assert again == ["A", "a", "a"]
+
+
+@pytest.mark.req("P74")
+@pytest.mark.parametrize("tool", ["search", "locate", "deliver"])
+def test_a_suppressed_call_waits_for_nobody(opened: Opened, tool: str) -> None:
+    """Its synthetic result stands beside real ones in a manifest that stays valid, whosever call it was."""
+    twice = completion(calls=[call(tool, {"query": "a"}, "x"), call(tool, {"query": "a"}, "y")])
+    third = completion(calls=[call(tool, {"query": "a"}, "z"), call("search", {"query": "b"}, "s")])
+    tools = [spy("search", []), LOCATE, spy("deliver", [], needs_approval=True)]
+    loop = opened(twice, third, DONE, tools=tools)
+    run = loop.run()
+    if run.is_paused:
+        assert ids(run) == ["x", "y"]
+        run = loop.run(
+            continuation=run, results=[one.approved() if one.needs_approval else one.answered(1) for one in run.pending]
+        )
+    assert run.answer == "done"
+    results = dict(told(run))
+    assert list(results) == ["x", "y", "z", "s"]
+    assert (results["z"]["suppressed"], results["s"]) == (True, "search b")
+
+
+def test_calls_of_one_reply_repeat_as_well(opened: Opened) -> None:
+    """Of three equal calls side by side two run."""
+    ran: list[str] = []
+    reply = completion(calls=[call("search", {"query": "a"}, id_) for id_ in "xyz"])
+    done = opened(reply, DONE, tools=[spy("search", ran)]).run()
+    assert (len(ran), told(done)[2][1]["suppressed"]) == (2, True)
+
+
+def test_a_guard_that_is_wider_lets_more_pass(opened: Opened) -> None:
+    """The bounds are the policy's."""
+    ran: list[str] = []
+    policy = sr.LoopPolicy(warn_at=3, suppress_at=5, max_iterations=9)
+    loop = opened(*[same()] * 5, DONE, tools=[spy("search", ran)])
+    loop.run(loop=policy)
+    assert len(ran) == 4
+    assert [bool(said) for said in instructions(loop)] == [False, False, True, True, True]
+
+
+@pytest.mark.req("P70")
+def test_a_run_that_is_cancelled_before_a_step_does_not_enter_it(opened: Opened) -> None:
+    """The step's body does not run, and the outcome is aborted, which is no failure: nothing is raised."""
+    loop = opened(DONE, tools=[LOCATE])
+    run = loop.run(cancel=lambda: True)
+    assert (run.is_cancelled, run.is_paused, run.pending, loop.asks) == (True, False, (), 0)
+    assert [(trace.step, trace.status) for trace in run.trace] == [(PipelineStep.REQUEST_HANDLER, LineStatus.ABORTED)]
+    with pytest.raises(sr.Unanswered):
+        _ = run.answer
+    with pytest.raises(sr.ContractError):
+        loop.run("more", after=run)
+
+
+@pytest.mark.req("P70")
+def test_a_run_is_cancelled_between_two_steps(opened: Opened) -> None:
+    """What runs when it is cancelled ends; the model is not asked again."""
+    ran: list[str] = []
+    loop = opened(asking("a"), DONE, tools=[spy("search", ran)])
+    run = loop.run(cancel=lambda: bool(ran))
+    assert (run.is_cancelled, ran, loop.asks) == (True, ["a"], 1)
+    assert (run.trace[-1].step, run.trace[-1].status) == (PipelineStep.REASONER, LineStatus.ABORTED)
+    assert json.loads(run.transcript[-1]["tool_calls"][0]["function"]["arguments"]) == {"query": "a"}
