@@ -95,8 +95,8 @@ class ValidationProcessor:
         self._extraction = _read_extraction(extraction)
         self._watch = Watch(metrics, log_replies)
         self._checks: Checks = MappingProxyType({})
-        written = self.response_format.create_processor()
         self._kept: dict[str, tuple[tuple[object, ...], Judgement]] = {}
+        written = self.response_format.create_processor()
         self._chain = ProcessorChain((ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written))
 
     @property
@@ -184,7 +184,16 @@ class ValidationProcessor:
         self, agent: str | Agent, branch: Branch | None = None, *, allowed_agents: Iterable[str] | None = None
     ) -> ActionTerms:
         """Compile what a reply of an agent in a branch is held to."""
-        return self._compiled(*self._known(agent), branch, allowed_agents)
+        name, tools = self._known(agent)
+        allowed = permitted(
+            self.topology,
+            name,
+            branch=branch,
+            tools=tools.tools,
+            leave=self._leave,
+            allowed_agents=allowed_agents,
+        )
+        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
 
     def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
         """Give the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
@@ -203,24 +212,21 @@ class ValidationProcessor:
         exec_state: object,
         allowed_agents: Iterable[str] | None = None,
     ) -> Judgement:
-        """Gather what a verdict follows from; an agent's last is kept until any of it changes."""
+        """Gather what a verdict follows from; what an agent was judged by last is kept until any of it changes."""
         if self._locks and exec_state is None:
             raise ContractError("lock_format needs the state of the conversation: give exec_state=")
         name, tools = self._known(agent)
+        narrowed = None if allowed_agents is None else tuple(allowed_agents)
         pinned = None if exec_state is None else format_in(exec_state, name)
-        if allowed_agents is not None:
-            return self._judging_by(self._compiled(name, tools, branch, allowed_agents), pinned)
-        given = (self.topology.version, self.response_format.extra, branch, pinned, tools, self._chain, self._checks)
+        declared = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks)
+        given = (branch, narrowed, pinned, *declared)
         kept = self._kept.get(name)
         if kept is not None and kept[0] == given:
             return kept[1]
-        judgement = self._judging_by(self._compiled(name, tools, branch), pinned)
-        self._kept[name] = (given, judgement)
-        return judgement
-
-    def _judging_by(self, terms: ActionTerms, pinned: str | None) -> Judgement:
-        """Judge by these terms, a conversation being held in the ``pinned`` format."""
-        return Judgement(terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks)
+        terms = self.terms(agent, branch, allowed_agents=narrowed)
+        made = Judgement(terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks)
+        self._kept[name] = (given, made)
+        return made
 
     def _known(self, agent: str | Agent) -> tuple[str, Terms]:
         """Give an agent's name, and what calls of its tools are held to; ContractError for what is no agent."""
@@ -229,20 +235,6 @@ class ValidationProcessor:
             raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")
         own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
         return name, self._toolsets.of(name, own)
-
-    def _compiled(
-        self, agent: str, tools: Terms, branch: Branch | None, allowed_agents: Iterable[str] | None = None
-    ) -> ActionTerms:
-        """Compile what a reply is held to."""
-        allowed = permitted(
-            self.topology,
-            agent,
-            branch=branch,
-            tools=tools.tools,
-            leave=self._leave,
-            allowed_agents=allowed_agents,
-        )
-        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
 
     def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
         """Tell those who watch of a verdict, and give it."""
