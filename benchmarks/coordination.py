@@ -1,4 +1,9 @@
-"""What judging one action costs over decoding its text: CPU time, medians of one run; 50 agents, ten processors.
+"""What judging one action costs over decoding it: CPU time, the least of many rounds; 50 agents, ten processors.
+
+Decoding is the strict reader on all JSON that is read: the reply's text, and the text of arguments in each of its
+calls. Judging is one whole ``validate`` less that: opening the reply, asking the processors, permissions, shape,
+targets, arguments, the result. What an agent is judged by is kept from one reply to the next; the last column is
+what judging costs when its branch is another one each time, so that it is compiled anew.
 
 PYTHONPATH=src python benchmarks/coordination.py
 """
@@ -6,21 +11,26 @@ PYTHONPATH=src python benchmarks/coordination.py
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import cycle
 from typing import Any
 
 from strictreply import Tool
+from strictreply.coordination.actions.branches import Branch
 from strictreply.coordination.formats import ResponseProcessor
 from strictreply.coordination.topology.graph import Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.decoding import decode
 
-ROUNDS, REPEAT = 15, 500
-BOUND_MICROS = 250
-"""What judging one action may cost beyond decoding it, with ten processors: a model takes a thousand times as long."""
+PASSES, ROUNDS, REPEAT = 8, 10, 150
+BOUND_MICROS = 25
+"""What judging a valid action may cost beyond decoding it, with ten processors, on a machine that is quiet."""
+
+REFUSAL_BOUND_MICROS = 250
+"""The same for one that is refused: looking for the nearest name that is permitted takes longer than all the rest."""
 
 AGENTS = [f"Agent{number}" for number in range(50)]
 EDGES = [(one, other) for one in AGENTS for other in AGENTS if one != other]
@@ -74,27 +84,58 @@ def cpu_micros(work: Callable[[], Any], repeat: int) -> float:
 
 
 def measured(
-    action: dict[str, Any], made: ValidationProcessor, *, rounds: int = ROUNDS, repeat: int = REPEAT
+    action: dict[str, Any],
+    made: ValidationProcessor,
+    *,
+    rounds: int = ROUNDS,
+    repeat: int = REPEAT,
+    branches: Iterable[Branch | None] = (None,),
 ) -> tuple[float, float]:
-    """Give what decoding one action costs, and what judging it costs beyond that, each measured in turn."""
-    text = json.dumps(action)
+    """Give what decoding one action costs, and what judging it costs beyond that, each measured in turn.
+
+    The least of all rounds is given: what else a machine does only adds.
+    """
+    texts = texts_of(action)
+    taken = cycle(branches)
     costs = [
-        (cpu_micros(lambda: decode(text), repeat), cpu_micros(lambda: made.validate(text, "Agent0"), repeat))
+        (
+            sum(cpu_micros(partial(decode, text), repeat) for text in texts),
+            cpu_micros(lambda: made.validate(texts[0], "Agent0", next(taken)), repeat),
+        )
         for _ in range(rounds)
     ]
-    return statistics.median(read for read, _ in costs), statistics.median(whole - read for read, whole in costs)
+    decoding = min(read for read, _ in costs)
+    return decoding, min(whole for _, whole in costs) - decoding
+
+
+def texts_of(action: dict[str, Any]) -> list[str]:
+    """Give every JSON text of an action: its own first, then the arguments of its calls."""
+    return [json.dumps(action), *(call["function"]["arguments"] for call in action.get("tool_calls", ()))]
+
+
+def least(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Give the least decoding and judging of several measures: each part is the least of its own."""
+    measures = list(pairs)
+    decoding = min(read for read, _ in measures)
+    return decoding, min(read + judged for read, judged in measures) - decoding
 
 
 def main() -> int:
-    """Print the table; 1 when judging is not within its bound (requirement M120)."""
-    print(f"{'action':32} {'decoding':>10} {'judging over it':>15}")
-    made, worst = processor(), 0.0
+    """Print the table; 1 when judging is not within its bounds (requirement M120)."""
+    print(f"{'action':32} {'decoding':>10} {'judging over it':>17} {'in another branch':>19}")
+    made, over, others = processor(), 0, (Branch("one"), Branch("other"))
+    passes = [
+        {name: (measured(act, made), measured(act, made, branches=others)) for name, act in ACTIONS.items()}
+        for _ in range(PASSES)
+    ]
     for name, action in ACTIONS.items():
-        decoding, judging = measured(action, made)
-        worst = max(worst, judging)
-        print(f"{name:32} {decoding:7.1f} µs {judging:12.1f} µs")
-    print(f"at most {worst:.0f} µs; the bound is {BOUND_MICROS} µs")
-    return int(worst > BOUND_MICROS)
+        decoding, judging = least(found[name][0] for found in passes)
+        _, anew = least(found[name][1] for found in passes)
+        bound = BOUND_MICROS if made.validate(texts_of(action)[0], "Agent0").is_valid else REFUSAL_BOUND_MICROS
+        over += judging > bound
+        print(f"{name:32} {decoding:7.1f} µs {judging:14.1f} µs {anew:16.1f} µs   bound {bound} µs")
+    print(f"over their bound: {over} of {len(ACTIONS)}")
+    return int(over > 0)
 
 
 if __name__ == "__main__":

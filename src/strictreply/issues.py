@@ -238,7 +238,9 @@ def _short(value: object) -> object:
 
 def pointer(path: str, *tokens: str | int) -> str:
     """Append ``tokens`` to a JSON Pointer, escaped as RFC 6901 section 3 asks."""
-    return path + "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+    for token in tokens:
+        path += "/" + str(token).replace("~", "~0").replace("/", "~1")
+    return path
 
 
 def pointer_tokens(path: str) -> list[str]:

@@ -110,9 +110,9 @@ def _written(call: object) -> int:
 
 def _one_reply(judged: list[ToolCall | DirectAnswer]) -> Verdict:
     """Make one reply of the judged calls; an answer does not stand beside calls (requirement T6)."""
-    calls = tuple(call for call in judged if isinstance(call, ToolCall))
     if len(judged) == 1:
         return Valid(judged[0])
+    calls = tuple(call for call in judged if isinstance(call, ToolCall))
     if len(calls) < len(judged):
         return Invalid((Issue.of(Code.SHAPE_BOTH, "/tool_calls"),))
     return Valid(ToolCalls(calls))
@@ -124,11 +124,10 @@ def _id_issues(calls: list[object] | tuple[object, ...]) -> list[Issue]:
     seen: set[str] = set()
     for index, call in enumerate(calls):
         id_ = peek(call, "id")
-        at = pointer("/tool_calls", index, "id")
         if not isinstance(id_, str) or not id_.strip():
-            issues.append(Issue.of(Code.CALL_ID_MISSING, at, found=quote(id_)))
+            issues.append(Issue.of(Code.CALL_ID_MISSING, pointer("/tool_calls", index, "id"), found=quote(id_)))
         elif id_ in seen:
-            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, at, found=quote(id_)))
+            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)))
         else:
             seen.add(id_)
     return issues

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from strictreply.attempts import plain
 from strictreply.channels import peek
@@ -30,7 +30,6 @@ TEXT_PRIORITY: Final = 10
 """The priorities of the built-in processors (requirement X2); 75, say, comes after JSON and before text."""
 
 _NOT_PROSE = ("{", "[", "`", "<", '"')
-_MAY_GIVE = (dict, Invalid, type(None))
 
 
 class ResponseProcessor(ABC):
@@ -171,8 +170,7 @@ class TextResponseProcessor(RankedProcessor):
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What a processor made of a reply: an action still to be judged, whose word it is, and how it was read."""
 
     action: JSONObject
@@ -242,7 +240,12 @@ def _translated(processor: ResponseProcessor, response: object) -> JSONObject | 
         outcome = processor.process(response)
     except Exception:  # noqa: BLE001 - it must not end the judging of a reply
         return _failure(processor)
-    return outcome if isinstance(outcome, _MAY_GIVE) else _failure(processor)
+    return _failure(processor) if _is_foreign(outcome) else outcome
+
+
+def _is_foreign(outcome: object) -> bool:
+    """Tell what a processor may not give."""
+    return outcome is not None and not isinstance(outcome, dict | Invalid)
 
 
 def _owned(action: JSONObject, reading: Reading) -> JSONObject | Invalid:

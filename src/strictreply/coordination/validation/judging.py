@@ -9,10 +9,10 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from strictreply.channels.native import judge_message
 from strictreply.checking import Check, Checked, check_of
@@ -43,8 +43,7 @@ _Place: TypeAlias = tuple[str | int, ...]
 """Where something stands in an action, token by token: a pointer is made of it only when there is a fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(NamedTuple):
     """What an action of the right shape asks for, and what is wrong with it; ``action`` is what it comes to."""
 
     action: ActionType
@@ -272,8 +271,7 @@ def _instances(asked: list[tuple[str, Any]], spelled: JSONObject, terms: ActionT
     written = _SORTED.encode([terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
     seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
     return tuple(
-        AgentInvocation(name, request, f"{name}_{index}_{seed}")
-        for index, (name, request) in enumerate(asked)
+        AgentInvocation(name, request, f"{name}_{index}_{seed}") for index, (name, request) in enumerate(asked)
     )
 
 
