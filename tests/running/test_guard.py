@@ -40,16 +40,15 @@ def test_a_model_that_always_calls_is_asked_eight_times(opened: Opened) -> None:
 
 
 def test_the_asks_of_a_turn_are_counted_over_its_pauses(opened: Opened) -> None:
-    """A turn that pauses goes on counting where it was; with more iterations it may be answered again."""
+    """A turn that pauses goes on counting where it was; a call that nobody could hear of bothers no client."""
     loop = opened(asking("a", tool="locate"), asking("b", tool="locate"), DONE, tools=[LOCATE])
     two = sr.LoopPolicy(max_iterations=2)
-    first = loop.run(loop=two)
-    second = loop.run(continuation=first, results=[first.pending[0].answered(1)], loop=two)
-    results = [second.pending[0].answered(2)]
+    paused = loop.run(loop=two)
+    results = [paused.pending[0].answered(1)]
     with pytest.raises(sr.IterationsExceeded):
-        loop.run(continuation=second, results=results, loop=two)
+        loop.run(continuation=paused, results=results, loop=two)
     assert loop.asks == 2
-    assert loop.run(continuation=second, results=results).answer == "done"
+    assert loop.run(continuation=paused, results=results).answer == "done"
 
 
 @given(
@@ -158,6 +157,18 @@ def test_a_suppressed_call_waits_for_nobody(opened: Opened, tool: str) -> None:
     results = dict(told(run))
     assert list(results) == ["x", "y", "z", "s"]
     assert (results["z"]["suppressed"], results["s"]) == (True, "search b")
+
+
+@pytest.mark.parametrize("tool", ["locate", "deliver"])
+def test_the_client_is_not_asked_the_same_for_ever(opened: Opened, tool: str) -> None:
+    """A client answers a call twice; the third time the loop answers it, and goes on by itself."""
+    tools = [LOCATE, spy("deliver", [], needs_approval=True)]
+    loop = opened(*[same(tool)] * 3, DONE, tools=tools)
+    run = loop.run()
+    for _ in range(2):
+        (one,) = run.pending
+        run = loop.run(continuation=run, results=[one.approved() if one.needs_approval else one.answered(1)])
+    assert (run.answer, told(run)[2][1]["suppressed"]) == ("done", True)
 
 
 def test_calls_of_one_reply_repeat_as_well(opened: Opened) -> None:

@@ -92,7 +92,7 @@ def test_the_async_twin_gives_the_same() -> None:
 
 @pytest.mark.req("T38", "P68")
 def test_steps_are_bounded() -> None:
-    """A model that calls on and on is asked ``max_iterations`` times, 8 by default, then the loop says so by its code."""
+    """A model that calls on and on is asked ``max_iterations`` times, 8 by default; then the loop says so."""
     client, fake = looped(*[completion(calls=[call("search", {"query": str(n)})]) for n in range(99)])
     with pytest.raises(sr.IterationsExceeded, match="exceeded 5 steps") as raised:
         sr.run(client, USER, model="m", loop=sr.LoopPolicy(max_iterations=5))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from scripted import USER, StatusError, call, completion
 
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 BAD = completion(calls=[call("search", {"query": 1}, "a")])
+
+
+WHERE: ContextVar[str] = ContextVar("where", default="lost")
 
 
 class Stop(BaseException):
@@ -115,6 +119,22 @@ def test_a_listener_hears_what_the_stream_tells(opened: Opened) -> None:
     heard: list[sr.RunEvent] = []
     events, _ = streamed(opened(asking("a"), DONE, tools=[spy("search", [])]), on_event=heard.append)
     assert heard == events[:-1]
+
+
+def test_a_streamed_run_sees_the_readers_context(opened: Opened) -> None:
+    """Context variables reach the tools of a stream, whichever thread or task its run goes on in."""
+
+    def search(query: str) -> str:
+        """Say where it is."""
+        return f"{query} {WHERE.get()}"
+
+    token = WHERE.set("here")
+    try:
+        events, _ = streamed(opened(asking("a"), DONE, tools=[sr.Tool.from_function(search)]))
+    finally:
+        WHERE.reset(token)
+    results = [event.outcome.result.result_json for event in events if isinstance(event, sr.ToolFinished)]
+    assert results == ['"a here"']
 
 
 def test_a_stream_is_cancelled_as_a_run_is(opened: Opened) -> None:

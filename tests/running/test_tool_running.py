@@ -12,6 +12,7 @@ import pytest
 
 import strictreply as sr
 from running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
+from scripted import call, completion
 
 WHERE: ContextVar[str] = ContextVar("where", default="lost")
 
@@ -61,6 +62,28 @@ def test_as_many_calls_run_at_once_as_the_policy_allows(opened: Opened, bound: i
     assert told(done) == [(query, int(query)) for query in queries]
 
 
+def test_a_thread_is_started_when_there_is_room_for_it() -> None:
+    """When the n-th call ends, no more than the bound and those before it have been started."""
+    before = set(threading.enumerate())
+    entered: set[threading.Thread] = set()
+    started: list[int] = []
+
+    def search(query: str) -> str:
+        """Keep the thread."""
+        entered.add(threading.current_thread())
+        return query
+
+    def watch(event: sr.RunEvent) -> None:
+        """Count the threads, in the thread that starts them."""
+        if isinstance(event, sr.ToolFinished):
+            started.append(len(entered | (set(threading.enumerate()) - before)))
+
+    loop = Loop(asking(*"abcdef"), DONE, tools=[declared(search)])
+    loop.run(on_event=watch, loop=sr.LoopPolicy(concurrency=2))
+    assert started[0] == 2
+    assert all(threads <= ended + 2 for ended, threads in enumerate(started))
+
+
 def test_async_tools_run_at_once_within_the_bound() -> None:
     """Async tools of one reply are awaited together, as many as the policy allows."""
     barrier, inside, peaks = asyncio.Barrier(2), set[str](), []
@@ -104,23 +127,22 @@ def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) ->
 
     def search(query: str) -> str:
         """Wait for what does not come."""
-        if query == "slow":
-            never.wait(PATIENCE)
+        never.wait(PATIENCE)
         return query
 
-    tool = declared(search, timeout=0.01 if own else None)
-    policy = sr.LoopPolicy(tool_timeout=PATIENCE if own else 0.01)
-    loop = opened(asking("slow", "quick"), DONE, tools=[spy("other", []), tool])
+    slow, quick = declared(search, timeout=0.01 if own else None), spy("fetch", [], timeout=PATIENCE)
+    both = completion(calls=[call("search", {"query": "slow"}, "slow"), call("fetch", {"query": "quick"}, "quick")])
+    loop = opened(both, DONE, tools=[slow, quick])
     try:
-        done = loop.run(loop=policy, on_event=events.append)
+        done = loop.run(loop=sr.LoopPolicy(tool_timeout=None if own else 0.01), on_event=events.append)
     finally:
         never.set()
-    (_, slow), quick = told(done)
-    assert (slow["error"]["type"], quick) == ("Timeout", ("quick", "quick"))
-    finished = {event.call.id: event.outcome for event in events if isinstance(event, sr.ToolFinished)}
-    assert isinstance(finished["slow"].error, TimeoutError)
-    assert finished["slow"].result.execution_ms >= 10
-    assert finished["quick"].error is None
+    (_, given_up), beside = told(done)
+    assert (given_up["error"]["type"], beside) == ("Timeout", ("quick", "fetch quick"))
+    ended = {event.call.id: event.outcome for event in events if isinstance(event, sr.ToolFinished)}
+    assert isinstance(ended["slow"].error, TimeoutError)
+    assert ended["slow"].result.execution_ms >= 10
+    assert ended["quick"].error is None
     assert len([event for event in events if isinstance(event, sr.ToolFinished)]) == 2
 
 

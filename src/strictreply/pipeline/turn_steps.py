@@ -65,6 +65,20 @@ class TurnSteps:
     calls: tuple[ToolCall, ...] = ()
     claim: Claim | None = None
 
+    @classmethod
+    def opened(
+        cls, terms: Terms, policy: LoopPolicy, agent: AgentContext, *, model: str, new_id: Callable[[], str]
+    ) -> TurnSteps:
+        """Open a turn of the tool loop, which runs its tools between two asks."""
+        return cls(
+            terms=terms,
+            policy=policy,
+            agent=agent,
+            conversation=ConversationContext(id="default", model=model),
+            new_id=new_id,
+            validator=AgentPipelineContextValidator(allow_server_tool_calls=True),
+        )
+
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
         """The body of each step of the three walks."""
@@ -149,9 +163,8 @@ class TurnSteps:
     def reason(self, ctx: AgentPipelineContext) -> Step:
         """Run the calls that are run here; then ask again, or leave the rest to the client."""
         if ctx.outgoing_manifest is not None:
-            ctx = yield from self._ran(ctx, ctx.outgoing_manifest)
-        if ctx.response_type is ResponseType.NOT_READY and _turn(ctx).iterations >= self.policy.max_iterations:
-            raise IterationsExceeded(self.policy.max_iterations)
+            return (yield from self._ran(ctx, ctx.outgoing_manifest))
+        self._refuse_endless(_turn(ctx))
         return ctx
 
     def ask(self, ctx: AgentPipelineContext) -> Step:
@@ -171,9 +184,15 @@ class TurnSteps:
         if isinstance(asked.reply, DirectAnswer):
             payload = ResponsePayload(primary_output_text=_answer_text(asked.reply), usage=self._usage())
             return replace(ctx, response_payload=payload, outgoing_manifest=None, response_type=ResponseType.FINAL)
+        self._refuse_endless(turn)  # nobody would hear of what the calls came to
         here = any(not call.requires_client_execution for call in calls)
         leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
         return replace(ctx, outgoing_manifest=ToolCallManifest(tool_calls=calls), response_type=leads_to)
+
+    def _refuse_endless(self, turn: Turn) -> None:
+        """End a turn that may not ask again (requirement P68)."""
+        if turn.iterations >= self.policy.max_iterations:
+            raise IterationsExceeded(self.policy.max_iterations)
 
     def build_response(self, ctx: AgentPipelineContext) -> Step:
         """Build the response, and leave everything else as it is."""
