@@ -12,7 +12,7 @@ from openai import OpenAI
 
 import strictreply as sr
 from strictreply.coordination import ErrorPolicy, Topology
-from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import LoopbackServer
 
 WORKERS = ("archivist", "analyst", "surveyor")
@@ -40,7 +40,7 @@ def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
             print(f"the user is asked: {waiting[0].value['question']}")
             print(f"the user says: {answer}")
             state = graph.invoke(Command(resume=answer), config)
-    for branch in state["outcomes"].values():
+    for branch in outcomes_of(state).values():
         print(f"{branch['agent']}: {branch['status']} ({branch['reason']}): {branch['content']}")
     outcome = outcome_of(state)
     print(f"{outcome['status']} ({outcome['reason']}) after {state['loop_count']} turns: {outcome['content']}")

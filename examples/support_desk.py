@@ -73,7 +73,7 @@ def visit(
     message: str | None = None,
     *,
     paused: str | None = None,
-    results: tuple[AgentToolCallResult, ...] = (),
+    results: tuple[AgentToolCallResult | sr.Decision, ...] = (),
 ) -> Visit:
     """Serve one request of a client: a message, or the response that it got before with what it was asked for."""
     tools, events = desk_tools(folder / "refunds.txt"), list[sr.RunEvent]()
@@ -81,8 +81,6 @@ def visit(
     sessions = sr.SQLiteSessionStore(folder / "desk.sqlite")
     given: dict[str, Any] = {"continuation": paused, "results": results, "sessions": sessions}
     run = sr.run(client, message, **given, on_event=events.append, model="desk-1")
-    if run.response is None:
-        raise RuntimeError("nobody cancels a visit")
     return Visit(
         pid=os.getpid(),
         refused=tuple(attempt.issues[0].code for attempt in run.attempts if attempt.issues),
@@ -102,7 +100,7 @@ def open_desk(folder: Path) -> Iterator[Serve]:
         yield lambda *sent, **more: processes.submit(visit, server.base_url, folder, *sent, **more).result()
 
 
-def answered(serve: Serve, before: Visit, answer: Callable[[AgentToolCall], AgentToolCallResult]) -> Visit:
+def answered(serve: Serve, before: Visit, answer: Callable[[AgentToolCall], Any]) -> Visit:
     """Send a paused response back as JSON, with an answer to each call that waits."""
     calls = before.response.tool_calls or ()
     return serve(paused=before.response.to_json(), results=tuple(map(answer, calls)))

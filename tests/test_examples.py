@@ -12,7 +12,7 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 MAX_LINES = 70
-APART = ("instructor", "langgraph", "support_desk")
+APART = ("durable", "instructor", "langgraph", "support_desk")
 """Run elsewhere: examples of an extra in tests/integrations where it is installed, the desk in a test of its own."""
 
 PROMISES: dict[str, list[str]] = {

@@ -19,7 +19,7 @@ from tenacity import (
 
 from strictreply.attempts import Attempt, Usage
 from strictreply.failures import Failure
-from strictreply.issues import Code, Issue
+from strictreply.issues import Category, Code, Issue
 from strictreply.policy import Again, End, RetryPolicy
 
 BAD = (Issue.of(Code.SHAPE_NOT_OBJECT),)
@@ -201,6 +201,24 @@ def test_tenacity_waits_see_the_attempt() -> None:
     assert [policy.next_step(attempts(made), 0) for made in (1, 2, 3)] == [Again(1, 1), Again(2, 3), Again(3, 5)]
 
 
+@pytest.mark.parametrize("given_as", [[Category.ACTION_ERROR], {"ACTION_ERROR"}])
+def test_stop_on_ends_at_the_first_fault_of_a_category(given_as: Any) -> None:
+    """Such a fault is not corrected, alone or beside others; faults of other categories are."""
+    policy = RetryPolicy(stop_on=given_as)
+    assert policy.next_step(attempts(1, (*BAD, *UNKNOWN)), 0) == End("rejected", "category")
+    assert policy.next_step(attempts(1, BAD), 0) == Again(1)
+    assert policy.next_step(attempts(1, (Issue.of(Code.REPLY_REFUSAL),)), 0) == End("halted", "refusal")
+
+
+def test_stop_on_ends_what_the_transport_lost() -> None:
+    """With ``API_TRANSIENT`` neither a failed call nor a response that is none is sent again."""
+    policy = RetryPolicy(stop_on={Category.API_TRANSIENT})
+    lost = (attempt(issues=(), failure="rate_limit"),)
+    assert policy.next_step(lost, 0, RATE_LIMIT) == End("failed", "rate_limit")
+    assert policy.next_step((attempt(issues=MALFORMED),), 0) == End("failed", "malformed_response")
+    assert policy.next_step(attempts(1, BAD), 0) == Again(1)
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -213,10 +231,12 @@ def test_tenacity_waits_see_the_attempt() -> None:
         {"max_cost": -1, "price": lambda usage: 0.0},
         {"max_retry_after": -1},
         {"max_cost": 1.0},
+        {"stop_on": ["NO_CATEGORY"]},
+        {"stop_on": Category.ACTION_ERROR},
     ],
 )
 def test_budgets_that_mean_nothing_are_refused(fields: dict[str, Any]) -> None:
-    """A negative budget, and a cost without a price, are a ValueError when the policy is made."""
+    """A negative budget, a cost without a price and what is no category are a ValueError when the policy is made."""
     with pytest.raises(ValueError, match="RetryPolicy"):
         RetryPolicy(**fields)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
+from strictreply.answers import Answer
 from strictreply.channels import judge
 from strictreply.contract import Contract
 from strictreply.errors import ContractError, StrictReplyError
+from strictreply.issues import Code, Issue
 from strictreply.replies import DirectAnswer, Invalid, Valid
 from strictreply.shaping import shape
 from strictreply.terms import Terms
@@ -111,6 +114,39 @@ def test_response_format_is_the_answers_contract(wanted: Any, content: str, answ
 def test_content_that_breaks_the_response_format_is_invalid(wanted: Any, content: str) -> None:
     """An answer of another form does not pass."""
     assert codes(shaped(response_format=wanted), completion(content))
+
+
+JSON_OBJECT = {"type": "json_object"}
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"schema": {"type": "integer"}}}
+
+
+def test_an_object_of_any_kind_does_not_replace_a_typed_answer() -> None:
+    """``json_object`` asks for less than a contract with a typed answer does: the answer stays what it is."""
+    typed = Contract(answer=Total).terms
+    terms, request = shape(typed, {"messages": USER, "response_format": JSON_OBJECT})
+    assert (terms, request["response_format"]) == (typed, JSON_OBJECT)
+    assert codes(terms, completion('{"hello": 1}'))
+    assert judge(terms, completion('{"total": 7}')) == Valid(DirectAnswer(Total(total=7)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shouted(Answer):
+    """A kind of answer that judges by no schema."""
+
+    def judge(self, value: Any, at: str) -> Any:
+        """Admit capitals."""
+        return value if value.isupper() else Invalid((Issue.of(Code.SHAPE_EMPTY, at),))
+
+
+def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
+    """Beside ``json_object`` and ``text`` it stays in force; a schema beside it cannot be held, and is refused."""
+    own = Contract(answer=Shouted()).terms
+    for mild in (JSON_OBJECT, {"type": "text"}):
+        terms = shape(own, {"messages": USER, "response_format": mild})[0]
+        assert (codes(terms, completion('{"a": 1}')), codes(terms, completion("AH"))) == (["shape.empty"], [])
+    for schema in (JSON_SCHEMA, Total):
+        with pytest.raises(ContractError):
+            shape(own, {"messages": USER, "response_format": schema})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import strictreply as sr
 from pages import DOCS, Page
 from strictreply import pipeline
-from strictreply.pipeline import AgentResponse, AgentToolCallResult
+from strictreply.pipeline import AgentResponse, AgentToolCall
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
 PAGE = Page.named("tool_loop.md")
@@ -47,14 +47,15 @@ def test_the_loop_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None
     model = ScriptedModel(ok.call(photo), ok.call(paid, number=1042), ok.answer("That is all."))
     asked: list[AgentResponse] = []
 
-    def ask_the_client(text: str) -> list[AgentToolCallResult]:
+    def ask_the_client(text: str) -> list[dict[str, object]]:
         """Answer as a client would, from the JSON alone."""
         asked.append(AgentResponse.from_json(text))
         calls = asked[-1].tool_calls or ()
-        return [call.approved() if call.needs_approval else call.answered("a mug") for call in calls]
+        return [call.answered("a mug").to_dict() for call in calls if not call.needs_approval]
 
     client = sr.wrap(model.client(), tools=[photo, paid])
-    names = {"sr": sr, "client": client, "store": sr.MemorySessionStore(), "ask_the_client": ask_the_client}
+    given = {"ask_the_client": ask_the_client, "decide": AgentToolCall.approved}
+    names = {"sr": sr, "client": client, "store": sr.MemorySessionStore(), **given}
     exec(program, names)  # noqa: S102 - the page itself
     assert capsys.readouterr().out == "That is all.\n"
     assert [call.name for response in asked for call in response.tool_calls or ()] == ["photo", "find_order"]

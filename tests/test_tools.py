@@ -341,6 +341,31 @@ def test_decorator_keywords() -> None:
     assert (declared.name, declared.description, declared.check, declared.extra) == ("find", "Find.", check, "schema")
 
 
+WAYS: dict[str, Callable[..., Tool]] = {
+    "function": lambda **execution: Tool.from_function(search, **execution),
+    "decorator": lambda **execution: tool(**execution)(search),
+    "model": lambda **execution: Tool.from_model(Refund, **execution),
+    "schema": lambda **execution: Tool.from_json_schema("weather", PLACE, **execution),
+    "openai": lambda **execution: Tool.from_openai({"name": "weather", "parameters": PLACE}, **execution),
+    "mcp": lambda **execution: Tool.from_mcp(MCP_ENTRY, **execution),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_how_a_tool_is_run_is_said_in_every_way(way: Callable[..., Tool]) -> None:
+    """Each declaration takes the limit and the leave to repeat, none of them unasked, and keeps them when reopened."""
+    declared = way(timeout=2.5, repeatable=True).held_to("schema", "annotate")
+    assert (declared.timeout, declared.repeatable) == (2.5, True)
+    assert (way().timeout, way().repeatable) == (None, False)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5", True])
+def test_no_time_limits(timeout: Any) -> None:
+    """A limit that no call could keep, or that is no number, is refused where the tool is declared."""
+    with pytest.raises(ContractError, match="timeout"):
+        Tool.from_function(search, timeout=timeout)
+
+
 def test_run() -> None:
     """Running a function tool passes the built arguments; a schema tool's function gets them whole."""
     declared = Tool.of(search)

@@ -31,6 +31,7 @@ from strictreply.limits import Limits
 from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.pipeline.results import InvokeFailed, IterationsExceeded
 from strictreply.pipeline.sessions import MemorySessionStore
+from strictreply.pipeline.values import Decision
 from strictreply.policy import RetryPolicy
 from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.running.events import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
@@ -51,6 +52,7 @@ __all__ = [
     "Code",
     "Contract",
     "ContractError",
+    "Decision",
     "DirectAnswer",
     "Exchange",
     "Invalid",

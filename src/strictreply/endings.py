@@ -32,6 +32,7 @@ def _spent(reason: str) -> str:
         "retries": "retries spent",
         "arg_retries": "argument retries spent",
         "bad_calls": "too many bad tool calls",
+        "category": "a fault of a kind that is not asked for again",
     }.get(reason, "stopped by the policy")
 
 

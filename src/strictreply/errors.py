@@ -112,7 +112,8 @@ class CallFailed(StrictReplyError):
 class ReplyRejected(CallFailed):
     """Every allowed ask was made and no reply fit the contract.
 
-    ``reason`` is ``retries``, ``arg_retries``, ``bad_calls`` or ``stop`` (the policy's own tenacity stop).
+    ``reason`` is ``retries``, ``arg_retries``, ``bad_calls``, ``category`` (the policy's ``stop_on``) or ``stop`` (its
+    own tenacity stop).
     """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -10,7 +10,7 @@ from tenacity import Future, RetryCallState, wait_random_exponential
 
 from strictreply.attempts import Attempt, Usage, total_usage
 from strictreply.failures import Failure
-from strictreply.issues import Code, Remedy
+from strictreply.issues import Category, Code, Remedy
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
 """A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
@@ -57,6 +57,8 @@ class RetryPolicy:
     of it: a body that drips on cannot be cut from outside. ``max_tokens_total`` are the tokens of all attempts,
     ``max_cost`` what ``price`` makes of their usage; both are held before each further ask.
     ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
+    ``stop_on`` holds categories of faults after which nothing is asked again: ``API_TRANSIENT`` is that of a call that
+    failed and may succeed later.
     ``stop`` and ``wait`` are tenacity's; without ``wait`` a correction is sent at once and a failed transport is
     repeated after a jittered exponential pause. ``max_retry_after`` is the longest ``Retry-After`` that is obeyed.
     ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29):
@@ -64,7 +66,7 @@ class RetryPolicy:
     ``escalation`` holds request keywords (a stronger ``model``, ``response_format``, …) sent from the third
     correction on.
 
-    Raises ValueError for a negative budget, and when ``max_cost`` comes without ``price``.
+    Raises ValueError for a negative budget, for what is no category, and when ``max_cost`` comes without ``price``.
     """
 
     max_retries: int = 3
@@ -75,6 +77,7 @@ class RetryPolicy:
     max_cost: float | None = None
     price: Callable[[Usage], float] | None = None
     max_bad_calls: int | None = None
+    stop_on: Collection[Category] = frozenset()
     stop: Stop | None = None
     wait: Wait | None = None
     max_retry_after: float = 60.0
@@ -94,6 +97,10 @@ class RetryPolicy:
         if self.max_cost is not None and self.price is None:
             message = "RetryPolicy.max_cost needs price, a function from Usage to a cost"
             raise ValueError(message)
+        if not set(self.stop_on) <= set(Category):
+            message = f"RetryPolicy.stop_on holds categories: {', '.join(Category)}"
+            raise ValueError(message)
+        object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
     def time_left(self, spent: float) -> float | None:
         """Give the seconds left of the deadline after ``spent``; None when there is no deadline."""
@@ -112,6 +119,8 @@ class RetryPolicy:
         stopping = [issue for issue in attempts[-1].issues if issue.remedy is Remedy.STOP]
         if stopping:
             return End("halted", stopping[0].code.removeprefix("reply."))
+        if any(issue.category in self.stop_on for issue in attempts[-1].issues):
+            return End("rejected", "category")
         return self._after_fault(attempts, spent, scoped=scoped)
 
     def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, *, scoped: bool) -> Step:
@@ -131,7 +140,7 @@ class RetryPolicy:
         """Send the same request again, unless the failure is final or the budget for it is spent."""
         reason = "malformed_response" if failure is None else failure.kind
         failed = sum(1 for attempt in attempts if _is_transport_fault(attempt))
-        retryable = failure is None or failure.retryable
+        retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
         if reason == "timeout" and self.time_left(spent) == 0:
             return End("halted", "deadline")
         if not retryable or failed > self.transport_retries:

@@ -26,6 +26,10 @@ def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]
     Gives the terms that its reply is held to, and the request without what those terms say themselves. Raises
     ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that names
     no declared tool, a ``response_format`` that is none.
+
+    A schema in ``response_format`` is the answer's contract for this call. ``json_object`` makes an object of an answer
+    that was any text; an answer with a schema of its own is held to that. A kind of answer that judges by more than a
+    schema, such as an action of coordination, is never replaced: a schema beside it is a ContractError.
     """
     request = {name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN}
     _refuse_unheld(request)
@@ -111,15 +115,23 @@ def _shaped_by_format(terms: Terms, request: JSONObject) -> tuple[Terms, JSONObj
     if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
         message = "response_format must be of type text, json_object or json_schema"
         raise ContractError(message)
-    if wanted["type"] == "json_object":
-        return replace(terms, answer=Answer.of({"type": "object"}, extra="schema")), request
     if wanted["type"] == "json_schema":
         return replace(terms, answer=_answer(terms, _schema_in(wanted.get("json_schema")))), request
+    if wanted["type"] == "json_object" and _is_text(terms.answer):
+        return replace(terms, answer=Answer.of({"type": "object"}, extra="schema")), request
     return terms, request
+
+
+def _is_text(answer: Answer) -> bool:
+    """Tell an answer that may be any text from one that is held to something."""
+    return answer.schema is None and type(answer) is Answer
 
 
 def _answer(terms: Terms, kind: object) -> Answer:
     """Compile what a request asks of the answer, as strictly as the contract's own."""
+    if type(terms.answer) is not Answer:
+        message = "response_format holds a schema, but the contract's answer judges by its own; leave the schema out"
+        raise ContractError(message)
     return Answer.of(kind, extra=terms.extra or "forbid", formats=terms.formats or "assert")
 
 

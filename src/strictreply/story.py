@@ -23,6 +23,7 @@ REASON_ADVICE: dict[str, str] = {
     "deadline": "Raise RetryPolicy.deadline, or use a faster model; attempts say where the seconds went.",
     "tokens": "Raise RetryPolicy.max_tokens_total, or send a shorter conversation.",
     "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
+    "category": "Look at what the model got wrong (attempt.raw), or take its category out of RetryPolicy.stop_on.",
     "authentication_failed": "Check the API key and the base URL of the client.",
     "permission_denied": "Check what the API key may use: the model, the project, the region.",
     "not_found": "Check the model's name and the base URL of the client.",

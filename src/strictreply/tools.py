@@ -38,6 +38,7 @@ class Execution(TypedDict, total=False):
 
     needs_approval: bool
     timeout: float | None
+    repeatable: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,10 +50,12 @@ class Tool:
     arguments into an instance, None when they stay a dict. ``vendor`` holds what a definition said beyond OpenAI's
     members. ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
     In a tool loop ``needs_approval`` pauses before a call until somebody allows it, and ``timeout`` bounds one run in
-    seconds, None by what the loop says; both are keywords of every way to declare a tool.
+    seconds, None by what the loop says. ``repeatable`` says that the same call may well come to something else the
+    next time, as with the state of a job: the loop's guard against repetition never counts it. These three are keywords
+    of every way to declare a tool.
 
-    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is not above 0,
-    or a tool without a function needs approval: whoever runs it decides.
+    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is no number above
+    0, or a tool without a function needs approval: whoever runs it decides.
     """
 
     name: str
@@ -68,14 +71,15 @@ class Tool:
     vendor: VendorMembers = field(default=VendorMembers(), repr=False)
     needs_approval: bool = False
     timeout: float | None = None
+    repeatable: bool = False
     definition: JSONObject = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no server or loop could keep to, and write the definition."""
         if not _NAME.fullmatch(self.name):
             raise ContractError(f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /")
-        if self.timeout is not None and self.timeout <= 0:
-            raise ContractError(f"the timeout of tool {self.name!r} must be above 0 seconds, or None")
+        if self.timeout is not None and not is_duration(self.timeout):
+            raise ContractError(f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None")
         if self.needs_approval and self.function is None:
             raise ContractError(f"the tool {self.name!r} has no function to approve of; declare it with function=…")
         told: JSONObject = {"name": self.name}
@@ -217,16 +221,8 @@ class Tool:
         Raises ContractError with the path of the member that is wrong, or looks like a known one misspelt.
         """
         read = read_definition(definition)
-        declared = cls.from_json_schema(
-            read.name,
-            read.parameters,
-            read.description,
-            extra,
-            check=check,
-            function=function,
-            formats=formats,
-            **execution,
-        )
+        told = read.name, read.parameters, read.description, extra
+        declared = cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
         return replace(declared, strict=read.strict, vendor=read.vendor)
 
     @classmethod
@@ -259,12 +255,12 @@ class Tool:
     @property
     def is_async(self) -> bool:
         """Whether the function must be awaited."""
-        return _is_async(self.function)
+        return must_be_awaited(self.function)
 
     @property
     def is_async_check(self) -> bool:
         """Whether the user's check must be awaited."""
-        return _is_async(self.check)
+        return must_be_awaited(self.check)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, unchecked, as if it had not been declared a tool."""
@@ -413,6 +409,11 @@ def _compile(schema: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Sc
     return parameters
 
 
-def _is_async(function: object) -> bool:
+def is_duration(seconds: object) -> bool:
+    """Tell whether something is a number above 0, which NaN is not."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+
+
+def must_be_awaited(function: object) -> bool:
     """Tell whether a function, or an object that is called like one, must be awaited."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordination.keyed import KeyedFormat
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
 from strictreply.coordination.actions.kinds import ActionType, Permitted
-from strictreply.coordination.actions.permissions import permitted
+from strictreply.coordination.actions.permissions import permitted_actions
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
 from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass
 from strictreply.coordination.routing.decisions import StepType
@@ -36,7 +37,7 @@ from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Code, Issue
 
-COORDINATOR = permitted(TEAM, "Coordinator", tools=["search"])
+COORDINATOR = permitted_actions(TEAM, "Coordinator", tools=["search"])
 BAD_FORMAT = (FAULTS[Category.FORMAT_ERROR],)
 
 
@@ -74,11 +75,15 @@ def test_a_bad_format_is_told_the_members(reply: str, code: str, written: Action
     result = verdict(reply)
     assert (result.is_valid, result.code, result.error_category) == (False, code, Category.FORMAT_ERROR)
     found = advised(issues=result.issues, response_format=written)
-    assert (found.categories, found.written) == ((Category.FORMAT_ERROR,), written.name.upper())
+    assert (found.categories, found.reminder) == ((Category.FORMAT_ERROR,), written.reminder())
     routed = decide(result).next_steps[0].steering or ""
     for told in (str(found), generate_steering(result, COORDINATOR) or "", routed):
         assert names_in(told, ("next_action", "action_input")) == {"next_action", "action_input"}
-    assert found.written in str(found)
+    assert written.reminder() in str(found)
+    assert written.name.upper() in written.reminder()
+    keyed = str(advised(issues=result.issues, response_format=KeyedFormat()))
+    assert KeyedFormat().rule() in keyed
+    assert "action_input" not in keyed
 
 
 @pytest.mark.req("M65", "M66")
@@ -104,7 +109,7 @@ def test_only_a_bad_format_is_told_of_formats(category: Category) -> None:
 def test_a_denied_target_is_told_whom_it_may_choose() -> None:
     """The agents that are named are those of the topology, all of them and no other."""
     result = verdict({"next_action": "invoke_agent", "action_input": "Coordinator"}, "Worker1")
-    told = generate_steering(result, permitted(TEAM, "Worker1"))
+    told = generate_steering(result, permitted_actions(TEAM, "Worker1"))
     assert told is not None
     assert "choose" in told
     assert {agent for agent in TEAM.agents if agent in told} == set(TEAM.allowed_targets("Worker1"))
@@ -219,7 +224,7 @@ def test_a_generic_text_names_no_peer(category: Category) -> None:
 @pytest.mark.parametrize("agent", TEAM.agents)
 def test_the_last_tier_names_the_agent_a_peer_and_the_exact_reply(agent: str) -> None:
     """What is shown hands over to somebody the agent may hand over to, and is valid as it stands."""
-    found = advised(4, permitted=permitted(TEAM, agent))
+    found = advised(4, permitted=permitted_actions(TEAM, agent))
     assert (found.tier, found.permitted.agent) == (SteeringTier.EXAMPLE, agent)
     shown = json.loads(found.example or "")
     assert shown["next_action"] == ActionType.INVOKE_AGENT
@@ -233,7 +238,7 @@ def test_the_last_tier_names_the_agent_a_peer_and_the_exact_reply(agent: str) ->
 @pytest.mark.parametrize(
     ("allowed", "action"),
     [
-        (permitted(Topology.of({"A": ["End"]}), "A"), ActionType.FINAL_RESPONSE),
+        (permitted_actions(Topology.of({"A": ["End"]}), "A"), ActionType.FINAL_RESPONSE),
         (Permitted("A", (ActionType.ASK_USER,)), ActionType.ASK_USER),
         (Permitted("A", (ActionType.CALL_TOOL,), (), ("search",)), ActionType.CALL_TOOL),
     ],
@@ -322,14 +327,14 @@ def examples_in(told: str) -> list[str]:
 @pytest.mark.parametrize("agent", TEAM.agents)
 def test_every_example_shown_is_valid(agent: str) -> None:
     """What steering shows as a reply passes the validation of that very agent, in its format."""
-    for written in (None, XMLResponseFormat()):
+    for written in (None, XMLResponseFormat(), KeyedFormat()):
         processor = ValidationProcessor(TEAM, *([] if written is None else [written]), tools=[search])
         allowed = processor.terms(agent).permitted
         known: dict[str, Any] = {} if written is None else {"response_format": written}
         shown = examples_in(text(4, permitted=allowed, tools={"search": search}, **known))
         assert len(shown) == 1
         assert processor.validate(shown[0], agent).is_valid
-        assert ("XML" if written else "JSON") in text(1, permitted=allowed, **known)
+        assert (written or JSONResponseFormat()).reminder() in text(1, permitted=allowed, **known)
 
 
 NAMES = st.text(min_size=1, max_size=60).filter(lambda name: name.strip() == name and name not in {USER, "End"})
@@ -340,11 +345,11 @@ def test_any_names_make_a_bounded_text_with_whole_examples(names: list[str], fau
     """However agents are called, a text is at most 2 KB of UTF-8, and what it shows as a reply reads as JSON."""
     first, *others = names
     team = Topology.of({first: [*others, USER], **{name: [USER] for name in others}})
-    told = text(count, (fault,), permitted=permitted(team, first))
+    told = text(count, (fault,), permitted=permitted_actions(team, first))
     assert told.strip()
     assert len(told.encode(errors="replace")) <= MAX_STEERING_BYTES
     if "Reply like this" in told.split(first)[-1]:
-        assert json.loads(told.splitlines()[-1])["next_action"]
+        assert json.loads(told.rpartition("\n")[2])["next_action"]
 
 
 @given(st.text(max_size=20))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coordination.routed import TEAM
 from scripted import Client, completion
-from strictreply.coordination.actions.permissions import permitted
+from strictreply.coordination.actions.permissions import permitted_actions
 from strictreply.coordination.steering.content_loops import (
     MAX_SNIPPET_CHARS,
     CallModel,
@@ -57,7 +57,7 @@ def test_an_action_begins_anew() -> None:
 
 def test_the_diagnosis_says_what_is_known() -> None:
     """It has the agent, the count, what could have been called, the last words, and where to look first."""
-    allowed = permitted(TEAM, "Coordinator", tools=["search"])
+    allowed = permitted_actions(TEAM, "Coordinator", tools=["search"])
     found = ContentLoopGuard().next(talked(10, words="x" * 500), actions=allowed.actions, tools=allowed.tools)
     assert isinstance(found, ContentLoop)
     assert (found.agent, found.count) == ("Coordinator", 10)

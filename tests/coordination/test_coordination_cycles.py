@@ -21,11 +21,13 @@ from strictreply.coordination.runs.cycles import CycleLimit
         ("babab", ""),
         ("abababc", ""),
         ("abcabcabc", "abc"),
-        ("abcdeabcdeabcde", ""),  # five steps are longer than the four that are looked for
+        ("abcdeabcdeabcde", "abcde"),
+        ("abcdefghijklmnop" * 3, "abcdefghijklmnop"),
+        ("abcdefghijklmnopq" * 3, ""),  # 17 steps are longer than the 16 that are looked for
     ],
 )
 def test_the_end_of_a_trail_decides(trail: str, loop: str) -> None:
-    """A loop is the shortest piece that the end repeats three times, at most four steps long."""
+    """A loop is the shortest piece that the end repeats three times, at most 16 steps long."""
     assert "".join(CycleLimit().loop(trail)) == loop
 
 

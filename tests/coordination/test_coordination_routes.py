@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination.faults import DeclarationError, Rule
+from strictreply.coordination.faults import DeclarationError, Fault
 from strictreply.coordination.runs.cycles import CycleLimit
 from strictreply.coordination.runs.routes import BUILT_IN_NAMES, RouteRule, Routes, RouteStrategy
 from strictreply.coordination.runs.states import DEFAULT_NODES
@@ -37,7 +37,7 @@ def test_the_five_nodes_are_the_default() -> None:
 @pytest.mark.req("R12")
 def test_the_end_and_the_human_must_be_there() -> None:
     """A table without ``end`` or ``human_input`` is refused with a ValueError that names each."""
-    missing = Rule.ROUTES_MISSING_NODE
+    missing = Fault.ROUTES_MISSING_NODE
     assert codes(lambda: Routes(nodes=("a", "human_input"))) == [(missing, "/nodes/end")]
     assert codes(lambda: Routes(nodes=("a",))) == [(missing, "/nodes/end"), (missing, "/nodes/human_input")]
 
@@ -45,7 +45,7 @@ def test_the_end_and_the_human_must_be_there() -> None:
 @pytest.mark.parametrize("name", ["", " ", " a", "a ", 5, None])
 def test_nodes_have_names(name: Any) -> None:
     """A node's name is text, not blank, without spaces around it."""
-    assert codes(lambda: Routes(nodes=(name, "human_input", "end")))[0][0] == Rule.ROUTES_BAD_NAME
+    assert codes(lambda: Routes(nodes=(name, "human_input", "end")))[0][0] == Fault.ROUTES_BAD_NAME
 
 
 def test_every_fault_is_told() -> None:
@@ -54,29 +54,29 @@ def test_every_fault_is_told() -> None:
     strategies = (RouteStrategy("s", -1), RouteStrategy("s", 1))
     found = codes(lambda: Routes(nodes=("x", "x", "end"), max_loop_count=-1, rules=rules, strategies=strategies))
     assert found == [
-        (Rule.ROUTES_DUPLICATE, "/nodes/x"),
-        (Rule.ROUTES_MISSING_NODE, "/nodes/human_input"),
-        (Rule.ROUTES_BAD_LIMIT, "/max_loop_count"),
-        (Rule.ROUTES_DUPLICATE, "/rules/fallback"),
-        (Rule.ROUTES_DUPLICATE, "/rules/a"),
-        (Rule.ROUTES_BAD_RULE, "/rules/a"),
-        (Rule.ROUTES_BAD_RULE, "/rules/fallback"),
-        (Rule.ROUTES_DUPLICATE, "/strategies/s"),
-        (Rule.ROUTES_BAD_LIMIT, "/strategies/s/weight"),
+        (Fault.ROUTES_DUPLICATE, "/nodes/x"),
+        (Fault.ROUTES_MISSING_NODE, "/nodes/human_input"),
+        (Fault.ROUTES_BAD_LIMIT, "/max_loop_count"),
+        (Fault.ROUTES_DUPLICATE, "/rules/fallback"),
+        (Fault.ROUTES_DUPLICATE, "/rules/a"),
+        (Fault.ROUTES_BAD_RULE, "/rules/a"),
+        (Fault.ROUTES_BAD_RULE, "/rules/fallback"),
+        (Fault.ROUTES_DUPLICATE, "/strategies/s"),
+        (Fault.ROUTES_BAD_LIMIT, "/strategies/s/weight"),
     ]
 
 
 @pytest.mark.parametrize("name", BUILT_IN_NAMES)
 def test_built_in_names_are_taken(name: str) -> None:
     """A rule of the user's cannot pass for a built-in one in a decision."""
-    assert codes(lambda: Routes(rules=(RouteRule(name, 1, nothing),))) == [(Rule.ROUTES_DUPLICATE, f"/rules/{name}")]
+    assert codes(lambda: Routes(rules=(RouteRule(name, 1, nothing),))) == [(Fault.ROUTES_DUPLICATE, f"/rules/{name}")]
 
 
 def test_a_strategy_may_not_repeat_a_rule() -> None:
     """A strategy's rules stand beside the table's; the same name twice could not be told apart."""
     rule = RouteRule("a", 1, nothing)
     strategies = (RouteStrategy("s", 1, (rule,)), RouteStrategy("t", 1))
-    assert codes(lambda: Routes(rules=(rule,), strategies=strategies)) == [(Rule.ROUTES_DUPLICATE, "/rules/a")]
+    assert codes(lambda: Routes(rules=(rule,), strategies=strategies)) == [(Fault.ROUTES_DUPLICATE, "/rules/a")]
 
 
 def test_a_table_without_strategies_has_none() -> None:
@@ -87,7 +87,7 @@ def test_a_table_without_strategies_has_none() -> None:
 @pytest.mark.req("R38")
 def test_some_strategy_must_have_weight() -> None:
     """Weights that are all 0 share nothing."""
-    assert codes(lambda: Routes(strategies=(RouteStrategy("s", 0),))) == [(Rule.ROUTES_NO_WEIGHT, "/strategies")]
+    assert codes(lambda: Routes(strategies=(RouteStrategy("s", 0),))) == [(Fault.ROUTES_NO_WEIGHT, "/strategies")]
 
 
 @pytest.mark.parametrize("limits", [{"repeats": 1}, {"repeats": 0}, {"longest": 0}])

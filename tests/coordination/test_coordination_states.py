@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, numbered, state_with, without
-from strictreply.coordination.faults import MAX_LISTED, Rule, StateError
+from strictreply.coordination.faults import MAX_LISTED, Fault, StateError
 from strictreply.coordination.runs.human_turn import pending_requests, request_human_input
 from strictreply.coordination.runs.ledger import merge_ledgers
 from strictreply.coordination.runs.next_node import RouteReason, explain_route, record_route, route_next
@@ -145,39 +145,39 @@ MESSAGE = {"role": "user", "content": "Hi", "timestamp": "2026-01-12T12:00:00+00
 @pytest.mark.parametrize(
     ("field", "value", "code", "path"),
     [
-        ("conversation_id", " ", Rule.STATE_BLANK, "/conversation_id"),
-        ("conversation_id", None, Rule.STATE_WRONG_TYPE, "/conversation_id"),
-        ("user_profile", {}, Rule.STATE_MISSING_FIELD, "/user_profile/user_id"),
-        ("user_profile", {"user_id": ""}, Rule.STATE_BLANK, "/user_profile/user_id"),
-        ("user_profile", None, Rule.STATE_NOT_OBJECT, "/user_profile"),
-        ("messages", None, Rule.STATE_WRONG_TYPE, "/messages"),
-        ("messages", ["Hi"], Rule.STATE_NOT_OBJECT, "/messages/0"),
+        ("conversation_id", " ", Fault.STATE_BLANK, "/conversation_id"),
+        ("conversation_id", None, Fault.STATE_WRONG_TYPE, "/conversation_id"),
+        ("user_profile", {}, Fault.STATE_MISSING_FIELD, "/user_profile/user_id"),
+        ("user_profile", {"user_id": ""}, Fault.STATE_BLANK, "/user_profile/user_id"),
+        ("user_profile", None, Fault.STATE_NOT_OBJECT, "/user_profile"),
+        ("messages", None, Fault.STATE_WRONG_TYPE, "/messages"),
+        ("messages", ["Hi"], Fault.STATE_NOT_OBJECT, "/messages/0"),
         *(
             (
                 "messages",
                 [{key: MESSAGE[key] for key in MESSAGE if key != gone}],
-                Rule.STATE_MISSING_FIELD,
+                Fault.STATE_MISSING_FIELD,
                 f"/messages/0/{gone}",
             )
             for gone in MESSAGE
         ),
-        ("messages", [MESSAGE, {**MESSAGE, "content": None}], Rule.STATE_WRONG_TYPE, "/messages/1/content"),
-        ("messages", [{**MESSAGE, "role": ""}], Rule.STATE_BLANK, "/messages/0/role"),
-        ("requires_human_input", "false", Rule.STATE_WRONG_TYPE, "/requires_human_input"),
-        ("is_complete", 1, Rule.STATE_WRONG_TYPE, "/is_complete"),
-        ("loop_count", -1, Rule.STATE_NEGATIVE, "/loop_count"),
-        ("loop_count", True, Rule.STATE_WRONG_TYPE, "/loop_count"),
-        ("next_agent", "nobody", Rule.STATE_UNKNOWN_NODE, "/next_agent"),
-        ("next_agent", 5, Rule.STATE_UNKNOWN_NODE, "/next_agent"),
-        ("current_task", 5, Rule.STATE_WRONG_TYPE, "/current_task"),
-        ("course_candidates", [5], Rule.STATE_WRONG_TYPE, "/course_candidates/0"),
-        ("learning_plan", [], Rule.STATE_WRONG_TYPE, "/learning_plan"),
-        ("human_feedback", 5, Rule.STATE_WRONG_TYPE, "/human_feedback"),
-        ("human_requests", [{}], Rule.STATE_MISSING_FIELD, "/human_requests/0/id"),
-        ("routing_history", [5], Rule.STATE_NOT_OBJECT, "/routing_history/0"),
+        ("messages", [MESSAGE, {**MESSAGE, "content": None}], Fault.STATE_WRONG_TYPE, "/messages/1/content"),
+        ("messages", [{**MESSAGE, "role": ""}], Fault.STATE_BLANK, "/messages/0/role"),
+        ("requires_human_input", "false", Fault.STATE_WRONG_TYPE, "/requires_human_input"),
+        ("is_complete", 1, Fault.STATE_WRONG_TYPE, "/is_complete"),
+        ("loop_count", -1, Fault.STATE_NEGATIVE, "/loop_count"),
+        ("loop_count", True, Fault.STATE_WRONG_TYPE, "/loop_count"),
+        ("next_agent", "nobody", Fault.STATE_UNKNOWN_NODE, "/next_agent"),
+        ("next_agent", 5, Fault.STATE_UNKNOWN_NODE, "/next_agent"),
+        ("current_task", 5, Fault.STATE_WRONG_TYPE, "/current_task"),
+        ("course_candidates", [5], Fault.STATE_WRONG_TYPE, "/course_candidates/0"),
+        ("learning_plan", [], Fault.STATE_WRONG_TYPE, "/learning_plan"),
+        ("human_feedback", 5, Fault.STATE_WRONG_TYPE, "/human_feedback"),
+        ("human_requests", [{}], Fault.STATE_MISSING_FIELD, "/human_requests/0/id"),
+        ("routing_history", [5], Fault.STATE_NOT_OBJECT, "/routing_history/0"),
     ],
 )
-def test_each_violation_is_named(field: str, value: object, code: Rule, path: str) -> None:
+def test_each_violation_is_named(field: str, value: object, code: Fault, path: str) -> None:
     """Validation names the field of each violation, and says which it is."""
     state = state_with(**{field: value})
     found = [(issue.code, issue.path) for issue in state_issues(state)]
@@ -192,7 +192,7 @@ def test_each_violation_is_named(field: str, value: object, code: Rule, path: st
 def test_each_missing_field_is_named(field: str) -> None:
     """No documented field may be left out."""
     issues = state_issues(without(state_with(), field))
-    assert [(issue.code, issue.path) for issue in issues] == [(Rule.STATE_MISSING_FIELD, f"/{field}")]
+    assert [(issue.code, issue.path) for issue in issues] == [(Fault.STATE_MISSING_FIELD, f"/{field}")]
     assert validate_state(without(state_with(), field))[0] is False
 
 
@@ -200,7 +200,7 @@ def test_validation_takes_anything() -> None:
     """What is no state at all is told, not raised; nodes may be others than the five."""
     values: tuple[object, ...] = (None, 5, [], "state")
     for value in values:
-        assert [issue.code for issue in state_issues(value)] == [Rule.STATE_NOT_OBJECT]
+        assert [issue.code for issue in state_issues(value)] == [Fault.STATE_NOT_OBJECT]
     assert validate_state(state_with(next_agent="triage"), ("triage", "end"))[0]
     assert not validate_state(state_with(next_agent="coordinator"), ("triage", "end"))[0]
 
@@ -258,7 +258,7 @@ def test_what_json_cannot_hold_is_refused(value: object) -> None:
     """A value that would not read back equal is refused when it is written, with its field."""
     with pytest.raises(StateError) as caught:
         state_to_json(state_with(learning_plan={"x": value}))
-    assert [(issue.code, issue.path) for issue in caught.value.issues] == [(Rule.STATE_NOT_JSON, "/learning_plan")]
+    assert [(issue.code, issue.path) for issue in caught.value.issues] == [(Fault.STATE_NOT_JSON, "/learning_plan")]
 
 
 def test_a_circle_is_refused() -> None:

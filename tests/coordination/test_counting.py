@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from coordination.tutor import noon, state_with
-from strictreply.coordination.faults import Rule, StateError
+from strictreply.coordination.faults import Fault, StateError
 from strictreply.coordination.runs.counting import apply_update, counted
+from strictreply.coordination.runs.cycles import CycleLimit
 from strictreply.coordination.runs.human_turn import pending_requests
 from strictreply.coordination.runs.next_node import RouteReason, explain_route
 from strictreply.coordination.runs.routes import Routes
@@ -171,7 +172,7 @@ def test_what_is_no_update_is_refused(returned: object) -> None:
     """A node returns a mapping, or None for no change."""
     with pytest.raises(StateError) as caught:
         counted(lambda state: returned)(state_with())
-    assert [issue.code for issue in caught.value.issues] == [Rule.STATE_NOT_OBJECT]
+    assert [issue.code for issue in caught.value.issues] == [Fault.STATE_NOT_OBJECT]
 
 
 @pytest.mark.parametrize(
@@ -210,3 +211,14 @@ def test_executions_are_measured() -> None:
     assert names == {"partial_node", "advisor", "Worker", "failing"}
     tally = snapshot.tally(Activity.NODE_EXECUTIONS)
     assert (tally.total, tally.succeeded, tally.average_seconds) == (4, 3, 1.0)
+
+
+@pytest.mark.req("R36", "R39")
+@pytest.mark.parametrize(("cycle", "kept"), [(None, 50), (CycleLimit(), 50), (CycleLimit(repeats=3, longest=40), 121)])
+def test_the_history_is_as_long_as_circles_need(cycle: CycleLimit | None, kept: int) -> None:
+    """It is bounded, and holds every step of the longest circle that the table looks for, and the one before."""
+    routes = Routes(cycle=cycle, max_loop_count=500)
+    step, state = counted(dict, name="node", routes=routes), state_with(next_agent="coordinator")
+    for number in range(130):
+        state = changed(state, **step(changed(state, current_task=str(number))))
+    assert len(state["routing_history"]) == kept

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordination.routed import FAULTS
 from strictreply.coordination.steering.error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Code, Issue
+from strictreply.policy import RetryPolicy
 
 RETRY, END, ASK = Reaction.RETRY, Reaction.TERMINATE, Reaction.ESCALATE
 
@@ -47,6 +52,16 @@ def test_strict_permissions_end_at_once() -> None:
     assert {category: strict.reactions[category] for category in Category} == TABLE | {Category.PERMISSION_ERROR: END}
 
 
+@given(st.dictionaries(st.sampled_from(Category), st.sampled_from(Reaction)), st.booleans())
+def test_the_budget_stops_where_the_table_does(table: dict[Category, Reaction], strict: bool) -> None:
+    """A client's loop is told of exactly the categories that are not asked again; a policy made anew of one agrees."""
+    policy = ErrorPolicy(reactions=table, strict_permissions=strict, budget=RetryPolicy(max_retries=7))
+    ending = {category for category in Category if policy.reactions[category] is not RETRY}
+    assert (policy.budget.stop_on, policy.budget.max_retries) == (ending, 7)
+    again = replace(policy, reactions={**policy.reactions, Category.ACTION_ERROR: RETRY})
+    assert again.budget.stop_on == ending - {Category.ACTION_ERROR}
+
+
 def test_the_gravest_fault_decides() -> None:
     """Of several faults the one with the gravest reaction decides, in whatever order they stand."""
     format_fault, tool_fault = FAULTS[Category.FORMAT_ERROR], FAULTS[Category.TOOL_ERROR]
@@ -84,4 +99,4 @@ def test_the_two_budgets_are_apart() -> None:
     """Three corrections, and three repeats of a failed call; a Retry-After is obeyed up to 60 s."""
     assert (DEFAULT_BUDGET.max_retries, DEFAULT_BUDGET.transport_retries) == (3, 3)
     assert DEFAULT_BUDGET.max_retry_after == 60
-    assert ErrorPolicy().budget is DEFAULT_BUDGET
+    assert ErrorPolicy().budget == DEFAULT_BUDGET

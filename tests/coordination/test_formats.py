@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from openai_shapes import call, message
 from strictreply import ContractError
@@ -24,6 +25,7 @@ from strictreply.coordination.formats import (
     CoordinationContext,
     FormatRegistry,
     JSONResponseFormat,
+    ResponseProcessor,
     StructuredJSONProcessor,
     XMLProcessor,
     XMLResponseFormat,
@@ -38,7 +40,8 @@ from strictreply.limits import Limits
 from strictreply.replies import Invalid
 
 XML = XMLResponseFormat()
-FORMATS = [JSONResponseFormat(), XML]
+KEYED = KeyedFormat()
+FORMATS = [JSONResponseFormat(), XML, KEYED]
 METHODS = (
     "get_format_name",
     "build_format_instructions",
@@ -325,3 +328,60 @@ def test_another_format_is_not_read_by_accident() -> None:
 def test_a_format_may_be_given_ready_made() -> None:
     """An instance serves without being registered."""
     assert ValidationProcessor(processor().topology, XML).processors[-1].format_name == "xml"
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        ("{}", "format.malformed"),
+        ('{"final_response": {"next_action": "ask_user", "question": "?"}}', "format.malformed"),
+        ('{"next_action": "final_response", "content": "x"}', "format.malformed"),
+        ("prose", "json.syntax"),
+        ("[1]", "shape.not_object"),
+        ('{"dance": {}}', "action.unknown"),
+        ('{"final_response": {"content": "x"}}', ""),
+    ],
+)
+def test_a_format_of_one_s_own_is_not_taken_for_json_actions(reply: str, code: str) -> None:
+    """What it cannot read is not missed as another format's member; that it is no JSON is said, for JSON it reads."""
+    assert processor(response_format=KEYED).validate(reply, "Coordinator").code == code
+
+
+class Lines(KeyedFormat):
+    """A format that is no JSON, and says itself what it wants."""
+
+    class Reader(ResponseProcessor):
+        """Reads the first word of a text."""
+
+        views, format_name = ("text",), "lines"
+
+        def can_process(self, response: Any) -> bool:
+            """Take what begins right."""
+            return str(response).startswith("action:")
+
+        def process(self, response: Any) -> dict[str, Any]:
+            """Give the rest as an answer."""
+            return {"next_action": "final_response", "content": response.partition(":")[2]}
+
+        def priority(self) -> int:
+            """Rank as formats do."""
+            return 80
+
+    def create_processor(self) -> ResponseProcessor:
+        """Make the reader."""
+        return self.Reader()
+
+
+def test_a_format_that_is_no_json_is_not_told_of_json() -> None:
+    """A text that its processor does not take is not in the format; where JSON would break is nobody's matter."""
+    made = processor(response_format=Lines())
+    assert made.validate("action:hi", "Coordinator").final_response == "hi"
+    assert made.validate("hi", "Coordinator").code == "format.malformed"
+
+
+def test_a_reminder_is_the_format_s_own() -> None:
+    """A format says its rule again unless it has better words; one of the six methods alone names itself."""
+    assert KEYED.reminder() == KEYED.rule()
+    bare: Any = type("Bare", (BaseResponseFormat,), {name: lambda self, *_: "bare" for name in METHODS})()
+    assert "BARE" in bare.reminder()
+    assert "next_action" not in bare.reminder()

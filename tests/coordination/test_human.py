@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, asked
-from strictreply.coordination.faults import Rule, StateError
+from strictreply.coordination.faults import Fault, StateError
 from strictreply.coordination.runs.ledger import (
     DEFAULT_WORDS,
     HumanDecision,
@@ -161,18 +161,18 @@ def test_a_request_is_json(found: PendingHuman | SettledHuman) -> None:
 @pytest.mark.parametrize(
     ("ledger", "code", "path"),
     [
-        (None, Rule.STATE_WRONG_TYPE, ""),
-        ([5], Rule.STATE_NOT_OBJECT, "/0"),
-        ([{**asked().to_dict(), "id": ""}], Rule.STATE_BLANK, "/0/id"),
-        ([{**asked().to_dict(), "kind": "other"}], Rule.STATE_UNKNOWN_WORD, "/0/kind"),
-        ([{**asked().to_dict(), "asked": True}], Rule.STATE_WRONG_TYPE, "/0/asked"),
-        ([{**asked().to_dict(), "carried": -1}], Rule.STATE_NEGATIVE, "/0/carried"),
-        ([{**asked().to_dict(), "tell_to": 5}], Rule.STATE_WRONG_TYPE, "/0/tell_to"),
-        ([{**settled(asked()).to_dict(), "decision": "perhaps"}], Rule.STATE_UNKNOWN_WORD, "/0/decision"),
-        ([{**asked().to_dict(), "settled_at": "x"}], Rule.STATE_MISSING_FIELD, "/0/decision"),
+        (None, Fault.STATE_WRONG_TYPE, ""),
+        ([5], Fault.STATE_NOT_OBJECT, "/0"),
+        ([{**asked().to_dict(), "id": ""}], Fault.STATE_BLANK, "/0/id"),
+        ([{**asked().to_dict(), "kind": "other"}], Fault.STATE_UNKNOWN_WORD, "/0/kind"),
+        ([{**asked().to_dict(), "asked": True}], Fault.STATE_WRONG_TYPE, "/0/asked"),
+        ([{**asked().to_dict(), "carried": -1}], Fault.STATE_NEGATIVE, "/0/carried"),
+        ([{**asked().to_dict(), "tell_to": 5}], Fault.STATE_WRONG_TYPE, "/0/tell_to"),
+        ([{**settled(asked()).to_dict(), "decision": "perhaps"}], Fault.STATE_UNKNOWN_WORD, "/0/decision"),
+        ([{**asked().to_dict(), "settled_at": "x"}], Fault.STATE_MISSING_FIELD, "/0/decision"),
     ],
 )
-def test_a_broken_ledger_is_refused(ledger: Any, code: Rule, path: str) -> None:
+def test_a_broken_ledger_is_refused(ledger: Any, code: Fault, path: str) -> None:
     """What was tampered with is an error with its place, never a request that is gone."""
     with pytest.raises(StateError) as caught:
         read_ledger(ledger)
@@ -230,6 +230,7 @@ def test_a_carried_request_leads_to_the_new_entry() -> None:
     twice = once.carried_over("d")
     assert (once.resume_to, once.skip_to, once.interrupted, once.tell_to, once.carried) == ("c", "c", "c", "a", 1)
     assert (twice.resume_to, twice.skip_to, twice.interrupted, twice.tell_to, twice.carried) == ("d", "d", "d", "a", 2)
+    assert twice.carried_over("d") == twice
     assert merge_ledgers([twice.to_dict()], [once.to_dict()]) == [twice.to_dict()]
 
 

@@ -18,9 +18,10 @@ from strictreply.coordination.runs.human_turn import (
     human_input,
     last_answer,
     pending_requests,
+    put_question,
     request_human_input,
 )
-from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, SettledHuman
+from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, SettledHuman
 from strictreply.coordination.runs.next_node import RouteReason, explain_route, route_next
 from strictreply.coordination.runs.states import (
     AgentState,
@@ -402,3 +403,13 @@ def test_a_request_by_hand_is_read() -> None:
     assert route_next(state) == "human_input"
     done = SettledHuman(asked(), HumanDecision.FEEDBACK, "fine", "x")
     assert route_next(state_with(human_requests=[done.to_dict()], next_agent="coordinator")) == "coordinator"
+
+
+def test_a_ready_question_is_put_like_any_other() -> None:
+    """It stands in front as it is made; what is pending stays pending, and put twice it is asked once."""
+    ready = PendingHuman("ready", HumanKind.ERROR, "And now?", resume_to="course_advisor", requested_at="9999")
+    state = request_human_input(state_with(next_agent="coordinator"), "First?", now=noon)
+    once = put_question(state, ready)
+    assert (once["requires_human_input"], once["next_agent"]) == (True, "human_input")
+    assert [request.prompt for request in pending_requests(once)] == ["First?", "And now?"]
+    assert put_question(once, ready) == once

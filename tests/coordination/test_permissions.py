@@ -9,9 +9,9 @@ import pytest
 
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 from strictreply import ContractError
-from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.actions.kinds import ActionType, Origin
-from strictreply.coordination.actions.permissions import permitted, read_leave, refusal_of
+from strictreply.coordination.actions.permissions import permitted_actions, read_leave, refusal_of
 from strictreply.coordination.actions.shapes import SHAPES
 from strictreply.coordination.topology.graph import Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
@@ -37,7 +37,7 @@ A = ActionType
         ("DataAnalyzer", None, [], ["terminate_workflow"], [A.FINAL_RESPONSE, A.TERMINATE_WORKFLOW]),
         ("Worker3", None, [], [], []),
         ("Worker3", None, ["search"], [], [A.CALL_TOOL]),
-        ("Worker3", CONVERSATION, [], [], [A.END_CONVERSATION]),
+        ("Worker3", Branch(type=BranchType.CONVERSATION), [], [], [A.END_CONVERSATION]),
         ("Worker3", PARALLEL, [], [], [A.WAIT_AND_AGGREGATE]),
         ("Worker3", None, [], ["terminal_error", "terminate_workflow"], [A.TERMINAL_ERROR]),
     ],
@@ -46,7 +46,7 @@ def test_actions_follow_from_edges_tools_and_branch(
     agent: str, branch: Branch | None, tools: list[str], leave: list[str], actions: list[ActionType]
 ) -> None:
     """Handing over needs an agent to follow, calls need tools, an end needs an edge to it; a leaf has nothing."""
-    allowed = permitted(GRAPH, agent, branch=branch, tools=tools, leave=read_leave(leave))
+    allowed = permitted_actions(GRAPH, agent, branch=branch, tools=tools, leave=read_leave(leave))
     assert list(allowed.actions) == actions
 
 
@@ -110,14 +110,18 @@ def test_conditional_actions_need_permission(reply: dict[str, Any]) -> None:
 
 @pytest.mark.req("M44")
 def test_conversations_end_in_conversations_only() -> None:
-    """The rule holds for each reply anew: a conversation before leaves nothing behind for a simple branch."""
+    """The rule holds for each reply anew: a conversation before leaves nothing behind for a simple branch.
+
+    Nor may an agent end one that it takes no part in; nobody does in one that names its agents, but they.
+    """
     shared = processor()
     end = {"next_action": "end_conversation"}
     before = shared.validate(end, "Coordinator")
     talking = shared.validate(end, "Coordinator", CONVERSATION)
     after = shared.validate(end, "Coordinator", Branch())
     assert (talking.is_valid, talking.action_type) == (True, A.END_CONVERSATION)
-    for refused in (before, after):
+    stranger = shared.validate(end, "Worker2", CONVERSATION)
+    for refused in (before, after, stranger):
         assert faults(refused) == [("action.not_permitted", "/next_action")]
         assert refused.error_category is Category.ACTION_ERROR
         assert refused.retry_suggestion
@@ -156,7 +160,7 @@ def test_only_an_agent_with_an_edge_to_user_may_ask() -> None:
 @pytest.mark.req("M48")
 def test_no_agent_is_trusted_more() -> None:
     """A list of allowed agents only narrows, and permissions are asked for with these parameters and no other."""
-    assert list(inspect.signature(permitted).parameters) == [
+    assert list(inspect.signature(permitted_actions).parameters) == [
         *("topology", "agent", "branch", "tools", "leave", "allowed_agents", "origin")
     ]
     reply = {"next_action": "invoke_agent", "action_input": "DataAnalyzer"}
@@ -174,7 +178,7 @@ def test_no_agent_is_trusted_more() -> None:
 @pytest.mark.req("M49")
 def test_the_system_always_reaches_the_user() -> None:
     """Its own three actions need no permission, and User is within reach; a model's recovery needs the edge (X8)."""
-    system = permitted(GRAPH, "Worker3", origin=Origin.SYSTEM)
+    system = permitted_actions(GRAPH, "Worker3", origin=Origin.SYSTEM)
     assert system.agents == ("User",)
     assert set(system.actions) == {A.ERROR_RECOVERY, A.TERMINAL_ERROR, A.AUTO_RETRY}
     recovery = {"next_action": "error_recovery", "error_details": {"type": "t", "message": "m"}}
@@ -200,11 +204,11 @@ def test_who_may_do_nothing_gets_no_suggestion() -> None:
 
 def test_a_refusal_names_the_need_that_is_not_met() -> None:
     """An agent that may finish, but not the workflow, lacks the application's leave, not an edge."""
-    allowed = permitted(GRAPH, "DataAnalyzer")
+    allowed = permitted_actions(GRAPH, "DataAnalyzer")
     assert refusal_of(A.TERMINATE_WORKFLOW, allowed).code == "action.not_permitted"
-    assert refusal_of(A.TERMINATE_WORKFLOW, permitted(GRAPH, "Worker1")).code == "topology.may_not_finish"
+    assert refusal_of(A.TERMINATE_WORKFLOW, permitted_actions(GRAPH, "Worker1")).code == "topology.may_not_finish"
     for action, shape in SHAPES.items():
-        assert refusal_of(action, permitted(GRAPH, "Worker3")).code in {need.code for need in shape.needs}
+        assert refusal_of(action, permitted_actions(GRAPH, "Worker3")).code in {need.code for need in shape.needs}
 
 
 @pytest.mark.parametrize("leave", [["auto_retry"], ["dance"]])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, GRAPH, SEARCH, processor
 from strictreply import ContractError
 from strictreply.coordination.actions.kinds import ActionType
@@ -22,7 +23,7 @@ from strictreply.coordination.formats import (
 from strictreply.coordination.topology.graph import Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
 
-FORMATS = [JSONResponseFormat(), XMLResponseFormat()]
+FORMATS = [JSONResponseFormat(), XMLResponseFormat(), KeyedFormat()]
 
 
 def examples(prompt: str) -> list[str]:

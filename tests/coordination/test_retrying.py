@@ -12,21 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
+from coordination.keyed import KeyedFormat
 from coordination.routed import PROCESSOR, TEAM, call, search
 from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 from strictreply.coordination.actions.branches import Branch
 from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.formats.xml_format import XMLResponseFormat
+from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
 from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.routing.cache import RouteCache, RouteKey
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason, StepType
 from strictreply.coordination.routing.router import Router
+from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
 from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
 from strictreply.coordination.steering.wording import AgentSteering
 from strictreply.coordination.topology.graph import USER
 from strictreply.coordination.validation.metrics import ValidationCounts, ValidationMetrics
 from strictreply.coordination.validation.processor import ValidationProcessor
+from strictreply.issues import Category
 
 MESSAGES: list[Any] = [{"role": "system", "content": "You coordinate."}, {"role": "user", "content": "Analyze"}]
 ANSWER = PROCESSOR.answer_kind("Coordinator")
@@ -157,20 +160,63 @@ def test_the_real_sdk_sends_it(with_tools: bool) -> None:
 
 
 @pytest.mark.req("M64")
-def test_what_the_fourth_correction_shows_passes() -> None:
-    """The example of the highest tier, sent back as it stands, is accepted: in JSON and in XML."""
-    for written in ("json", "xml"):
-        form = XMLResponseFormat()
-        processor = ValidationProcessor(TEAM, "json" if written == "json" else form, tools=[search])
-        steering = ActionSteering() if written == "json" else ActionSteering(form)
-        answer = processor.answer_kind("Coordinator")
-        raw = Client(*[PROSE] * 5)
-        client: Any = sr.wrap(raw, steering=steering)
-        with pytest.raises(sr.ReplyRejected):
-            retry_with_steering(client, answer, max_retries=4, model="m", messages=MESSAGES)
-        shown = raw.script.messages[4][-1]["content"].splitlines()[-1]
-        again: Any = sr.wrap(Client(completion(shown)), steering=steering)
-        assert retry_with_steering(again, answer, model="m", messages=MESSAGES).is_valid
+@pytest.mark.parametrize("form", [JSONResponseFormat(), XMLResponseFormat(), KeyedFormat()], ids=lambda form: form.name)
+def test_what_the_fourth_correction_shows_passes(form: ActionFormat) -> None:
+    """The example of the highest tier, sent back as it stands, is accepted in the format that the corrections teach."""
+    answer = ValidationProcessor(TEAM, form, tools=[search]).answer_kind("Coordinator")
+    raw = Client(*[PROSE] * 5)
+    client: Any = sr.wrap(raw, steering=ActionSteering())
+    with pytest.raises(sr.ReplyRejected):
+        retry_with_steering(client, answer, max_retries=4, model="m", messages=MESSAGES)
+    assert all(form.reminder() in told[-1]["content"] for told in raw.script.messages[1:4])
+    shown = raw.script.messages[4][-1]["content"].splitlines()[-1]
+    again: Any = sr.wrap(Client(completion(shown)), steering=ActionSteering())
+    assert retry_with_steering(again, answer, model="m", messages=MESSAGES).is_valid
+
+
+NOT_RIGHT = {
+    Category.FORMAT_ERROR: PROSE,
+    Category.PERMISSION_ERROR: DENIED,
+    Category.ACTION_ERROR: completion('{"next_action":"dance"}'),
+}
+
+
+@pytest.mark.req("M79")
+@pytest.mark.parametrize("reaction", [Reaction.ESCALATE, Reaction.TERMINATE])
+@pytest.mark.parametrize("category", NOT_RIGHT)
+def test_the_loop_ends_where_the_policy_says(category: Category, reaction: Reaction) -> None:
+    """A reply with a fault that is not asked again is the only ask, and the router does what the table says of it."""
+    policy = ErrorPolicy(reactions={category: reaction})
+    for other in NOT_RIGHT.keys() - {category}:
+        assert ask(Client(NOT_RIGHT[other], HANDOVER), policy=policy.budget).is_valid
+    raw = Client(NOT_RIGHT[category], HANDOVER)
+    with pytest.raises(sr.ReplyRejected) as failed:
+        ask(raw, policy=policy.budget)
+    assert (len(raw.script.requests), failed.value.reason) == (1, "category")
+    assert {issue.category for issue in failed.value.issues} == {category}
+    result = PROCESSOR.validate(NOT_RIGHT[category], "Coordinator")
+    assert Router(TEAM, policy=policy).decide(result, Branch(), RoutingContext()).error_action == reaction.value
+
+
+@pytest.mark.req("M79")
+def test_strict_permissions_end_the_loop_at_once() -> None:
+    """With ``strict_permissions`` a target that is not permitted is not asked for again; by default it is."""
+    raw = Client(DENIED, HANDOVER)
+    with pytest.raises(sr.ReplyRejected):
+        ask(raw, policy=ErrorPolicy(strict_permissions=True).budget)
+    assert len(raw.script.requests) == 1
+    assert ask(Client(DENIED, HANDOVER)).next_agents == ["Worker1"]
+
+
+@pytest.mark.parametrize("reply", ['{"hello": 1}', '{"next_action":"invoke_agent","action_input":"SECRET"}'])
+def test_json_mode_leaves_the_actions_in_force(reply: str) -> None:
+    """A request in the API's JSON mode is held to the actions all the same; a schema beside them is refused."""
+    raw = Client(completion(reply), HANDOVER)
+    assert ask(raw, response_format={"type": "json_object"}).next_agents == ["Worker1"]
+    assert [request["response_format"] for request in raw.script.requests] == [{"type": "json_object"}] * 2
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    with pytest.raises(sr.ContractError):
+        ask(Client(completion(reply)), response_format=schema)
 
 
 @pytest.mark.req("M89")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from coordination.routed import FAULTS, PROCESSOR, ROUTER, TEAM, call, decide, invalid, search, talk, valid, verdict
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin, Permitted
-from strictreply.coordination.actions.permissions import permitted
+from strictreply.coordination.actions.permissions import permitted_actions
 from strictreply.coordination.replies.api_errors import ApiError
+from strictreply.coordination.replies.processors import ErrorMessage
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.routing.action_routes import ROUTES
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision, RoutingReason, StepType
@@ -203,6 +204,13 @@ def test_a_conversation_ends_with_its_turns() -> None:
     assert (decision.metadata["conversation_turns"], bool(decision.completion_reason)) == (4, True)
 
 
+@pytest.mark.req("M44", "M107")
+def test_a_stranger_ends_no_conversation() -> None:
+    """A verdict that lets an agent end a conversation of others is not believed."""
+    told = decide(valid(ActionType.END_CONVERSATION), "Worker1", branch=talk(4))
+    assert (told.reason, told.metadata["code"]) == (RoutingReason.NOT_ALLOWED, "action.not_permitted")
+
+
 @pytest.mark.req("M100")
 def test_waiting_is_a_step() -> None:
     """Waiting for parallel branches is a step, and the branch is not over."""
@@ -359,6 +367,32 @@ def test_the_policy_decides(category: Category, reaction: Reaction) -> None:
     decision = router.decide(invalid(FAULTS[category]), Branch(), RoutingContext(current_agent="Coordinator"))
     assert decision.error_action == reaction.value
     assert decision.is_terminal() is (reaction is Reaction.TERMINATE)
+
+
+API_ERRORS = {
+    "rate_limit": Category.API_TRANSIENT,
+    "authentication_failed": Category.API_TERMINAL,
+    "refusal": Category.API_TERMINAL,
+    "unknown": Category.UNKNOWN,
+}
+
+
+@pytest.mark.req("M79")
+@pytest.mark.parametrize("reaction", Reaction)
+@pytest.mark.parametrize("kind", API_ERRORS)
+def test_the_policy_decides_on_failed_calls(kind: str, reaction: Reaction) -> None:
+    """A row of the table that is not the published one goes before what the class of an API's error says."""
+    category = API_ERRORS[kind]
+    failed = verdict(ErrorMessage({"classification": kind}))
+    context = RoutingContext(current_agent="Coordinator")
+    changed = Router(TEAM, policy=ErrorPolicy(reactions={category: reaction})).decide(failed, Branch(), context)
+    published = decide(failed)
+    if reaction is ErrorPolicy().reactions[category]:
+        assert changed == published
+    else:
+        assert (changed.error_action, changed.is_terminal()) == (reaction.value, reaction is Reaction.TERMINATE)
+    others = {other: reaction for other in Category if other is not category}
+    assert Router(TEAM, policy=ErrorPolicy(reactions=others)).decide(failed, Branch(), context) == published
 
 
 @pytest.mark.req("M79")
@@ -653,7 +687,7 @@ def test_no_step_leaves_the_topology(result: ValidationResult, branch: Branch, c
     assert decision.reason is not None
     assert decision.is_terminal() or decision.should_continue or decision.should_wait
     if result.is_valid and not decision.follows_fault() and decision.next_steps + decision.branch_specs:
-        held = permitted(TEAM, agent, branch=branch, tools=["search"], origin=result.origin)
+        held = permitted_actions(TEAM, agent, branch=branch, tools=["search"], origin=result.origin)
         assert result.action_type in held.actions
     assert repr((result, branch, context)) == before
 

@@ -17,7 +17,7 @@ from strictreply.coordination.routing.decisions import (
     RoutingReason,
     StepType,
 )
-from strictreply.coordination.routing.recovery import question_of, resume
+from strictreply.coordination.routing.recovery import question_of, resume_after_error
 from strictreply.coordination.routing.router import Router
 from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
 from strictreply.coordination.topology.graph import USER, Topology
@@ -129,7 +129,8 @@ def test_an_error_is_the_users_to_decide() -> None:
     asked = question_of(failed_step(), request_id="q1", skip_to="Aggregator")
     assert (asked.kind, asked.resume_to, asked.skip_to) == (HumanKind.ERROR, "Worker1", "Aggregator")
     decided = {
-        word: resume(TEAM, asked, read_answer(asked.kind, word)) for word in ("retry", "skip", "abort", "do not abort")
+        word: resume_after_error(TEAM, asked, read_answer(asked.kind, word))
+        for word in ("retry", "skip", "abort", "do not abort")
     }
     assert {
         word: (one.reason, [(step.step_type, step.target) for step in one.next_steps], one.is_terminal())
@@ -146,21 +147,23 @@ def test_an_error_is_the_users_to_decide() -> None:
 def test_what_is_asked_again_is_still_a_question() -> None:
     """The step that puts a question again makes the same question."""
     asked = question_of(failed_step(), request_id="q1", prompt="And now?", skip_to="Aggregator", requested_at="noon")
-    again = resume(TEAM, asked, HumanDecision.APPROVE).next_steps[0]
+    again = resume_after_error(TEAM, asked, HumanDecision.APPROVE).next_steps[0]
     put = question_of(again, request_id="q1", prompt=asked.prompt, skip_to=asked.skip_to, requested_at="noon")
     assert put == asked
 
 
 def test_a_skipped_step_may_be_the_last() -> None:
     """Where nothing follows the failed step, skipping it ends the branch without a fault."""
-    decision = resume(TEAM, question_of(failed_step(), request_id="q1"), HumanDecision.SKIP)
+    decision = resume_after_error(TEAM, question_of(failed_step(), request_id="q1"), HumanDecision.SKIP)
     assert (decision.is_terminal(), decision.reason, decision.error_action) == (True, RoutingReason.HUMAN_SKIP, None)
 
 
 @pytest.mark.parametrize("skip_to", ["Worker2", "Nobody", USER])
 def test_a_user_skips_over_an_edge_only(skip_to: str) -> None:
     """A step to skip to that does not follow the failed one is refused."""
-    decision = resume(TEAM, question_of(failed_step(), request_id="q1", skip_to=skip_to), HumanDecision.SKIP)
+    decision = resume_after_error(
+        TEAM, question_of(failed_step(), request_id="q1", skip_to=skip_to), HumanDecision.SKIP
+    )
     assert (decision.next_steps, decision.reason) == ([], RoutingReason.NOT_ALLOWED)
 
 
@@ -168,8 +171,8 @@ def test_a_user_skips_over_an_edge_only(skip_to: str) -> None:
 def test_a_request_that_names_nobody_leads_nowhere(resume_to: str | None) -> None:
     """A request that was kept while the topology changed is refused, not followed."""
     asked = PendingHuman("q1", HumanKind.ERROR, resume_to=resume_to, skip_to="Aggregator")
-    assert resume(TEAM, asked, HumanDecision.RETRY).reason is RoutingReason.UNKNOWN_AGENT
-    assert resume(TEAM, asked, HumanDecision.SKIP).reason is RoutingReason.NOT_ALLOWED
+    assert resume_after_error(TEAM, asked, HumanDecision.RETRY).reason is RoutingReason.UNKNOWN_AGENT
+    assert resume_after_error(TEAM, asked, HumanDecision.SKIP).reason is RoutingReason.NOT_ALLOWED
 
 
 def test_only_an_error_is_a_question() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strictreply.coordination.faults import DeclarationError, Rule
+from strictreply.coordination.faults import DeclarationError, Fault
 from strictreply.coordination.topology.graph import END_NODE, USER, Topology
 from strictreply.coordination.topology.sources import Edge
 from strictreply.errors import ContractError
@@ -140,7 +140,7 @@ def test_the_entry_follows_from_the_edges(mapping: dict[str, list[str]], entries
 def test_an_entry_may_be_named() -> None:
     """In a graph that goes in circles the caller says where runs begin."""
     ring = {"A": ["B"], "B": ["A", "End"]}
-    assert faults(lambda: Topology.of(ring)) == [(Rule.TOPOLOGY_NO_ENTRY, "/entries")]
+    assert faults(lambda: Topology.of(ring)) == [(Fault.TOPOLOGY_NO_ENTRY, "/entries")]
     assert Topology.of(ring, entry="A").entries == ("A",)
     assert Topology.of(ring, entry=["B", "A"]).entries == ("A", "B")
     assert Topology.of(ring, entry="A").version != Topology.of(ring, entry="B").version
@@ -149,38 +149,38 @@ def test_an_entry_may_be_named() -> None:
 @pytest.mark.parametrize(
     ("declare", "expected"),
     [
-        (lambda: Topology.of({}), [(Rule.TOPOLOGY_MALFORMED, "/agents")]),
-        (lambda: Topology.of({"A": ["B", "End"]}), [(Rule.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
-        (lambda: Topology.of([("A", "B")], agents=["A"]), [(Rule.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
-        (lambda: Topology.of({"A": ["End"]}, entry="a"), [(Rule.TOPOLOGY_UNKNOWN_AGENT, "/entries/a")]),
-        (lambda: Topology.of({"A": ["End"], " A ": []}), [(Rule.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
-        (lambda: Topology.of([("A", "End")], agents=["A", "A"]), [(Rule.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
-        (lambda: Topology.of({"A": ["End", " End"]}), [(Rule.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/End")]),
-        (lambda: Topology.of({"A": ["End"], "": []}), [(Rule.TOPOLOGY_BAD_NAME, "/agents/1")]),
-        (lambda: Topology.of({"A": ["End", " "]}), [(Rule.TOPOLOGY_BAD_NAME, "/edges/1")]),
-        (lambda: Topology.of(Digraph([(1, "A")])), [(Rule.TOPOLOGY_BAD_NAME, p) for p in ("/agents/0", "/edges/0")]),
-        (lambda: Topology.of([(["x"], "A")]), [(Rule.TOPOLOGY_BAD_NAME, "/edges/0")]),
-        (lambda: Topology.of({"A": ["End"]}, entry=" "), [(Rule.TOPOLOGY_BAD_NAME, "/entries/0")]),
-        (lambda: Topology.of({"A": ["End"], "End": ["A"]}), [(Rule.TOPOLOGY_RESERVED, "/edges/End/A")]),
-        (lambda: Topology.of({"A": ["End"], "User": ["A", "End"]}), [(Rule.TOPOLOGY_RESERVED, "/edges/User/End")]),
-        (lambda: Topology(("A", "User"), (Edge("A", "End"),)), [(Rule.TOPOLOGY_RESERVED, "/agents/User")]),
-        (lambda: Topology.of({"A": ["B"], "B": []}), [(Rule.TOPOLOGY_NO_FINISH, "/edges")]),
+        (lambda: Topology.of({}), [(Fault.TOPOLOGY_MALFORMED, "/agents")]),
+        (lambda: Topology.of({"A": ["B", "End"]}), [(Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
+        (lambda: Topology.of([("A", "B")], agents=["A"]), [(Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
+        (lambda: Topology.of({"A": ["End"]}, entry="a"), [(Fault.TOPOLOGY_UNKNOWN_AGENT, "/entries/a")]),
+        (lambda: Topology.of({"A": ["End"], " A ": []}), [(Fault.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
+        (lambda: Topology.of([("A", "End")], agents=["A", "A"]), [(Fault.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
+        (lambda: Topology.of({"A": ["End", " End"]}), [(Fault.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/End")]),
+        (lambda: Topology.of({"A": ["End"], "": []}), [(Fault.TOPOLOGY_BAD_NAME, "/agents/1")]),
+        (lambda: Topology.of({"A": ["End", " "]}), [(Fault.TOPOLOGY_BAD_NAME, "/edges/1")]),
+        (lambda: Topology.of(Digraph([(1, "A")])), [(Fault.TOPOLOGY_BAD_NAME, p) for p in ("/agents/0", "/edges/0")]),
+        (lambda: Topology.of([(["x"], "A")]), [(Fault.TOPOLOGY_BAD_NAME, "/edges/0")]),
+        (lambda: Topology.of({"A": ["End"]}, entry=" "), [(Fault.TOPOLOGY_BAD_NAME, "/entries/0")]),
+        (lambda: Topology.of({"A": ["End"], "End": ["A"]}), [(Fault.TOPOLOGY_RESERVED, "/edges/End/A")]),
+        (lambda: Topology.of({"A": ["End"], "User": ["A", "End"]}), [(Fault.TOPOLOGY_RESERVED, "/edges/User/End")]),
+        (lambda: Topology(("A", "User"), (Edge("A", "End"),)), [(Fault.TOPOLOGY_RESERVED, "/agents/User")]),
+        (lambda: Topology.of({"A": ["B"], "B": []}), [(Fault.TOPOLOGY_NO_FINISH, "/edges")]),
         (
             lambda: Topology.of({"User": ["A"], "A": ["End"], "B": ["C"], "C": ["B"]}),
-            [(Rule.TOPOLOGY_UNREACHABLE, "/agents/B"), (Rule.TOPOLOGY_UNREACHABLE, "/agents/C")],
+            [(Fault.TOPOLOGY_UNREACHABLE, "/agents/B"), (Fault.TOPOLOGY_UNREACHABLE, "/agents/C")],
         ),
         (
             lambda: Topology.of({"A": ["X", "A", "A"], "B": ["Y"], "End": ["A"]}),
             [
-                (Rule.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/A"),
-                (Rule.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/X"),
-                (Rule.TOPOLOGY_UNKNOWN_AGENT, "/edges/B/Y"),
-                (Rule.TOPOLOGY_RESERVED, "/edges/End/A"),
+                (Fault.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/A"),
+                (Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/X"),
+                (Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/B/Y"),
+                (Fault.TOPOLOGY_RESERVED, "/edges/End/A"),
             ],
         ),
         (
             lambda: Topology.of({"A": ["B"], "B": ["End"]}, conversations=[("A", "C")]),
-            [(Rule.TOPOLOGY_UNKNOWN_PAIR, "/conversations/A/C")],
+            [(Fault.TOPOLOGY_UNKNOWN_PAIR, "/conversations/A/C")],
         ),
     ],
 )
@@ -212,7 +212,7 @@ def test_a_topology_that_does_not_hold_together_is_refused(
 )
 def test_what_is_no_graph_is_refused(source: Any) -> None:
     """A spelling that could be misread, such as a text read letter by letter, is a fault."""
-    assert [code for code, _ in faults(lambda: Topology.of(source))] == [Rule.TOPOLOGY_MALFORMED]
+    assert [code for code, _ in faults(lambda: Topology.of(source))] == [Fault.TOPOLOGY_MALFORMED]
 
 
 def test_a_misspelt_agent_gets_the_nearest() -> None:
@@ -247,7 +247,7 @@ def test_changing_gives_another_topology() -> None:
     assert not topology.without_edges(("Critic", "End")).may_finish("Critic")
     assert len({topology.version, more.version, topology.without_edges(("Critic", "End")).version}) == 3
     assert pickle.dumps(topology) == before
-    assert faults(lambda: topology.without_agents("Writer")) == [(Rule.TOPOLOGY_UNREACHABLE, "/agents/Critic")]
+    assert faults(lambda: topology.without_agents("Writer")) == [(Fault.TOPOLOGY_UNREACHABLE, "/agents/Critic")]
 
 
 def test_a_topology_is_a_value() -> None:

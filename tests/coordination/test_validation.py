@@ -41,6 +41,7 @@ from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.driving import drive
 from strictreply.issues import Category, Code, Remedy
 from strictreply.limits import Limits
+from strictreply.replies import Invalid
 
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1"}
 FINAL = {"next_action": "final_response", "content": "x"}
@@ -74,7 +75,7 @@ def test_replies_are_parsed_in_one_place() -> None:
         and node.func.id == "ValidationResult"
         and any(word.arg == "is_valid" and getattr(word.value, "value", None) is True for word in node.keywords)
     }
-    assert makers == {"judging", "api_errors"}
+    assert makers == {"action_rules", "api_errors"}
 
 
 def sync_verdict(made: ValidationProcessor, text: str) -> bool:
@@ -579,6 +580,9 @@ def test_every_retryable_failure_has_a_suggestion(reply: object, expected: str |
         (message([{"type": "text", "text": "x"}]), "reply.content"),
         ({"role": "assistant", "function_call": {"name": "search"}}, "call.malformed"),
         ({"choices": []}, "envelope.choices"),
+        ({"choices": None, **FINAL}, "envelope.choices"),
+        ({"error": {"message": "x", "code": 429}}, "envelope.error"),
+        ({"error": "x", "choices": []}, "envelope.error"),
         (7, "shape.not_object"),
         ([INVOKE], "shape.not_object"),
         (b"\xff", "json.encoding"),
@@ -590,6 +594,24 @@ def test_every_retryable_failure_has_a_suggestion(reply: object, expected: str |
 def test_replies_that_end_badly_are_no_actions(reply: object, code: str) -> None:
     """A cut, filtered, refused or empty reply is refused whatever it holds; bytes are read as text."""
     assert judged(reply).code == code
+
+
+@pytest.mark.parametrize(
+    "response", [{"error": {"message": "x"}}, {"choices": []}, {"choices": [{}], **FINAL}, {"error": 1}]
+)
+def test_a_response_is_opened_as_a_client_opens_it(response: dict[str, Any]) -> None:
+    """What the API sent in place of a completion has the code that a client's own loop gives it."""
+    made = processor()
+    verdict = made.answer_kind("Coordinator").contract.check(response)
+    assert isinstance(verdict, Invalid)
+    assert made.validate(response, "Coordinator").issues == verdict.issues
+
+
+def test_an_error_in_an_action_is_the_action_s() -> None:
+    """``terminal_error`` has a member ``error``, and an empty one in a stranger's shape says nothing."""
+    made = processor(leave=["terminal_error"])
+    assert made.validate({"next_action": "terminal_error", "error": "lost"}, "Worker1").is_valid
+    assert made.validate({"error": None, "custom": 1}, "Worker1").code == "action.missing_field"
 
 
 def test_tools_are_everybody_s_or_one_agent_s_or_the_agent_s_own() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -10,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from openai import OpenAI
 
@@ -20,10 +19,17 @@ from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.testing import ok
 from strictreply.testing.wire import Served
 
-TOOLS = ("look_up", "reserve", "notify")
-STEPS = ("ask", *(f"tool {name}" for name in TOOLS), "ask")
-ANSWER = "Your order is reserved."
+TOOLS: Final = ("look_up", "reserve", "notify")
+ANSWER: Final = "Your order is reserved."
+SCHEMA: Final = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
 Moment = Literal["unrecorded", "recorded"]
+Shape = Literal["one by one", "together"]
+
+STEPS: Final[dict[Shape, tuple[str, ...]]] = {
+    "one by one": ("ask 0", "look_up", "ask 1", "reserve", "ask 2", "notify", "ask 3"),
+    "together": ("ask 0", *TOOLS, "ask 3"),
+}
+"""The steps of a turn whose tools are called in three replies, or in one; an ask is named by the results it is told."""
 
 
 @dataclass(frozen=True)
@@ -46,54 +52,59 @@ class Kill:
         return True
 
 
-class DeskModel:
-    """Serves the desk's model: three calls in one reply, then the answer; counts what it was asked in each state."""
+@dataclass(frozen=True)
+class Place:
+    """Where a desk is: its model, its runs, the journal of its tools, and how many of them run at the same time."""
 
-    def __init__(self, tools: list[sr.Tool]) -> None:
-        """Take the tools, and give each call an id of its own."""
-        self.asked: Counter[str] = Counter()
-        self._calls = ok.calls(*(ok.call(tool, order=7) for tool in tools))
-        self._answer = ok.answer(ANSWER)
+    base_url: str
+    url: str
+    journal: Path
+    concurrency: int = 1
 
-    def __call__(self, body: Any) -> Served:
-        """Answer when the results are there."""
-        over = body["messages"][-1]["role"] == "tool"
-        self.asked["answer" if over else "calls"] += 1
-        return (self._answer if over else self._calls).served
+    def runs(self) -> DurableRuns:
+        """Open the desk."""
+        client = sr.wrap(
+            OpenAI(base_url=self.base_url, api_key="none", timeout=20.0, max_retries=0),
+            tools=[sr.Tool.from_json_schema(name, SCHEMA, function=self._writes(name)) for name in TOOLS],
+            parallel=True,
+        )
+        return DurableRuns("desk", client, url=self.url, loop=LoopPolicy(concurrency=self.concurrency), model="desk")
 
+    def done(self) -> Counter[str]:
+        """Count what the tools did."""
+        return Counter(self.journal.read_text("utf-8").split() if self.journal.exists() else ())
 
-def tools(journal: Path) -> list[sr.Tool]:
-    """Make the tools; each writes its name behind what it did."""
+    def _writes(self, name: str) -> Callable[[Any], str]:
+        """Make a tool that writes its name behind what was done."""
 
-    def does(name: str) -> Callable[[Any], str]:
         def write(args: Any) -> str:
-            with journal.open("a", encoding="utf-8") as lines:
-                lines.write(f"{name} {json.dumps(args)}\n")
-            return f"{name} done"
+            with self.journal.open("a", encoding="utf-8") as lines:
+                lines.write(f"{name}\n")
+            return f"{name} {args['order']}"
 
         return write
 
-    schema = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
-    return [sr.Tool.from_json_schema(name, schema, description="Work.", function=does(name)) for name in TOOLS]
+
+class DeskModel:
+    """Serves the desk's model: the calls that are left of the shape, then the answer; counts what it was asked."""
+
+    def __init__(self, shape: Shape) -> None:
+        """Give each call an id of its own."""
+        self.asked: Counter[str] = Counter()
+        calls = [ok.call(sr.Tool.from_json_schema(name, SCHEMA), order=7) for name in TOOLS]
+        replies = {"one by one": dict(enumerate(calls)), "together": {0: ok.calls(*calls)}}[shape]
+        self._replies = {**replies, len(TOOLS): ok.answer(ANSWER)}
+
+    def __call__(self, body: Any) -> Served:
+        """Give what follows the results that are told."""
+        told = sum(message["role"] == "tool" for message in body["messages"])
+        self.asked[f"ask {told}"] += 1
+        return self._replies[told].served
 
 
-def desk(base_url: str, url: str, journal: Path) -> DurableRuns:
-    """Open the desk: one call after the other, so that steps have one order."""
-    client = sr.wrap(
-        OpenAI(base_url=base_url, api_key="none", timeout=20.0, max_retries=0), tools=tools(journal), parallel=True
-    )
-    return DurableRuns("desk", client, url=url, loop=LoopPolicy(concurrency=1), model="desk")
-
-
-def done(journal: Path) -> Counter[str]:
-    """Count what the tools did."""
-    lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
-    return Counter(line.partition(" ")[0] for line in lines)
-
-
-def work(base_url: str, url: str, journal: Path, kill: Kill | None, up: Any) -> None:
+def work(place: Place, kill: Kill | None, up: Any) -> None:
     """Work at the desk until somebody kills this process, or it dies at its step; ``up`` is set when it serves."""
-    with desk(base_url, url, journal).worker(poll_seconds=0.1):
+    with place.runs().worker(poll_seconds=0.05):
         if kill is not None:
             die_at(kill)
         up.set()

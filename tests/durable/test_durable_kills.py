@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -13,32 +14,45 @@ import pytest
 
 pytest.importorskip("dbos", reason="dbos is an extra")
 
-from durable.desk import ANSWER, STEPS, TOOLS, DeskModel, Kill, Moment, desk, done, tools, work
-from strictreply.integrations.dbos import DurableRuns
+import strictreply as sr
+from durable.desk import ANSWER, STEPS, TOOLS, DeskModel, Kill, Moment, Place, Shape, work
+from strictreply.integrations.dbos import DurableRun
 from strictreply.testing import LoopbackServer
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["strictreply.integrations.dbos", "strictreply.testing", "dbos", "openai", "psycopg"])
+# What a worker needs is imported once, and not by each of them; what one lane has not got is left out.
+SDK = ["openai.resources.chat.completions", "httpx", "httpcore", "httpx2", "httpcore2", "h11"]
+PROCESSES.set_forkserver_preload(
+    ["strictreply.integrations.dbos", "strictreply.testing.ok", "strictreply.testing.wire", "dbos", "psycopg", *SDK]
+)
 PATIENCE = 40
+QUESTION = "Where is my order?"
 
 
 class Workers:
     """Starts workers at one desk, each in a process of its own, and leaves none behind."""
 
-    def __init__(self, base_url: str, url: str, journal: Path) -> None:
-        """Take where the model, the runs and the journal of the tools are."""
-        self.place = (base_url, url, journal)
+    def __init__(self, place: Place) -> None:
+        """Take where they work."""
+        self.place = place
         self.started: list[Any] = []
 
     def start(self, kill: Kill | None = None) -> Any:
         """Start one, and wait until it serves."""
         up = PROCESSES.Event()
-        process = PROCESSES.Process(target=work, args=(*self.place, kill, up), daemon=True)
+        process = PROCESSES.Process(target=work, args=(self.place, kill, up), daemon=True)
         process.start()
         self.started.append(process)
         assert up.wait(PATIENCE)
         return process
+
+    def die_of(self, kill: Kill, runs: Any) -> None:
+        """Start one with a run in the queue, and wait until it is dead."""
+        process = self.start(kill)
+        runs.start(QUESTION, id="run")
+        process.join(PATIENCE)
+        assert process.exitcode == -signal.SIGKILL
 
     def __enter__(self) -> Self:
         """Begin with none."""
@@ -51,64 +65,109 @@ class Workers:
             process.join()
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> DeskModel:
-    """The model of the desk."""
-    return DeskModel(tools(tmp_path / "unused"))
-
-
-@pytest.fixture
-def base_url(model: DeskModel) -> Iterator[str]:
-    """Where the model is served."""
+@contextmanager
+def served(shape: Shape) -> Iterator[tuple[DeskModel, str]]:
+    """Serve the model of a desk."""
+    model = DeskModel(shape)
     with LoopbackServer(model) as server:
-        yield server.base_url
+        yield model, server.base_url
 
 
-def finished(runs: DurableRuns) -> str:
-    """Wait for the answer of the run."""
-    return str(runs.find("run").result(poll_seconds=0.1).answer)
+def ledger(run: DurableRun) -> list[tuple[int, str, str, int]]:
+    """Give the steps that are recorded: number, name, what they came to and when."""
+    steps = run.runs.database.list_workflow_steps(run.turn_id(0))
+    keys = ("function_id", "function_name", "output", "completed_at_epoch_ms")
+    return sorted(tuple(step[key] for key in keys) for step in steps)
 
 
-def expected(kill: Kill) -> tuple[Counter[str], Counter[str]]:
-    """Say what the tools and the model did in all: each step once, and the one that was not recorded twice."""
-    times = Counter(range(len(STEPS)))
-    for number in range(len(STEPS)):
-        times[number] = 2 if (number + 1, "unrecorded") == (kill.number, kill.moment) else 1
-    return Counter({name: times[1 + at] for at, name in enumerate(TOOLS)}), Counter(calls=times[0], answer=times[4])
+def assert_told(run: sr.Run, shape: Shape) -> None:
+    """The answer came, and the transcript and the replies are those of a run that nobody killed."""
+    results = [f"{name} 7" for name in TOOLS]
+    middle = ["assistant", "tool"] * 3 if shape == "one by one" else ["assistant", *["tool"] * 3]
+    assert run.answer == ANSWER
+    assert [message["role"] for message in run.transcript] == ["user", *middle, "assistant"]
+    assert [message["content"] for message in run.transcript if message["role"] == "tool"] == results
+    assert len(run.asked) == len(STEPS[shape]) - len(TOOLS)
 
 
-KILLS = [(number, moment) for number in range(1, len(STEPS) + 1) for moment in get_args(Moment)]
+def expected(shape: Shape, number: int, moment: Moment) -> Counter[str]:
+    """Say what was done in all: each step once, and the one that was not recorded twice."""
+    again = [STEPS[shape][number - 1]] if moment == "unrecorded" else []
+    return Counter([*STEPS[shape], *again])
 
 
-@pytest.mark.parametrize(("number", "moment"), KILLS)
+KILLS = [
+    pytest.param(shape, number, moment, id=f"{shape}-{number}-{moment}")
+    for shape, steps in STEPS.items()
+    for number in range(1, len(steps) + 1)
+    for moment in get_args(Moment)
+]
+
+
+@pytest.mark.parametrize(("shape", "number", "moment"), KILLS)
 def test_a_new_process_finishes_what_a_killed_one_began(
-    number: int, moment: Moment, tmp_path: Path, model: DeskModel, base_url: str
+    shape: Shape, number: int, moment: Moment, tmp_path: Path
 ) -> None:
-    """On SQLite the next process goes on behind the last step that was recorded."""
-    journal, url, kill = (
-        tmp_path / "journal",
-        f"sqlite:///{tmp_path}/runs.sqlite",
-        Kill(number, moment, tmp_path / "dead"),
-    )
-    with Workers(base_url, url, journal) as workers, desk(base_url, url, journal) as runs:
-        first = workers.start(kill)
-        runs.start("Where is my order?", id="run")
-        first.join(PATIENCE)
-        assert first.exitcode == -signal.SIGKILL
-        workers.start()
-        assert finished(runs) == ANSWER
-    assert (done(journal), model.asked) == expected(kill)
+    """On SQLite the next process goes on behind the last step that was recorded, and writes no record anew."""
+    with served(shape) as (model, base_url):
+        place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
+        with Workers(place) as workers, place.runs() as runs:
+            workers.die_of(Kill(number, moment, tmp_path / "dead"), runs)
+            run = runs.find("run")
+            kept = ledger(run)
+            workers.start()
+            assert_told(run.result(poll_seconds=0.05), shape)
+            assert len(kept) == number - (moment == "unrecorded")
+            assert ledger(run)[: len(kept)] == kept
+            assert len(ledger(run)) == len(STEPS[shape])
+        assert place.done() + model.asked == expected(shape, number, moment)
 
 
-@pytest.mark.parametrize(("number", "moment"), KILLS)
+@pytest.mark.parametrize(("shape", "number", "moment"), KILLS)
 def test_the_other_worker_finishes_what_a_killed_one_began(
-    number: int, moment: Moment, tmp_path: Path, model: DeskModel, base_url: str, postgres_url: str
+    shape: Shape, number: int, moment: Moment, tmp_path: Path, postgres_url: str
 ) -> None:
     """On PostgreSQL a worker that is there already goes on behind the last step that was recorded."""
-    journal, kill = tmp_path / "journal", Kill(number, moment, tmp_path / "dead")
-    with Workers(base_url, postgres_url, journal) as workers, desk(base_url, postgres_url, journal) as runs:
-        both = [workers.start(kill), workers.start(kill)]
-        runs.start("Where is my order?", id="run")
-        assert finished(runs) == ANSWER
-        assert sorted(str(process.exitcode) for process in both) == ["-9", "None"]
-    assert (done(journal), model.asked) == expected(kill)
+    with served(shape) as (model, base_url):
+        place, kill = Place(base_url, postgres_url, tmp_path / "journal"), Kill(number, moment, tmp_path / "dead")
+        with Workers(place) as workers, place.runs() as runs:
+            both = [workers.start(kill), workers.start(kill)]
+            assert_told(runs.start(QUESTION, id="run").result(poll_seconds=0.05), shape)
+            assert sorted(str(process.exitcode) for process in both) == ["-9", "None"]
+            assert len(ledger(runs.find("run"))) == len(STEPS[shape])
+        assert place.done() + model.asked == expected(shape, number, moment)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_of_calls_that_run_at_the_same_time_the_finished_ones_are_kept(number: int, tmp_path: Path) -> None:
+    """When a process dies between the records of three tools that run together, only what has no record runs again."""
+    with served("together") as (_, base_url):
+        place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal", concurrency=3)
+        with Workers(place) as workers, place.runs() as runs:
+            workers.die_of(Kill(number, "recorded", tmp_path / "dead"), runs)
+            run = runs.find("run")
+            kept = ledger(run)
+            workers.start()
+            assert_told(run.result(poll_seconds=0.05), "together")
+            assert set(kept) <= set(ledger(run))
+        finished = {name.removeprefix("tool ") for _, name, *_ in kept} & set(TOOLS)
+        assert len(finished) >= number - 1
+        assert all(place.done()[name] == 1 for name in finished)
+        assert all(place.done()[name] in {1, 2} for name in TOOLS)
+
+
+def test_a_run_waits_in_the_queue_when_the_process_that_started_it_is_gone(tmp_path: Path) -> None:
+    """What was started before any worker was there, by a process that is there no more, is finished."""
+    with served("together") as (_, base_url):
+        place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
+        starter = PROCESSES.Process(target=start_and_go, args=(place,))
+        starter.start()
+        starter.join(PATIENCE)
+        with Workers(place) as workers, place.runs() as runs:
+            workers.start()
+            assert_told(runs.find("run").result(poll_seconds=0.05), "together")
+
+
+def start_and_go(place: Place) -> None:
+    """Start the run, close nothing."""
+    place.runs().start(QUESTION, id="run")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +17,8 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
 from strictreply.errors import ContractError
-from strictreply.integrations.dbos import DurableRunFailed, DurableRuns
+from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableRuns, call_key
+from strictreply.integrations.dbos.presence import MAX_DROPS
 from strictreply.pipeline.results import InvokeCode, InvokeFailed
 from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
 from strictreply.testing.scripted_client import AsyncScriptedClient
@@ -23,19 +26,27 @@ from strictreply.testing.scripted_client import AsyncScriptedClient
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = sr.Tool.from_json_schema("weather", CITY, description="The weather, which the client knows.")
 POLL = 0.02
+PATIENCE = 30
 
 
 class Desk:
     """Durable runs on a script, with tools that write down what they do."""
 
-    def __init__(self, *script: Step, url: str, awaited: bool = False) -> None:
+    def __init__(
+        self, *script: Step, url: str, awaited: bool = False, name: str = "desk", loop: sr.LoopPolicy | None = None
+    ) -> None:
         """Take the model's replies."""
         self.done: list[str] = []
+        self.keys: list[str | None] = []
+        self.gate = threading.Event()
+        self.gate.set()
 
         @sr.tool
         def add(a: int, b: int) -> int:
             """Add two numbers."""
             self.done.append(f"add {a} {b}")
+            self.keys.append(call_key())
+            self.gate.wait(PATIENCE)
             return a + b
 
         @sr.tool(needs_approval=True)
@@ -44,11 +55,20 @@ class Desk:
             self.done.append(f"refund {order}")
             return "refunded"
 
-        self.add, self.refund = add, refund
+        @sr.tool(timeout=PATIENCE)
+        def fail(how: str) -> str:
+            """Fail in one of several ways."""
+            self.done.append(f"fail {how}")
+            if how == "exit":
+                sys.exit(3)
+            if how == "say":
+                raise sr.ToolError("there is no such order")
+            return "\0" + "x" * 100_000
+
         self.model = ScriptedModel(*script)
         client: Any = (AsyncScriptedClient if awaited else ScriptedClient)(self.model)
-        wrapped = sr.wrap(client, tools=[add, refund, WEATHER], parallel=True)
-        self.runs = DurableRuns("desk", wrapped, url=url, model="m")
+        wrapped = sr.wrap(client, tools=[add, refund, fail, WEATHER], parallel=True)
+        self.runs = DurableRuns(name, wrapped, url=url, loop=loop or sr.LoopPolicy(), model="m")
 
     def __enter__(self) -> DurableRuns:
         """Work."""
@@ -79,9 +99,32 @@ def result(call: Any, text: str) -> dict[str, str]:
     return {"tool_call_id": call.tool_call_id, "name": call.name, "result_json": text}
 
 
+def results(run: sr.Run) -> list[str]:
+    """Give what the model was told of its calls."""
+    return [str(message["content"]) for message in run.transcript if message["role"] == "tool"]
+
+
+def failure(run: DurableRun) -> tuple[str, str]:
+    """Wait for the run to fail, and give the kind and the code of its failure."""
+    with pytest.raises(DurableRunFailed) as told:
+        run.result(poll_seconds=POLL)
+    return told.value.kind, told.value.code
+
+
+def wait_for(fact: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    soon = threading.Event()
+    for _ in range(int(PATIENCE / POLL)):
+        if fact():
+            return
+        soon.wait(POLL)
+    raise AssertionError("it never was so")
+
+
 ADD = sr.Tool.from_json_schema("add", {"type": "object", "properties": {"a": {}, "b": {}}})
 ADD_TWICE = ok.calls(*(ok.call(ADD, a=a, b=2) for a in (1, 3)))
 REFUND = ok.call(sr.Tool.from_json_schema("refund", {"type": "object", "properties": {"order": {}}}), order=7)
+FAIL = sr.Tool.from_json_schema("fail", {"type": "object", "properties": {"how": {"type": "string"}}})
 ASK_WEATHER = ok.call(WEATHER, city="Rome")
 
 
@@ -93,7 +136,12 @@ def test_tools_run_and_the_answer_comes(desk: Callable[..., Desk], awaited: bool
         run = runs.start("Add.").result(poll_seconds=POLL)
     assert run.answer == "3 and 5"
     assert sorted(place.done) == ["add 1 2", "add 3 2"]
-    assert [message["content"] for message in run.transcript if message["role"] == "tool"] == ["3", "5"]
+    assert results(run) == ["3", "5"]
+    assert len(set(place.keys)) == len(place.keys)
+    assert None not in place.keys
+    assert [type(asked.reply) for asked in run.asked] == [sr.ToolCalls, sr.DirectAnswer]
+    assert run.usage == sum((asked.usage for asked in run.asked), sr.Usage())
+    assert run.usage.total_tokens > 0
 
 
 def test_a_run_is_awaited(desk: Callable[..., Desk]) -> None:
@@ -107,7 +155,7 @@ def test_one_id_is_one_run(desk: Callable[..., Desk]) -> None:
     """Starting a run that is there already starts nothing."""
     place = desk(ok.answer("First."))
     with place as runs:
-        told = [runs.start("Well?", id="ticket-7").result(poll_seconds=POLL).answer for _ in range(2)]
+        told = [runs.start(text, id="ticket-7").result(poll_seconds=POLL).answer for text in ("Well?", "And now?")]
     assert told == ["First.", "First."]
     assert len(place.model.requests) == 1
 
@@ -121,9 +169,11 @@ def test_a_run_waits_for_its_client(desk: Callable[..., Desk]) -> None:
         waiting = run.waiting()
         assert waiting is not None
         assert waiting == paused.response
-        with pytest.raises(InvokeFailed):
-            run.answer([{"tool_call_id": "other", "name": "weather", "result_json": "1"}])
         (call,) = paused.pending
+        good = result(call, "1")
+        for fault in ({"tool_call_id": "other"}, {"name": "other"}, {"result_json": "{"}):
+            with pytest.raises(InvokeFailed):
+                run.answer([good | fault])
         run.answer([result(call, '"sunny"')])
         assert run.result(poll_seconds=POLL).answer == "Sunny."
         assert run.waiting() is None
@@ -139,7 +189,7 @@ def test_an_answer_is_taken_once(desk: Callable[..., Desk]) -> None:
         together = threading.Barrier(4)
 
         def answer(_: int) -> set[str]:
-            together.wait(30)
+            together.wait(PATIENCE)
             try:
                 run.answer([result(call, '"sunny"')])
             except InvokeFailed as error:
@@ -153,15 +203,17 @@ def test_an_answer_is_taken_once(desk: Callable[..., Desk]) -> None:
     assert set().union(*told) <= {InvokeCode.ALREADY_CONSUMED, InvokeCode.NOT_FOUND}
 
 
-@pytest.mark.parametrize(("approved", "done"), [("true", ["refund 7"]), ("false", [])])
-def test_a_call_waits_for_its_approval(desk: Callable[..., Desk], approved: str, done: list[str]) -> None:
+@pytest.mark.parametrize(("approved", "done"), [(True, ["refund 7"]), (False, [])])
+def test_a_call_waits_for_its_approval(desk: Callable[..., Desk], approved: bool, done: list[str]) -> None:
     """The tool runs, once, when somebody allowed it, and not when nobody did."""
     place = desk(REFUND, ok.answer("So be it."))
     with place as runs:
         run = runs.start("Refund 7.")
         (call,) = run.result(poll_seconds=POLL).pending
         assert place.done == []
-        run.answer([result(call, f'{{"approved": {approved}}}')])
+        with pytest.raises(InvokeFailed):
+            run.answer([result(call, '{"approved": true}')])
+        run.answer([call.approved() if approved else call.denied()])
         assert run.result(poll_seconds=POLL).answer == "So be it."
     assert place.done == done
 
@@ -185,12 +237,84 @@ def test_a_failed_run_is_retried_from_where_it_failed(desk: Callable[..., Desk],
     place = desk(ADD_TWICE, faults.bad_request(), ok.answer("3 and 5"))
     with place as runs:
         run = runs.start("Add.")
-        with pytest.raises(DurableRunFailed) as told:
-            run.result(poll_seconds=POLL)
+        assert failure(run) == ("TransportFailed", "invalid_request")
         run.retry()
         assert run.result(poll_seconds=POLL).answer == "3 and 5"
-    assert (told.value.kind, told.value.code) == ("TransportFailed", "invalid_request")
+        run.retry()
+        assert run.look() is not None
     assert sorted(place.done) == ["add 1 2", "add 3 2"]
+    assert len(place.model.requests) == 3
+
+
+def test_a_retry_does_nothing_a_second_time(desk: Callable[..., Desk]) -> None:
+    """A turn that spent its asks fails again when nothing else changed: its tools are not run, its asks not asked."""
+    place = desk(ADD_TWICE, ok.call(ADD, a=5, b=2), loop=sr.LoopPolicy(max_iterations=2))
+    with place as runs:
+        run = runs.start("Add.")
+        assert failure(run)[0] == "IterationsExceeded"
+        run.retry()
+        assert failure(run)[0] == "IterationsExceeded"
+    assert sorted(place.done) == ["add 1 2", "add 3 2"]
+    assert len(place.model.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("say", '{"error":{"type":"ToolError","message":"there is no such order"}}'), ("much", "\0xxx")]
+)
+def test_what_a_tool_gives_survives_the_database(desk: Callable[..., Desk], how: str, told: str) -> None:
+    """The words of a ToolError, a NUL and a long text come to the model as in a plain run."""
+    place = desk(ok.call(FAIL, how=how), ok.answer("So it is."))
+    with place as runs:
+        (content,) = results(runs.start("Fail.").result(poll_seconds=POLL))
+    assert content.startswith(told)
+    assert len(content) < 2 * sr.LoopPolicy().max_result_chars
+
+
+def test_a_tool_that_exits_fails_the_run(desk: Callable[..., Desk]) -> None:
+    """An exit in a tool takes neither the worker nor the others down, and a retry runs the tool again."""
+    place = desk(ok.call(FAIL, how="exit"), ok.answer("Here."))
+    with place as runs:
+        run = runs.start("Fail.")
+        assert failure(run)[0] == "SystemExit"
+        run.retry()
+        assert failure(run)[0] == "SystemExit"
+        assert runs.start("Well?").result(poll_seconds=POLL).answer == "Here."
+    assert place.done == ["fail exit"] * 2
+
+
+def test_a_worker_that_is_stopped_leaves_its_runs_to_the_next(desk: Callable[..., Desk]) -> None:
+    """What was in flight at the stop is done again; the one that was stopped goes no further, and writes nothing."""
+    place = desk(ok.call(ADD, a=1, b=2), ok.answer("3"))
+    place.gate.clear()
+    with place as runs:
+        run = runs.start("Add.")
+        wait_for(lambda: len(place.done) == 1)
+    with place as runs:
+        wait_for(lambda: len(place.done) == 2)
+        place.gate.set()
+        assert run.result(poll_seconds=POLL).answer == "3"
+    assert place.done == ["add 1 2"] * 2
+    assert len(place.model.requests) == 2
+    assert len(set(place.keys)) == 1
+
+
+def test_outside_of_a_durable_run_a_call_has_no_key() -> None:
+    """A tool that asks for its key can be used in a plain run."""
+    assert call_key() is None
+
+
+def test_a_run_that_processes_die_of_is_given_up(desk: Callable[..., Desk], url: str) -> None:
+    """On SQLite, too, so many processes and no more begin a turn; a retry tries it again."""
+    place = desk(ok.answer("At last."))
+    run = place.runs.start("Well?")
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        died = "UPDATE workflow_status SET status = 'PENDING', executor_id = 'embedded', recovery_attempts = ?"
+        connection.execute(f"{died}, application_version = 'strictreply-desk-1'", [MAX_DROPS + 1])
+    connection.close()
+    with place as runs:
+        assert failure(run)[0] == "RunGivenUp"
+        run.retry()
+        assert runs.find(run.id).result(poll_seconds=POLL).answer == "At last."
 
 
 def test_a_cancelled_run_is_over(desk: Callable[..., Desk]) -> None:
@@ -199,17 +323,121 @@ def test_a_cancelled_run_is_over(desk: Callable[..., Desk]) -> None:
     run = place.runs.start("Well?")
     assert run.look() is None
     run.cancel()
-    with place, pytest.raises(DurableRunFailed) as told:
-        run.result(poll_seconds=POLL)
-    assert told.value.kind == "RunCancelled"
-    assert place.model.requests == []
+    with place:
+        assert failure(run)[0] == "RunCancelled"
+        assert place.model.requests == []
+        run.retry()
+        assert run.result(poll_seconds=POLL).answer == "Never."
 
 
-def test_a_run_that_is_not_there_is_said_so(desk: Callable[..., Desk]) -> None:
-    """Looking for an id that nobody started raises, and waits for nothing."""
-    with desk() as runs, pytest.raises(DurableRunFailed) as told:
-        runs.find("nobody").look()
+def test_what_waits_can_be_withdrawn(desk: Callable[..., Desk]) -> None:
+    """After a cancel nobody can allow the call any more; neither an answer nor a retry brings it back."""
+    place = desk(REFUND)
+    with place as runs:
+        run = runs.start("Refund 7.")
+        (call,) = run.result(poll_seconds=POLL).pending
+        run.cancel()
+        assert run.waiting() is None
+        with pytest.raises(InvokeFailed) as told:
+            run.answer([call.approved()])
+        run.cancel()
+        run.retry()
+        with pytest.raises(DurableRunFailed) as over:
+            run.look()
+    assert over.value.kind == "RunCancelled"
+    assert [error.code for error in told.value.errors] == [InvokeCode.NOT_FOUND]
+    assert place.done == []
+
+
+@pytest.mark.parametrize("method", ["look", "waiting", "cancel", "retry"])
+def test_a_run_that_is_not_there_is_said_so(desk: Callable[..., Desk], method: str) -> None:
+    """Whatever is done with an id that nobody started raises, and waits for nothing."""
+    with pytest.raises(DurableRunFailed) as told:
+        getattr(desk().runs.find("nobody"), method)()
     assert told.value.kind == "RunNotFound"
+
+
+def test_ids_are_what_they_are(desk: Callable[..., Desk]) -> None:
+    """Ids that differ in case, hold wildcards, or begin alike are different runs, and each kind has its own."""
+    ids = ["Ab", "ab", "a%", "a_", "a b", "ä 😀", "x" * 200]
+    place = desk(*[ASK_WEATHER] * len(ids), *[ok.answer("Sunny.")] * len(ids))
+    other = desk(name="other")
+    with place as runs:
+        handles = [runs.start("Weather?", id=one) for one in ids]
+        pending = [run.result(poll_seconds=POLL).pending for run in handles]
+        for run, (call,) in zip(handles, pending, strict=True):
+            run.answer([call.answered("sunny")])
+        assert {run.result(poll_seconds=POLL).answer for run in handles} == {"Sunny."}
+        assert other.runs.start("Weather?", id="Ab").look() is None
+    other.runs.close()
+
+
+@pytest.mark.parametrize("bad", ["", " ", "a/b", "a\0b", "\ud800", "x" * 201, "a\nb"])
+def test_ids_that_are_none(desk: Callable[..., Desk], bad: str) -> None:
+    """An id that no database could keep is refused where it is given."""
+    with pytest.raises(ContractError):
+        desk().runs.start("Well?", id=bad)
+
+
+def test_two_kinds_in_one_database(desk: Callable[..., Desk]) -> None:
+    """Each is worked on by a worker of its own, or both in one process, the second on the DBOS of the first."""
+    first, second = desk(ok.answer("One."), ok.answer("Three.")), desk(ok.answer("Two."), name="second")
+    third = desk(ok.answer("Four."), name="third")
+
+    def told(runs: DurableRuns) -> Any:
+        return runs.start("Well?").result(poll_seconds=POLL).answer
+
+    with first as runs:
+        assert told(runs) == "One."
+    with second as runs:
+        assert told(runs) == "Two."
+    with first as runs, third.runs as others, others.worker(poll_seconds=POLL, launch=False):
+        assert (told(runs), told(others)) == ("Three.", "Four.")
+
+
+def test_messages_that_cannot_be_kept(desk: Callable[..., Desk]) -> None:
+    """A lone surrogate is refused before anything is started, without its words."""
+    place = desk()
+    with pytest.raises(ContractError) as told:
+        place.runs.start("canary \ud800", id="run")
+    assert "canary" not in str(told.value)
+    with pytest.raises(DurableRunFailed):
+        place.runs.find("run").look()
+    place.runs.close()
+
+
+def test_an_answer_that_does_not_fit_any_more(url: str) -> None:
+    """A process with another contract is told so, and not given what its own would refuse."""
+
+    def runs_of(answer: type) -> DurableRuns:
+        client = sr.wrap(ScriptedClient(ScriptedModel(ok.answer("7"))), answer=answer)
+        return DurableRuns("desk", client, url=url, model="m")
+
+    with runs_of(int) as runs, runs.worker(poll_seconds=POLL):
+        run = runs.start("How many?", id="run")
+        assert run.result(poll_seconds=POLL).answer == 7
+    with runs_of(list) as later, pytest.raises(InvokeFailed) as told:
+        later.find("run").look()
+    assert [error.code for error in told.value.errors] == [InvokeCode.TOOLS_CHANGED]
+
+
+def test_a_database_that_is_down_is_said_so() -> None:
+    """Neither starting nor working waits for ever, and the database's own error comes through."""
+    errors = pytest.importorskip("sqlalchemy").exc
+    pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
+    runs = DurableRuns(
+        "desk", sr.wrap(ScriptedClient(ScriptedModel())), url="postgresql://u:p@127.0.0.1:1/none", model="m"
+    )
+    with pytest.raises(errors.OperationalError):
+        runs.start("Well?")
+    with pytest.raises(errors.OperationalError), runs.worker():
+        pass
+
+
+def test_an_app_that_has_launched_nothing(desk: Callable[..., Desk]) -> None:
+    """Serving on the app's DBOS needs one."""
+    with pytest.raises(ContractError, match="launch"), desk().runs.worker(launch=False):
+        pass
 
 
 def test_one_process_works_on_a_file(desk: Callable[..., Desk], url: str) -> None:
@@ -236,10 +464,11 @@ def test_a_sync_client_has_no_async_tools() -> None:
         DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel()), tools=[later]), url="sqlite:///never", model="m")
 
 
-def test_urls_that_are_none() -> None:
+@pytest.mark.parametrize("url", ["mysql://h/d", "sqlite://", "sqlite:///:memory:"])
+def test_urls_that_are_none(url: str) -> None:
     """Only SQLite in a file and PostgreSQL can be worked on."""
     with (
         pytest.raises(ContractError),
-        DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url="mysql://h/d").worker(),
+        DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url).worker(),
     ):
         pass

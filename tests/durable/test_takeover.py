@@ -30,7 +30,7 @@ def desk(url: str) -> DurableRuns:
 def drop(runs: DurableRuns, *, drops: int) -> Any:
     """Start a run, and leave it in the hands of a worker that is gone."""
     run = runs.start("Well?")
-    executed(runs.url, DROPPED, [f'{{"drops": {drops}}}', run.id])
+    executed(runs.url, DROPPED, [f'{{"drops": {drops}}}', run.turn_id(0)])
     return run
 
 
@@ -48,7 +48,7 @@ def test_a_run_that_workers_die_of_is_given_up(postgres_url: str) -> None:
         run = drop(runs, drops=MAX_DROPS - 1)
         with runs.worker(poll_seconds=POLL), pytest.raises(DurableRunFailed) as told:
             run.result(poll_seconds=POLL)
-    assert told.value.kind == "RunCancelled"
+    assert told.value.kind == "RunGivenUp"
 
 
 def test_a_lock_that_is_free_once_is_no_death(postgres_url: str) -> None:
@@ -61,7 +61,7 @@ def test_a_lock_that_is_free_once_is_no_death(postgres_url: str) -> None:
             seen = []
             for _ in range(2):
                 other.take_over()
-                seen.append(load().DBOS.get_workflow_status(run.id).status)
+                seen.append(load().DBOS.get_workflow_status(run.turn_id(0)).status)
             other.close()
     assert seen[0] == "PENDING"
     assert seen[1] != "PENDING"
@@ -77,7 +77,7 @@ def test_a_worker_that_lives_keeps_its_runs(postgres_url: str) -> None:
             other.hold()
             for _ in range(3):
                 other.take_over()
-            assert load().DBOS.get_workflow_status(run.id).status == "PENDING"
+            assert load().DBOS.get_workflow_status(run.turn_id(0)).status == "PENDING"
         living.close()
         other.close()
 
@@ -90,6 +90,21 @@ def test_a_lock_is_one_process_s(postgres_url: str) -> None:
         second.hold()
     first.close()
     second.close()
+
+
+def test_a_worker_without_its_lock_asks_for_it_until_it_has_it(postgres_url: str) -> None:
+    """A session that the server has not yet found to be lost holds the lock: nothing is taken over meanwhile."""
+    with desk(postgres_url) as runs, runs.worker(poll_seconds=60):
+        lost, back = (PostgresPresence(postgres_url, runs.workflow, "same") for _ in range(2))
+        lost.hold()
+        for ask in (back.hold, back.take_over, back.take_over):
+            with pytest.raises(ContractError):
+                ask()
+        lost.close()
+        back.take_over()
+        with pytest.raises(ContractError):
+            lost.hold()
+        back.close()
 
 
 def test_a_presence_whose_connection_was_lost_comes_back(postgres_url: str) -> None:

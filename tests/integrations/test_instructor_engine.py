@@ -200,6 +200,17 @@ def test_keywords_that_would_go_unheard_are_refused(twin: Twin, keyword: str) ->
     assert server.requests == []
 
 
+@pytest.mark.parametrize("keyword", ["tools", "tool_choice", "response_format"])
+def test_defaults_of_the_client_do_not_replace_the_model(twin: Twin, keyword: str) -> None:
+    """A keyword that the client sends with every call is refused as it is in one: it would be another contract."""
+    server = Server(reply("TOOLS", ADA))
+    client = twin.client(server)
+    client.kwargs |= {keyword: 1}
+    with pytest.raises(sr.ContractError, match=keyword):
+        twin.run(wrap(client).create, response_model=User, messages=QUESTION)
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("kind", [None, 3, "User"])
 def test_what_is_no_type_is_refused(twin: Twin, kind: Any) -> None:
     """A response model that is none is an error of the caller's, before anything is sent."""

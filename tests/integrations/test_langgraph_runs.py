@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -235,7 +236,8 @@ def test_a_failed_call_is_brought_to_the_user_who_decides(answer: str, status: s
 def test_skipping_goes_on_with_the_agent_that_was_named_for_it() -> None:
     """``skip_to`` follows an edge of the agent that failed."""
     cast = Cast(lead=[faults.rate_limited()], writer=[final()], reader=[])
-    team = agents(cast, skip_to="writer")
+    lead, *others = agents(cast)
+    team = [replace(lead, skip_to="writer"), *others]
     compiled = to_langgraph(TEAM, team, policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
     compiled.invoke(begin(TEAM, "Go."), CONFIG)
     assert outcome_of(compiled.invoke(Command(resume="skip"), CONFIG))["agent"] == "writer"
@@ -260,7 +262,7 @@ def test_a_reply_that_stays_wrong_fails_the_run_by_the_policy() -> None:
 def test_the_policy_may_bring_it_to_the_user_instead() -> None:
     """Reactions are a table of the application's."""
     policy = ErrorPolicy(reactions={Category.FORMAT_ERROR: "escalate"}, budget=ONE_RETRY.budget)  # type: ignore[dict-item]
-    compiled = graph(Cast(lead=[NONSENSE, NONSENSE, final()]), saver=InMemorySaver(), policy=policy)
+    compiled = graph(Cast(lead=[NONSENSE, final()]), saver=InMemorySaver(), policy=policy)
     assert compiled.invoke(begin(TEAM, "Go."), CONFIG)["__interrupt__"][0].value["kind"] == "error"
     assert outcome_of(compiled.invoke(Command(resume="retry"), CONFIG))["status"] == "completed"
 

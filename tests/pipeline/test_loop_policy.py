@@ -14,6 +14,10 @@ from strictreply.errors import ContractError
 from strictreply.pipeline.loop_policy import REPEATED, LoopPolicy, signature, suppressed_result
 from strictreply.pipeline.validator import AgentPipelineContextValidator
 from strictreply.pipeline.values import AgentToolCall, ToolCallManifest
+from strictreply.tools import Tool
+
+COUNTS = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars")
+NO_COUNTS: tuple[Any, ...] = (None, 2.5, 3.0, True, "4", float("nan"))
 
 
 def made(arguments: str, name: str = "search", id_: str = "tc1") -> AgentToolCall:
@@ -37,12 +41,15 @@ def spent(policy: LoopPolicy, *arguments: str) -> list[bool]:
         {"tool_timeout": 0},
         {"tool_timeout": -1.0},
         {"tool_timeout": float("nan")},
+        {"tool_timeout": True},
+        {"tool_timeout": "5"},
+        *({count: no_count} for count in COUNTS for no_count in NO_COUNTS),
     ],
     ids=lambda bounds: "-".join(map(str, *bounds.items())),
 )
 def test_bounds_that_no_turn_could_keep_are_refused(bounds: dict[str, Any]) -> None:
-    """A bound that allows nothing, or has no size, is a ContractError where it is declared."""
-    with pytest.raises(ContractError):
+    """A bound that allows nothing, or is of another kind, is a ContractError that names it where it is declared."""
+    with pytest.raises(ContractError, match=next(iter(bounds))):
         LoopPolicy(**bounds)
 
 
@@ -67,6 +74,20 @@ def test_calls_of_earlier_replies_count() -> None:
     call = made("{}")
     assert [spent for _, spent in LoopPolicy().suppressed([call, call], [call])] == [False, True]
     assert [spent for _, spent in LoopPolicy(warn_at=1, suppress_at=2).suppressed([call], [call])] == [True]
+
+
+def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
+    """Its calls are neither warned of nor suppressed, however often; those of any other tool in the turn are."""
+    policy, poll, other = LoopPolicy(), made("{}", name="status"), made("{}")
+    tools = {
+        "status": Tool.from_json_schema("status", {}, repeatable=True),
+        "search": Tool.from_json_schema("search", {}),
+    }
+    turn = [poll, other] * 4
+    kept = [(call.name, spent) for call, spent in policy.suppressed(turn[4:], turn[:4], tools=tools)]
+    assert kept == [("status", False), ("search", True)] * 2
+    assert policy.repeated(turn, tools=tools) == ["search"]
+    assert policy.repeated(turn) == ["status", "search"]
 
 
 @pytest.mark.req("P71")

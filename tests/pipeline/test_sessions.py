@@ -6,6 +6,7 @@ import pickle
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.waiting import CALLS, FIRST, NEW, WAITING, Clock, held, kept, refused
+from pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
 from strictreply.errors import ContractError
 from strictreply.pipeline.kinds import AgentPipelineContextType
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeResult
@@ -162,7 +163,7 @@ def test_a_claim_lapses(store: SessionStore, clock: Clock) -> None:
     assert refused(store, "c") is InvokeCode.IN_USE
     with pytest.raises(SessionConflict):
         store.save(kept(store), replace(FIRST, iterations=1), consumed=late)
-    assert store.turn("s", "t1") == FIRST
+    assert store.turn("s", "t1") == PAUSED
     store.save(kept(store), replace(FIRST, iterations=1), consumed=claim)
 
 
@@ -183,7 +184,7 @@ def test_a_save_may_be_repeated(store: SessionStore, waiting: ToolCallManifest |
     claim, session, turn = held(store, "a"), kept(store), replace(FIRST, iterations=1)
     for _ in range(2):
         store.save(session, turn, waiting=waiting, consumed=claim)
-    assert (kept(store), store.turn("s", "t1")) == (session, turn)
+    assert (kept(store), store.turn("s", "t1")) == (session, replace(turn, waiting=waiting))
 
 
 def test_a_turn_may_wait_again(store: SessionStore) -> None:
@@ -195,23 +196,36 @@ def test_a_turn_may_wait_again(store: SessionStore) -> None:
 
 
 def test_a_session_that_goes_on_gives_up_what_waits(store: SessionStore) -> None:
-    """When the user says something else, nobody can answer the calls of the turn before, not even who is about to."""
+    """When the user says something else, what waited is forgotten; not while somebody answers it."""
     store.save(NEW, FIRST, waiting=WAITING)
     claim, began = held(store, "a"), kept(store)
-    store.save(began, Turn(id="t2"))
-    assert refused(store, "b") is InvokeCode.NOT_FOUND
+    with pytest.raises(SessionConflict):
+        store.save(began, Turn(id="t2"))
     store.release(claim)
+    store.save(began, Turn(id="t2"))
+    assert (refused(store, "b"), store.turn("s", "t1")) == (InvokeCode.NOT_FOUND, None)
     with pytest.raises(SessionConflict):
         store.save(began, replace(FIRST, iterations=1), consumed=claim)
-    assert refused(store, "b") is InvokeCode.NOT_FOUND
 
 
-def test_what_was_answered_stays_answered(store: SessionStore) -> None:
-    """A later turn does not make a spent manifest unknown."""
+def test_what_a_claim_came_to_is_kept_at_once(store: SessionStore, clock: Clock) -> None:
+    """A result that is kept is there for whoever claims next, however the holder ended; not for who lost the claim."""
     store.save(NEW, FIRST, waiting=WAITING)
-    store.save(kept(store), replace(FIRST, iterations=1), consumed=held(store, "a"))
-    store.save(kept(store), Turn(id="t2"))
-    assert refused(store, "b") is InvokeCode.ALREADY_CONSUMED
+    done = replace(WAITING, tool_call_results=(CALLS[0].answered(1),))
+    late = held(store, "a")
+    store.keep(replace(late, manifest=done))
+    clock.now += 3_600
+    assert held(store, "b").manifest == done
+    store.keep(late)
+    assert store.turn("s", "t1") == replace(FIRST, waiting=done)
+
+
+def test_a_session_can_be_deleted(store: SessionStore) -> None:
+    """Nothing of it is left; of one that is not there neither."""
+    store.save(NEW, FIRST, waiting=WAITING)
+    for _ in range(2):
+        store.delete("s")
+        assert (store.session("s"), store.turn("s", "t1"), refused(store, "a")) == (None, None, InvokeCode.NOT_FOUND)
 
 
 @pytest.mark.parametrize("waiting", [None, WAITING])
@@ -222,7 +236,7 @@ def test_a_saved_turn_is_changed_by_its_holder_alone(store: SessionStore, waitin
     for consumed in (None, unheld):
         with pytest.raises(SessionConflict):
             store.save(kept(store), replace(FIRST, iterations=1), consumed=consumed)
-    assert store.turn("s", "t1") == FIRST
+    assert store.turn("s", "t1") == replace(FIRST, waiting=waiting)
 
 
 def test_a_store_refuses_what_cannot_be_meant(store: SessionStore) -> None:
@@ -302,10 +316,16 @@ class Watch:
                 self.store.release(claim)
                 self.valid = None if self.valid == holder else self.valid
         elif operation == "follow on":
-            self.store.save(kept(self.store), Turn(id=f"later-{self.saves}"))
-            self.saves, self.valid, self.spent = self.saves + 1, None, True
+            self.follow_on()
         else:
             self.save(holder, waiting=WAITING if operation == "wait again" else None)
+
+    def follow_on(self) -> None:
+        """Go on with another turn: refused while somebody answers what waits, and then that is forgotten."""
+        answering = self.valid is not None and not self.lapsed and not self.spent
+        with pytest.raises(SessionConflict) if answering else nullcontext():
+            self.store.save(kept(self.store), Turn(id=f"later-{self.saves}"))
+            self.saves, self.valid, self.spent = self.saves + 1, None, True
 
     def claim(self, holder: str) -> None:
         """Claim: granted only when nobody else holds it, and never when it is spent."""

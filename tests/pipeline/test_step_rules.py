@@ -387,6 +387,19 @@ def test_the_model_leaves_one_outcome(kind: Any, payload: Any, calls: Any, expec
     assert codes(VALIDATOR.validate_post_step(left, LLM)) == expected
 
 
+@pytest.mark.parametrize(
+    "payload", [{}, {"files": []}, {"primary_output_text": None}, "text", 5, [], [1], False, PAYLOAD]
+)
+@pytest.mark.req("P35", "P37")
+def test_calls_stand_beside_no_payload_of_any_kind(payload: object) -> None:
+    """A continuation has no payload: one that holds no text, or is none, is an error beside calls all the same."""
+    left = changed(waiting(), {"/response_payload": payload})
+    (error,) = VALIDATOR.validate_post_step(left, LLM).errors
+    assert (error.code, error.rule) == ("BOTH", "llm_client.post.not_both")
+    alone = changed(left, {"/outgoing_manifest": None})
+    assert codes(VALIDATOR.validate_post_step(alone, LLM)) == ([] if payload is PAYLOAD else ["NEITHER"])
+
+
 def test_answered_calls_are_not_present_any_more() -> None:
     """X17: what has its result does not stand in the way of an answer, and is no outcome by itself."""
     manifest = ToolCallManifest(tool_calls=(CALL,), tool_call_results=(RESULT,))

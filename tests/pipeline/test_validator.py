@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 import pickle
+import weakref
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
@@ -34,6 +36,7 @@ from strictreply.pipeline import rules as rules_package
 from strictreply.pipeline import validator as validator_module
 from strictreply.pipeline.kinds import PipelineStep
 from strictreply.pipeline.results import InvokeResult
+from strictreply.pipeline.rules import list_rules
 from strictreply.pipeline.validator import AgentPipelineContextValidator
 
 TOOL = sr.Tool.from_json_schema("toolA", {"properties": {"a": {"type": "number"}}})
@@ -45,6 +48,7 @@ VALIDATORS = [
     ),
 ]
 VALIDATOR = VALIDATORS[0]
+KNOWN = {rule.id for rule in list_rules()}
 GOOD = [
     *(ctx for kind, walk in WALKS.items() for step in walk for ctx in (before(step, kind), after(step, kind))),
     waiting(),
@@ -221,6 +225,162 @@ def test_depth_and_size_raise_nothing() -> None:
             for ctx in (after(PipelineStep.RESPONSE_BUILDER), before(PipelineStep.LLM_CLIENT, CONTINUATION)):
                 every_result(changed(ctx, {path: strange}))
         every_result(strange)
+
+
+def fail(*_: object) -> Any:
+    """Fail as an object does whose session is gone."""
+    raise LookupError
+
+
+SPECIAL = (
+    *(
+        "eq",
+        "ne",
+        "hash",
+        "bool",
+        "len",
+        "iter",
+        "contains",
+        "getitem",
+        "str",
+        "repr",
+        "format",
+        "int",
+        "index",
+        "float",
+    ),
+    *("lt", "le", "gt", "ge", "add", "deepcopy", "reduce", "instancecheck", "subclasscheck"),
+)
+FAILING = {f"__{name}__": fail for name in SPECIAL}
+
+
+def made_of(*bases: type, **members: Any) -> type[Any]:
+    """Make a kind of objects whose own code fails, wherever it is asked; so does that of their class."""
+    kind: Any = type("Failing", (type(bases[0]) if bases else type,), {"__eq__": fail, "__hash__": fail})
+    made: type[Any] = kind("Hostile", bases, FAILING | members)
+    return made
+
+
+class Detached:
+    """An object whose members all fail, as those of a row whose session is gone."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Fail, also for the class."""
+        raise RuntimeError(name)
+
+
+class Gone:
+    """What a weak reference led to."""
+
+
+class Recursive:
+    """An object whose every member is such an object, and fails at some depth."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Go on for ever."""
+        return getattr(self, name + name[:1])
+
+
+HOSTILE: dict[str, Any] = {
+    "object": made_of()(),
+    "property": made_of(**dict.fromkeys(("id", "type", "tool_calls", "tool_call_id", "org"), property(fail)))(),
+    "detached": Detached(),
+    "dead proxy": weakref.proxy(Gone()),
+    "recursive": Recursive(),
+    "mapping": made_of(UserDict, get=fail, keys=fail, items=fail)(),
+    "dict": made_of(dict, get=fail, keys=fail, items=fail)(id="x"),
+    "str": made_of(str, strip=fail, encode=fail, isascii=fail, replace=fail, lower=fail)("Initial"),
+    "int": made_of(int)(1),
+    "float": made_of(float)(1.5),
+    "bytes": made_of(bytes)(b"{}"),
+    "list": made_of(list, copy=fail)([1]),
+    "tuple": made_of(tuple)((1,)),
+    "key": {made_of(str, __hash__=str.__hash__)("id"): 1, "type": 2},
+    "class": made_of(),
+    "surrogate": "\ud800",
+    "deep": [[[]]],
+}
+for _ in range(100_000):
+    HOSTILE["deep"] = [HOSTILE["deep"]]
+
+EVERY_PATH = sorted({path for ctx in GOOD for path in paths_of(ctx)})
+
+
+def put(content: Any, path: str, value: object) -> Any:
+    """Put a value at a path of a context, be it a value or JSON; the context itself where it has no such path."""
+    try:
+        return changed(content, {path: value})
+    except (AttributeError, IndexError, TypeError):
+        return content
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.req("P4")
+def test_content_whose_own_code_fails_is_an_error(hostile: str) -> None:
+    """What raises wherever it is asked breaks rules like any wrong content, alone and as a member or an entry."""
+    value = HOSTILE[hostile]
+    for content in (value, [value], {"tool_calls": value}, {"tool_calls": [value], "tool_call_results": [value]}):
+        for entry in (ENTRIES[0], ENTRIES[2], ENTRIES[-1]):
+            found = entry(VALIDATOR, content)
+            assert found.errors
+            assert {error.rule for error in found.errors} <= KNOWN
+            assert InvokeResult.from_json(found.to_json()) == found
+        assert every_result(content)
+
+
+@given(
+    st.sampled_from(GOOD),
+    st.booleans(),
+    st.lists(st.tuples(st.sampled_from(EVERY_PATH), st.sampled_from(sorted(HOSTILE))), min_size=1, max_size=3),
+)
+@settings(max_examples=150, deadline=None)
+@pytest.mark.req("P4")
+def test_members_whose_own_code_fails_raise_nothing(good: Any, as_json: bool, members: list[tuple[str, str]]) -> None:
+    """Wherever such a member stands, every entry gives a result that goes to JSON and comes back."""
+    content = plain(good) if as_json else good
+    for path, hostile in members:
+        content = put(content, path, HOSTILE[hostile])
+    for result in every_result(content):
+        assert {error.rule for error in result.errors} <= KNOWN
+        assert InvokeResult.from_json(result.to_json()) == result
+
+
+@pytest.mark.parametrize(
+    "hostile", ["object", "property", "detached", "dead proxy", "recursive", "mapping", "surrogate"]
+)
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("/type", "core.type"),
+        ("/correlation_id", "core.correlation_id"),
+        ("/envelope/org", "core.org"),
+        ("/envelope", "core.user"),
+        ("/envelope/session_id", "core.initial.session_id_empty"),
+        ("/envelope/tool_results", "core.initial.tool_results_empty"),
+    ],
+)
+@pytest.mark.req("P4")
+def test_a_member_that_cannot_be_read_is_neither_there_nor_missing(hostile: str, path: str, rule: str) -> None:
+    """It passes for no text and for no null: the rule that asks either says so."""
+    content = changed(received(INITIAL), {path: HOSTILE[hostile]})
+    assert rule in [error.rule for error in VALIDATOR.validate_core(content).errors]
+
+
+@pytest.mark.parametrize("path", ["/outgoing_manifest", "/outgoing_manifest/tool_calls"])
+def test_calls_that_cannot_be_read_are_not_taken_for_none(path: str) -> None:
+    """A manifest that raises is no outcome by itself, and not the absence of calls beside an answer."""
+    step = PipelineStep.LLM_CLIENT
+    beside = plain(after(step)) | {"outgoing_manifest": {}}
+    content = changed(beside, {path: HOSTILE["detached"]})
+    assert codes(VALIDATOR.validate_post_step(content, step)) == ["BOTH"]
+    assert codes(VALIDATOR.validate_post_step(content | {"response_payload": None}, step)) == ["NEITHER"]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.req("P8")
+def test_a_step_whose_own_code_fails_is_unknown(hostile: str) -> None:
+    """No step is let through by what it raises."""
+    assert codes(VALIDATOR.validate_pre_step(received(INITIAL), HOSTILE[hostile])) == ["UNKNOWN_STEP"]
 
 
 @pytest.mark.parametrize("step", [999, 0, -1, 81, "Nope", "", None, True, 10.0, [], {}, "80", object()])

@@ -50,6 +50,7 @@ ERROR = InvokeError(
 SAMPLES: list[Value] = [
     CALL,
     RESULT,
+    CALL.denied("too dear"),
     ANSWERED,
     received(INITIAL).envelope,
     SESSION,
@@ -203,8 +204,8 @@ def test_a_call_makes_the_result_that_answers_it() -> None:
         tool_call_id="tc1", name="toolA", execution_ms=3, result_json='{"ok":true}'
     )
     decisions = [CALL.approved(), CALL.denied("too dear")]
-    assert [json.loads(decision.result_json or "") for decision in decisions] == [
-        {"approved": True},
+    assert [json.loads(decision.result.result_json or "") for decision in decisions] == [
+        {"approved": True, "reason": ""},
         {"approved": False, "reason": "too dear"},
     ]
     assert {(decision.tool_call_id, decision.name) for decision in decisions} == {("tc1", "toolA")}

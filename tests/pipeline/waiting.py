@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strictreply.pipeline.results import InvokeCode, InvokeError
 from strictreply.pipeline.sessions import Claim, SessionStore
 from strictreply.pipeline.values import AgentToolCall, Session, ToolCallManifest, Turn
@@ -10,6 +12,7 @@ CALLS = (AgentToolCall(tool_call_id="tc1", name="toolA", arguments_json="{}", re
 WAITING = ToolCallManifest(tool_calls=CALLS)
 NEW = Session(id="s")
 FIRST = Turn(id="t1")
+PAUSED = replace(FIRST, waiting=WAITING)
 
 
 class Clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -211,3 +212,13 @@ def test_a_run_is_cancelled_between_two_steps(opened: Opened) -> None:
     assert (run.is_cancelled, ran, loop.asks) == (True, ["a"], 1)
     assert (run.trace[-1].step, run.trace[-1].status) == (PipelineStep.REASONER, LineStatus.ABORTED)
     assert json.loads(run.transcript[-1]["tool_calls"][0]["function"]["arguments"]) == {"query": "a"}
+
+
+def test_a_repeatable_tool_may_be_polled(opened: Opened) -> None:
+    """A tool that says so is called as often as the model likes: no warning, nothing suppressed."""
+    ran: list[str] = []
+    poll = replace(spy("search", ran), repeatable=True)
+    loop = opened(*[same() for _ in range(5)], DONE, tools=[poll])
+    assert loop.run().answer == "done"
+    assert len(ran) == 5
+    assert {turn["role"] for turn in loop.script.messages[4][2:]} == {"assistant", "tool"}

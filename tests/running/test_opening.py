@@ -233,3 +233,22 @@ def test_the_keywords_go_to_every_ask(opened: Opened) -> None:
     loop = opened(asking("a"), DONE, tools=[spy("search", [])])
     loop.run(temperature=0.5)
     assert [(asked["model"], asked["temperature"]) for asked in loop.script.requests] == [("m", 0.5)] * 2
+
+
+def test_a_listener_that_must_be_awaited_is_refused(loop: Loop) -> None:
+    """Nobody would await an async ``on_event``: ContractError before anything is asked."""
+
+    async def listen(event: sr.RunEvent) -> None:
+        """Listen."""
+
+    with pytest.raises(sr.ContractError):
+        loop.run(on_event=listen)
+    assert loop.asks == 0
+
+
+def test_tools_may_come_from_a_generator(opened: Opened) -> None:
+    """What gives its tools only once gives them to every ask of the run."""
+    ran: list[str] = []
+    loop = opened(asking("a"), DONE, tools=())
+    assert loop.run(tools=(tool for tool in [spy("search", ran)])).answer == "done"
+    assert (ran, [len(request["tools"]) for request in loop.script.requests]) == (["a"], [1, 1])

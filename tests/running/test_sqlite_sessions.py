@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.waiting import FIRST, NEW, WAITING, held, kept
+from pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
 from strictreply.errors import ContractError
 from strictreply.pipeline.values import Session
 from strictreply.running.sqlite_sessions import SQLiteSessionStore
@@ -104,7 +104,7 @@ def test_a_process_killed_in_a_save_leaves_nothing_of_it(tmp_path: Path, writes:
     with started(DYING, str(path), str(writes), claim.to_json()) as dying:
         dying.communicate(timeout=60)
     assert dying.returncode == -signal.SIGKILL
-    assert (kept(store), store.turn("s", "t1")) == (replace(NEW, last_turn_id="t1"), FIRST)
+    assert (kept(store), store.turn("s", "t1")) == (replace(NEW, last_turn_id="t1"), PAUSED)
     assert held(store, "a") == claim
     store.save(kept(store), replace(FIRST, iterations=1), consumed=claim)
 

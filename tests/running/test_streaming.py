@@ -237,3 +237,14 @@ def test_a_cancelled_stream_gives_its_calls_back(opened: Opened) -> None:
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(**given)
     assert codes(again.value) == ["ALREADY_CONSUMED"]
+
+
+def test_a_listener_that_must_be_awaited_is_refused(opened: Opened) -> None:
+    """Nobody would await it: an async ``on_event`` is a ContractError before anything is asked, in either stream."""
+
+    async def listen(event: sr.RunEvent) -> None:
+        """Hear nothing."""
+
+    loop = opened(DONE, tools=[spy("search", [])])
+    events, error = streamed(loop, on_event=listen)
+    assert (events, type(error), loop.asks) == ([], sr.ContractError, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -231,16 +232,118 @@ def test_what_is_no_exception_passes(opened: Opened, queries: tuple[str, ...]) -
         opened(asking(*queries), DONE, tools=[declared(search)]).run()
 
 
-def test_what_a_listener_raises_ends_the_run(opened: Opened) -> None:
-    """``on_event`` is the program's own code: its exception comes out as it is, bare."""
+@pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])
+def test_what_a_listener_raises_changes_nothing(opened: Opened, queries: tuple[str, ...]) -> None:
+    """``on_event`` only listens: when it fails at every event, the calls are run and told all the same."""
 
     def refuse(event: sr.RunEvent) -> None:
-        """Fail at the first tool."""
-        if isinstance(event, sr.ToolStarted):
-            raise LookupError(event.call.id)  # noqa: TRY004 - the program's own error
+        """Fail."""
+        raise LookupError(event)
 
-    with pytest.raises(LookupError, match="a"):
-        opened(asking("a"), DONE, tools=[spy("search", [])]).run(on_event=refuse)
+    done = opened(asking(*queries), DONE, tools=[spy("search", [])]).run(on_event=refuse)
+    assert told(done) == [(query, f"search {query}") for query in queries]
+
+
+async def cancelled_inside() -> None:
+    """Await a task that somebody else has cancelled."""
+    task = asyncio.create_task(asyncio.Event().wait())
+    task.cancel()
+    await task
+
+
+async def cancelling_itself() -> None:
+    """Cancel the task that this is run in."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+async def raising_it() -> None:
+    """Raise a cancellation that nobody asked for."""
+    raise asyncio.CancelledError
+
+
+@pytest.mark.req("T36")
+@pytest.mark.parametrize("limit", [None, PATIENCE], ids=["without limit", "within a limit"])
+@pytest.mark.parametrize("fail", [cancelled_inside, cancelling_itself, raising_it])
+def test_a_cancellation_of_the_tools_own_is_a_failure(fail: Callable[[], Any], limit: float | None) -> None:
+    """A tool that ends by a cancellation that is not the run's has failed: the model is told its type."""
+
+    async def search(query: str) -> str:
+        """Fail for one query."""
+        if query == "bad":
+            await fail()
+        return query
+
+    loop = Loop(asking("bad", "good"), DONE, tools=[declared(search, timeout=limit)], asynchronous=True)
+    said = {"error": {"type": "CancelledError", "message": "the tool failed"}}
+    assert told(loop.run()) == [("bad", said), ("good", "good")]
+
+
+@pytest.mark.parametrize("queries", [("bad",), ("bad", "good")], ids=["alone", "beside another"])
+def test_a_cancellation_out_of_a_sync_tool_is_a_failure(opened: Opened, queries: tuple[str, ...]) -> None:
+    """What does not await cannot be cancelled: a CancelledError of a sync tool is its own, in both twins."""
+
+    def search(query: str) -> str:
+        """Fail for one query."""
+        if query == "bad":
+            raise asyncio.CancelledError
+        return query
+
+    results = told(opened(asking(*queries), DONE, tools=[declared(search)]).run())
+    assert results[0][1]["error"]["type"] == "CancelledError"
+    assert results[1:] == [(query, query) for query in queries[1:]]
+
+
+@pytest.mark.parametrize("swallowed", [True, False], ids=["it ends in its own way", "it passes it on"])
+def test_a_cancelled_run_is_cancelled(*, swallowed: bool) -> None:
+    """Cancelled while its tools run, the run raises CancelledError and asks no more, whatever a tool makes of it."""
+    inside, seen = asyncio.Event(), list[str]()
+
+    async def search(query: str) -> str:
+        """Wait for what does not come."""
+        inside.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(query)
+            if not swallowed:
+                raise
+        return query
+
+    loop = Loop(asking("a", "b"), DONE, tools=[declared(search)], asynchronous=True)
+
+    async def cancelled() -> bool:
+        """Cancel the run as soon as a tool is inside."""
+        task = asyncio.create_task(sr.arun(loop.client, "x", model="m"))
+        await inside.wait()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return task.cancelled()
+
+    assert asyncio.run(cancelled())
+    assert (sorted(seen), loop.asks) == (["a", "b"], 1)
+
+
+def test_a_tool_that_was_given_up_keeps_no_process(opened: Opened) -> None:
+    """The thread of a sync tool whose time was over is a daemon: neither a loop nor the interpreter waits for it."""
+    never = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def search(query: str) -> str:
+        """Wait for what does not come."""
+        threads.append(threading.current_thread())
+        never.wait(PATIENCE)
+        return query
+
+    try:
+        ((_, result),) = told(opened(asking("a"), DONE, tools=[declared(search, timeout=0.01)]).run())
+        assert result["error"]["type"] == "Timeout"
+        assert [(thread.daemon, thread.is_alive()) for thread in threads] == [(True, True)]
+    finally:
+        never.set()
 
 
 def test_a_coroutine_out_of_a_sync_function_is_refused(opened: Opened) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin, Permitted
-from strictreply.coordination.actions.permissions import permitted
+from strictreply.coordination.actions.permissions import permitted_actions
 from strictreply.coordination.actions.terms import ActionTerms
 from strictreply.coordination.faults import DeclarationError, StateError
 from strictreply.coordination.formats import (
@@ -41,7 +41,7 @@ from strictreply.coordination.routing.decisions import (
     StepType,
 )
 from strictreply.coordination.routing.prediction import predict_next_route
-from strictreply.coordination.routing.recovery import question_of, resume
+from strictreply.coordination.routing.recovery import question_of, resume_after_error
 from strictreply.coordination.routing.router import Router
 from strictreply.coordination.runs.counting import apply_update, counted
 from strictreply.coordination.runs.cycles import CycleLimit
@@ -206,7 +206,7 @@ __all__ = [
     "list_formats",
     "mark_complete",
     "pending_requests",
-    "permitted",
+    "permitted_actions",
     "predict_next_route",
     "question_of",
     "read_answer",
@@ -214,7 +214,7 @@ __all__ = [
     "register_format",
     "request_human_input",
     "reset_loop_count",
-    "resume",
+    "resume_after_error",
     "retry_with_steering",
     "route_next",
     "set_default_format",

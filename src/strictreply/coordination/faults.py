@@ -13,7 +13,7 @@ from strictreply.errors import ContractError, StrictReplyError
 from strictreply.issues import Category, Issue
 
 
-class Rule(StrEnum):
+class Fault(StrEnum):
     """What a declaration or a state breaks; the value is the code of its issue.
 
     ``template`` holds the words; the names in braces are filled from the declaration, never from a state's values.

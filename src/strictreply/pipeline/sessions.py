@@ -62,7 +62,7 @@ class SessionStore(Protocol):
         ...
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Give a turn of a session as it was saved last, None when there is none."""
+        """Give the last turn of a session, with the calls that wait and what they have come to; None for any other."""
         ...
 
     def save(
@@ -72,11 +72,11 @@ class SessionStore(Protocol):
 
         ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` takes its
         place in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
-        ``consumed`` is the claim that the turn went on with, and is spent for ever. What waited on an earlier turn of
-        the session is given up. Saving exactly what is kept already changes nothing, so that a save may be repeated.
+        ``consumed`` is the claim that the turn went on with, and is spent for ever. The turn before, and what waited on
+        it, is forgotten. Saving exactly what is kept already changes nothing, so that a save may be repeated.
 
-        Raises SessionConflict when the session has moved on since, or the claim is not held any more, and
-        ContractError when the claim is one of another turn.
+        Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
+        before, or the claim is not held any more; and ContractError when the claim is one of another turn.
         """
         ...
 
@@ -88,12 +88,20 @@ class SessionStore(Protocol):
         """
         ...
 
+    def keep(self, claim: Claim) -> None:
+        """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
+        ...
+
     def release(self, claim: Claim) -> None:
         """Give a claim back, so that corrected results can be sent.
 
         ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
         when the claim is not held any more.
         """
+        ...
+
+    def delete(self, session_id: str) -> None:
+        """Forget a session, its last turn and what waits on it."""
         ...
 
 
@@ -149,9 +157,12 @@ class TransactionalSessionStore(ABC):
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Give a turn of a session as it was saved last, None when there is none."""
+        """Give the last turn of a session, with the calls that wait; see :meth:`SessionStore.turn`."""
+        key = manifest_id(session_id, turn_id)
         with self.transaction(writing=False) as records:
-            return _read(records, Turn, manifest_id(session_id, turn_id))
+            turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
+        waits = entry is not None and not entry.consumed
+        return replace(turn, waiting=entry.manifest) if turn is not None and entry is not None and waits else turn
 
     def save(
         self, session: Session, turn: Turn, *, waiting: ToolCallManifest | None = None, consumed: Claim | None = None
@@ -160,7 +171,7 @@ class TransactionalSessionStore(ABC):
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
-        moved = replace(session, last_turn_id=turn.id)
+        moved, turn = replace(session, last_turn_id=turn.id), replace(turn, waiting=None)
         with self.transaction(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
@@ -169,11 +180,11 @@ class TransactionalSessionStore(ABC):
                 return
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
-            if began_with != session.last_turn_id or not fresh:
+            if began_with != session.last_turn_id or not fresh or self._is_answered(records, before, turn):
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
             if began_with not in {"", turn.id}:
-                _give_up(records, manifest_id(session.id, began_with))
+                _forget(records, manifest_id(session.id, began_with))
 
     def claim(self, manifest_id: str, holder: str) -> Claim | InvokeError:
         """Take the right to answer a waiting manifest; see :meth:`SessionStore.claim`."""
@@ -187,6 +198,29 @@ class TransactionalSessionStore(ABC):
                 return refused
             _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=now)))
             return Claim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
+
+    def keep(self, claim: Claim) -> None:
+        """Keep what the calls of a claim have come to so far; see :meth:`SessionStore.keep`."""
+        with self.transaction(writing=True) as records:
+            entry = _read(records, WaitingManifest, claim.manifest_id)
+            if entry is not None and _held(entry, claim):
+                _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
+
+    def delete(self, session_id: str) -> None:
+        """Forget a session, its last turn and what waits on it."""
+        with self.transaction(writing=True) as records:
+            session = _read(records, Session, session_id)
+            if session is not None:
+                records.drop(Session, session_id)
+                _forget(records, manifest_id(session_id, session.last_turn_id))
+
+    def _is_answered(self, records: Records, before: Session | None, turn: Turn) -> bool:
+        """Tell whether somebody is answering, at this moment, what waited on the turn before."""
+        if before is None or before.last_turn_id in {"", turn.id}:
+            return False
+        entry = _read(records, WaitingManifest, manifest_id(before.id, before.last_turn_id))
+        alive = entry is not None and bool(entry.holder) and entry.claimed_at > self._clock() - self._claim_seconds
+        return entry is not None and alive and not entry.consumed
 
     def release(self, claim: Claim) -> None:
         """Give a claim back, with what its calls have come to; see :meth:`SessionStore.release`."""
@@ -262,11 +296,10 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
         records.write(kind, key, text)
 
 
-def _give_up(records: Records, key: str) -> None:
-    """Forget a manifest that waits no longer; one that was answered stays, to say so."""
-    entry = _read(records, WaitingManifest, key)
-    if entry is not None and not entry.consumed:
-        records.drop(WaitingManifest, key)
+def _forget(records: Records, key: str) -> None:
+    """Forget a turn, and the manifest that waited on it."""
+    records.drop(Turn, key)
+    records.drop(WaitingManifest, key)
 
 
 def _left(

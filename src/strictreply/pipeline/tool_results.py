@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from pydantic_core import to_json
@@ -11,7 +13,7 @@ from pydantic_core import to_json
 from strictreply.attempts import plain, type_name
 from strictreply.decoding import decode, is_json
 from strictreply.describing import compact
-from strictreply.pipeline.values import AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.typing import Channel, JSONObject, Message
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -36,9 +38,38 @@ def error_json(kind: str, message: str, limit: int) -> str:
     return compact({"error": {"type": kind, "message": _cut(_spelled(message), limit)}})
 
 
+def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
+    """Cut what a client gave to ``limit`` characters, as a tool's own result is cut."""
+    if result.result_json is None or len(result.result_json) <= limit:
+        return result
+    return replace(result, result_json=compact(_cut(_told(result), limit)))
+
+
+def denied(call: AgentToolCall, reason: str, limit: int) -> AgentToolCallResult:
+    """Make the result of a call that nobody allowed."""
+    return _failed(call, "ApprovalDenied", reason or "the call was not allowed", limit)
+
+
+def abandoned(call: AgentToolCall, limit: int) -> AgentToolCallResult:
+    """Make the result of a call that the user did not wait for."""
+    return _failed(call, "Abandoned", "the user went on without the result of this call", limit)
+
+
+def with_results(manifest: ToolCallManifest, results: Mapping[str, AgentToolCallResult]) -> ToolCallManifest:
+    """Give a manifest with these results, in the order of its calls."""
+    told = (results.get(call.tool_call_id) for call in manifest.tool_calls)
+    return replace(manifest, tool_call_results=tuple(result for result in told if result is not None))
+
+
 def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
     """Give the turns that tell the model what its calls came to, in the order of the calls."""
     return [_result_turn(result, channel) for result in manifest.tool_call_results]
+
+
+def _failed(call: AgentToolCall, kind: str, message: str, limit: int) -> AgentToolCallResult:
+    """Make the result of a call that came to nothing."""
+    told = error_json(kind, message, limit)
+    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=told)
 
 
 def _result_turn(result: AgentToolCallResult, channel: Channel) -> JSONObject:

@@ -9,7 +9,7 @@ from typing import Any
 from strictreply.pipeline.effects import TurnEffect, UseStore
 from strictreply.pipeline.kinds import ResponseType
 from strictreply.pipeline.line import LineResult, LineStatus, Raised, line_flow
-from strictreply.pipeline.results import InvokeFailed, InvokeResult
+from strictreply.pipeline.results import InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline.sessions import SessionStore
 from strictreply.pipeline.turn_steps import TurnSteps
 from strictreply.pipeline.values import AgentPipelineContext, Envelope
@@ -58,11 +58,23 @@ def _save(ctx: AgentPipelineContext, steps: TurnSteps) -> Callable[[SessionStore
         return None
     final = ctx.response_type is ResponseType.FINAL
     messages = (*session.messages, *turn.messages) if final else session.messages
-    kept, waiting = replace(session, messages=messages), ctx.outgoing_manifest
-    return lambda store: store.save(kept, replace(turn, waiting=waiting), waiting=waiting, consumed=steps.claim)
+    kept = replace(session, messages=messages)
+    return lambda store: store.save(kept, turn, waiting=ctx.outgoing_manifest, consumed=steps.claim)
 
 
 def release(steps: TurnSteps) -> Callable[[SessionStore], None] | None:
-    """Give back what a turn has claimed, with what approved calls came to already; None when it has nothing."""
-    claim = steps.claim
-    return None if claim is None else lambda store: store.release(claim)
+    """Give back what a turn has claimed, with what approved calls came to already; None when it has claimed nothing.
+
+    A turn that was interrupted while it claimed does not know whether it has: claiming again under its name tells.
+    """
+    claim, claiming = steps.claim, steps.claiming
+    if claim is not None:
+        return lambda store: store.release(claim)
+    return None if claiming is None else lambda store: _release_again(store, *claiming)
+
+
+def _release_again(store: SessionStore, key: str, holder: str) -> None:
+    """Claim under the same name, and give that back."""
+    claim = store.claim(key, holder)
+    if not isinstance(claim, InvokeError):
+        store.release(claim)

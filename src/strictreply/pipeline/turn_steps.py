@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from strictreply.attempts import Usage
@@ -18,7 +19,7 @@ from strictreply.pipeline.reconciling import Approval, approval_of, reconcile
 from strictreply.pipeline.reply_calls import identified, manifest_call, readdressed
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed, IterationsExceeded
 from strictreply.pipeline.sessions import Claim, SessionStore, manifest_id
-from strictreply.pipeline.tool_results import error_json, result_turns
+from strictreply.pipeline.tool_results import abandoned, capped, denied, result_turns, with_results
 from strictreply.pipeline.validator import AgentPipelineContextValidator
 from strictreply.pipeline.values import (
     AgentContext,
@@ -36,12 +37,10 @@ from strictreply.pipeline.values import (
 )
 from strictreply.replies import DirectAnswer, Invalid, ToolCall
 from strictreply.terms import Terms
-from strictreply.typing import Channel, JSONObject, Message
+from strictreply.typing import JSONObject, Message
 
 Step: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 
-DENIED: Final = "ApprovalDenied"
-ABANDONED: Final = "Abandoned"
 _NO_SESSION: Final = (
     "no session has this id here; a session that another process began needs a store that both can reach"
 )
@@ -63,6 +62,7 @@ class TurnSteps:
     validator: AgentPipelineContextValidator
     asked: list[Asked] = field(default_factory=list)
     calls: tuple[ToolCall, ...] = ()
+    claiming: tuple[str, str] | None = None
     claim: Claim | None = None
 
     @classmethod
@@ -119,7 +119,7 @@ class TurnSteps:
         """Go on with a session: a new turn behind its last one."""
         session = yield from self._session(ctx)
         last: Turn | None = yield from _stored(lambda store: store.turn(session.id, session.last_turn_id))
-        given_up = _given_up(last, self.terms.channel) if last else ()
+        given_up = self._given_up(last) if last else ()
         turn = Turn(id=self.new_id(), messages=(*given_up, *ctx.envelope.messages))
         return replace(ctx, session=session, turn=turn)
 
@@ -135,17 +135,21 @@ class TurnSteps:
     def resolve_results(self, ctx: AgentPipelineContext) -> Step:
         """Claim the calls that wait, give each the client's result, and run those that were approved."""
         key = manifest_id(ctx.envelope.session_id, ctx.envelope.turn_id)
+        self.claiming = key, ctx.correlation_id
         claim: Claim | InvokeError = yield from _stored(lambda store: store.claim(key, ctx.correlation_id))
         if isinstance(claim, InvokeError):
+            self.claiming = None
             raise InvokeFailed((claim,))
         self.claim = claim
         waiting = _undecided(claim.manifest)
-        answered = reconcile(waiting, ctx.envelope.tool_results, earlier=_earlier(_turn(ctx), waiting))
+        envelope, earlier = ctx.envelope, _earlier(_turn(ctx), waiting)
+        answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=envelope.decided)
         if not isinstance(answered, ToolCallManifest):
             raise InvokeFailed(answered.errors)
+        self._refuse_unfit(answered)  # before anything that was approved is run
         self.calls = self._judged_again(ctx)
         resolved = yield from self._resolved(claim, answered)
-        turn = _with_turns(_turn(ctx), result_turns(resolved, self.terms.channel))
+        turn = _with_turns(_turn(ctx), self._told(resolved))
         return replace(ctx, tool_call_manifest=resolved, turn=turn)
 
     def load_contexts(self, ctx: AgentPipelineContext) -> Step:
@@ -178,7 +182,7 @@ class TurnSteps:
         asked = replace(asked, message=readdressed(asked.message, asked.reply, self.calls))
         self.asked.append(asked)
         calls = self._manifest_calls(turn, asked.message)
-        said = _with_turns(turn, [asked.message])
+        said = _with_turns(turn, [_closing(asked)])
         turn = replace(said, iterations=turn.iterations + 1, tool_calls=(*turn.tool_calls, *calls))
         ctx = replace(ctx, turn=turn)
         if isinstance(asked.reply, DirectAnswer):
@@ -222,10 +226,20 @@ class TurnSteps:
             raise _refused(InvokeCode.STALE_TURN, "/envelope/turn_id", "the session has gone on since this turn")
         return session
 
+    def _given_up(self, turn: Turn) -> tuple[JSONObject, ...]:
+        """Give what is kept of a turn that nobody went on with: what was said and run, and that the rest was not."""
+        if turn.waiting is None:
+            return ()
+        results = {result.tool_call_id: result for result in turn.waiting.tool_call_results}
+        limit = self.policy.max_result_chars
+        results |= {call.tool_call_id: abandoned(call, limit) for call in turn.waiting.pending}
+        return (*turn.messages, *map(dict, self._told(with_results(turn.waiting, results))))
+
     def _judged_again(self, ctx: AgentPipelineContext) -> tuple[ToolCall, ...]:
         """Read the calls of the reply that waited: by the same judge, with the tools of this process."""
         turn = _turn(ctx)
-        verdict = judge(self.terms, turn.messages[-1])
+        demanded = replace(self.terms, choice="auto", parallel=True)  # it was held to its own request's demands
+        verdict = judge(demanded, turn.messages[-1])
         if isinstance(verdict, Invalid):
             message = "the reply that waits does not fit the tools given here; give those that it was made with"
             error = InvokeError(
@@ -235,19 +249,24 @@ class TurnSteps:
         return identified(verdict.reply, _stem(replace(turn, iterations=turn.iterations - 1)))
 
     def _resolved(self, claim: Claim, answered: ToolCallManifest) -> Generator[TurnEffect, Any, ToolCallManifest]:
-        """Put real results in the place of decisions; what was run before the turn failed is not run again."""
+        """Put real results in the place of decisions; what was run before the turn failed is not run again.
+
+        Approved calls are run one after the other, and each result is kept before the next begins.
+        """
         ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
-        given = {result.tool_call_id: result for result in answered.tool_call_results}
-        undecided = [call for call in answered.tool_calls if call.needs_approval and call.tool_call_id not in ran]
-        decisions = {call.tool_call_id: _decision(given[call.tool_call_id]) for call in undecided}
-        ran |= yield from self._run([call for call in undecided if decisions[call.tool_call_id].approved])
-        self.claim = replace(claim, manifest=_with_results(claim.manifest, ran))
-        refused = {
-            call.tool_call_id: denied(call, decisions[call.tool_call_id].reason, self.policy.max_result_chars)
-            for call in undecided
-            if not decisions[call.tool_call_id].approved
-        }
-        return _with_results(answered, given | ran | refused)
+        limit = self.policy.max_result_chars
+        given = {result.tool_call_id: capped(result, limit) for result in answered.tool_call_results}
+        for call in answered.tool_calls:
+            if not call.needs_approval or call.tool_call_id in ran:
+                continue
+            decision = _decision(given[call.tool_call_id])
+            if decision.approved:
+                ran |= yield from self._run([call])
+                self.claim = kept = replace(claim, manifest=with_results(claim.manifest, ran))
+                yield from _stored(partial(_keep, claim=kept))
+            else:
+                given[call.tool_call_id] = denied(call, decision.reason, limit)
+        return with_results(answered, given | ran)
 
     def _ran(
         self, ctx: AgentPipelineContext, manifest: ToolCallManifest
@@ -256,20 +275,20 @@ class TurnSteps:
         turn = _turn(ctx)
         results: dict[str, AgentToolCallResult] = {}
         wanted: list[AgentToolCall] = []
-        for call, spent in self.policy.suppressed(manifest.tool_calls, _earlier(turn, manifest)):
+        for call, spent in self.policy.suppressed(
+            manifest.tool_calls, _earlier(turn, manifest), tools=self.terms.tools
+        ):
             if spent:
                 results[call.tool_call_id] = suppressed_result(call)
             elif not call.requires_client_execution:
                 wanted.append(call)
         results |= yield from self._run(wanted)
         done = tuple(call for call in manifest.tool_calls if call.tool_call_id in results)
-        manifest = _with_results(manifest, results)
-        verdict = self.validator.validate_tool_call_manifest(replace(manifest, tool_calls=done))
-        if not verdict.successful:
-            raise InvokeFailed(verdict.errors)
+        manifest = with_results(manifest, results)
+        self._refuse_unfit(replace(manifest, tool_calls=done))
         if manifest.pending:
             return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
-        turn = _with_turns(turn, result_turns(manifest, self.terms.channel))
+        turn = _with_turns(turn, self._told(manifest))
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
     def _run(self, wanted: Sequence[AgentToolCall]) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
@@ -279,19 +298,29 @@ class TurnSteps:
         outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
         return {str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)}
 
+    def _refuse_unfit(self, manifest: ToolCallManifest) -> None:
+        """Hold pairs of calls and results to the rules of a manifest."""
+        verdict = self.validator.validate_tool_call_manifest(manifest)
+        if not verdict.successful:
+            raise InvokeFailed(verdict.errors)
+
+    def _told(self, manifest: ToolCallManifest) -> list[Message]:
+        """Give the turns that tell the model what its calls came to."""
+        return result_turns(manifest, self.terms.channel)
+
     def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
         """Spell the calls of a reply; one that is not to be made again waits for nobody."""
         made = [manifest_call(call, message, self.terms.tools[call.tool]) for call in self.calls]
         return tuple(
             replace(call, requires_client_execution=False, needs_approval=False) if spent else call
-            for call, spent in self.policy.suppressed(made, turn.tool_calls)
+            for call, spent in self.policy.suppressed(made, turn.tool_calls, tools=self.terms.tools)
         )
 
     def _instructions(self, turn: Turn) -> list[Message]:
         """Tell the model, in this request alone, what it repeats, and when it has to come to an end."""
         told = [
             f"You have called {name} several times with the same arguments; use the results that you have."
-            for name in self.policy.repeated(turn.tool_calls)
+            for name in self.policy.repeated(turn.tool_calls, tools=self.terms.tools)
         ]
         if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
             told.append(_FINISH)
@@ -310,21 +339,6 @@ def _stored(use: Callable[[SessionStore], Any]) -> Generator[TurnEffect, Any, An
     return given
 
 
-def _given_up(turn: Turn, channel: Channel) -> tuple[JSONObject, ...]:
-    """Give what is kept of a turn that nobody went on with: all that was said and run, and that the rest was not."""
-    if turn.waiting is None:
-        return ()
-    results = {result.tool_call_id: result for result in turn.waiting.tool_call_results}
-    results |= {call.tool_call_id: abandoned(call) for call in turn.waiting.pending}
-    return (*turn.messages, *map(dict, result_turns(_with_results(turn.waiting, results), channel)))
-
-
-def abandoned(call: AgentToolCall) -> AgentToolCallResult:
-    """Make the result of a call that the user did not wait for."""
-    told = error_json(ABANDONED, "the user went on without the result of this call", len(ABANDONED) * 10)
-    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=told)
-
-
 def _undecided(manifest: ToolCallManifest) -> ToolCallManifest:
     """Leave out what approved calls came to already: a client that tries again decides on all of them again."""
     decided = {call.tool_call_id for call in manifest.tool_calls if call.needs_approval}
@@ -337,21 +351,9 @@ def _earlier(turn: Turn, manifest: ToolCallManifest) -> tuple[AgentToolCall, ...
     return turn.tool_calls[: len(turn.tool_calls) - len(manifest.tool_calls)]
 
 
-def _with_results(manifest: ToolCallManifest, results: Mapping[str, AgentToolCallResult]) -> ToolCallManifest:
-    """Give a manifest with these results, in the order of its calls."""
-    told = (results.get(call.tool_call_id) for call in manifest.tool_calls)
-    return replace(manifest, tool_call_results=tuple(result for result in told if result is not None))
-
-
 def _decision(result: AgentToolCallResult) -> Approval:
     """Read a decision; what is none, which reconciling has refused already, allows nothing."""
     return approval_of(result) or Approval(approved=False)
-
-
-def denied(call: AgentToolCall, reason: str, limit: int) -> AgentToolCallResult:
-    """Make the result of a call that nobody allowed."""
-    told = error_json(DENIED, reason or "the call was not allowed", limit)
-    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=told)
 
 
 def _refused(code: InvokeCode, path: str, message: str) -> InvokeFailed:
@@ -372,6 +374,21 @@ def _stem(turn: Turn) -> str:
 def _with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
     """Add messages to a turn."""
     return replace(turn, messages=(*turn.messages, *map(dict, messages)))
+
+
+def _keep(store: SessionStore, claim: Claim) -> None:
+    """Keep what a claim has come to."""
+    store.keep(claim)
+
+
+def _closing(asked: Asked) -> Message:
+    """Give a reply as it goes into the conversation: an answer that was written as a call is a text there.
+
+    A call without a result behind it would make every later request invalid.
+    """
+    if isinstance(asked.reply, DirectAnswer) and asked.message.get("tool_calls"):
+        return {"role": "assistant", "content": _answer_text(asked.reply)}
+    return asked.message
 
 
 def _answer_text(reply: DirectAnswer) -> str:

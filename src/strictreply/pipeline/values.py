@@ -76,16 +76,36 @@ class AgentToolCall(Value):
             tool_call_id=self.tool_call_id,
             name=self.name,
             execution_ms=execution_ms,
-            result_json=to_json(value).decode(),
+            result_json=to_json(value, inf_nan_mode="null").decode(),
         )
 
-    def approved(self) -> AgentToolCallResult:
+    def approved(self) -> Decision:
         """Decide that a call which needs approval may be run."""
-        return self.answered({"approved": True})
+        return Decision(tool_call_id=self.tool_call_id, name=self.name, approved=True)
 
-    def denied(self, reason: str = "") -> AgentToolCallResult:
+    def denied(self, reason: str = "") -> Decision:
         """Decide that it may not; the model is told ``reason``."""
-        return self.answered({"approved": False, "reason": reason})
+        return Decision(tool_call_id=self.tool_call_id, name=self.name, approved=False, reason=reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(Value):
+    """Whether a call that needs approval may be run here, and why not.
+
+    It is a value of its own so that no result a client sends is ever taken for one: the program makes it, when it knows
+    who decides.
+    """
+
+    tool_call_id: str
+    name: str
+    approved: bool
+    reason: str = ""
+
+    @property
+    def result(self) -> AgentToolCallResult:
+        """The decision as it stands in a manifest."""
+        told = to_json({"approved": self.approved, "reason": self.reason}).decode()
+        return AgentToolCallResult(tool_call_id=self.tool_call_id, name=self.name, result_json=told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +142,8 @@ class Envelope(Value):
 
     ``instructions``, ``input_artifacts`` and ``clip_board_images`` are the user's input, the latter two as content
     parts. ``messages`` is the conversation that the caller brought, the user's turn last. ``session_id`` and
-    ``turn_id`` name what goes on, empty when nothing does; ``tool_results`` are the client's.
+    ``turn_id`` name what goes on, empty when nothing does; ``tool_results`` are the client's,
+    but those of the calls in ``decided``, which are the program's own decisions.
     """
 
     org: str | None
@@ -135,6 +156,7 @@ class Envelope(Value):
     input_artifacts: tuple[JSONObject, ...] = ()
     clip_board_images: tuple[JSONObject, ...] = ()
     tool_results: tuple[AgentToolCallResult, ...] = ()
+    decided: tuple[str, ...] = ()
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
 
 

@@ -5,12 +5,15 @@ A tool runs only when the whole reply that calls it has passed (requirement T43)
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Self
+
+import anyio
 
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.driving import adrive, drive
@@ -22,14 +25,16 @@ from strictreply.pipeline.results import InvokeFailed
 from strictreply.pipeline.sessions import MemorySessionStore, SessionStore
 from strictreply.pipeline.turn_flow import Stamp, release, turn_flow
 from strictreply.pipeline.turn_steps import TurnSteps
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import AgentContext, AgentToolCallResult, ConversationContext, Envelope
+from strictreply.pipeline.values import AgentContext, Envelope
 from strictreply.running.events import AttemptMade, OnEvent, RunEvent
 from strictreply.running.performing import AsyncPerformer, Performer
-from strictreply.running.runs import Earlier, Request, Run
+from strictreply.running.runs import Earlier, Given, Request, Run
 from strictreply.running.tool_running import ToolRunner
 from strictreply.terms import Terms
+from strictreply.tools import must_be_awaited
 from strictreply.typing import Message
+
+logger = logging.getLogger("strictreply")
 
 DEFAULT_AGENT: Final = AgentContext(id="default")
 DEFAULT_LOOP: Final = LoopPolicy()
@@ -40,7 +45,7 @@ def run(
     messages: str | Iterable[Message] | None = None,
     *,
     continuation: Earlier | None = None,
-    results: Iterable[AgentToolCallResult | Mapping[str, Any]] = (),
+    results: Iterable[Given] = (),
     after: Earlier | None = None,
     loop: LoopPolicy = DEFAULT_LOOP,
     sessions: SessionStore | None = None,
@@ -56,9 +61,10 @@ def run(
     ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every exchange (``model`` at
     least). A tool without a function is the client's: the run pauses, and goes on in any process that has the
     ``sessions`` it was kept in, with ``continuation`` (the run, its response, or that as JSON) and ``results``, one for
-    each pending call. ``after`` is, in the same forms, a run whose conversation goes on. ``loop`` bounds the turn.
-    ``sessions`` None keeps this run in memory, as long as the :class:`Run` lives. ``agent`` is who answers, ``org`` and
-    ``user`` who asks. ``cancel`` is looked at between two steps, ``on_event`` is told of attempts and tools.
+    each pending call; for one that needs approval a :class:`Decision`, which no client's result can be. ``after`` is,
+    in the forms of ``continuation``, a run whose conversation goes on. ``loop`` bounds the turn. ``sessions`` None
+    keeps this run in memory, as long as the :class:`Run` lives. ``agent`` is who answers, ``org`` and ``user`` who
+    asks. ``cancel`` is looked at between two steps, ``on_event`` is told of attempts and tools.
 
     What a tool raises is told to the model as a result: the words of a :class:`ToolError`, of anything else the type.
     Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when the turn comes to no answer, InvokeFailed
@@ -67,9 +73,9 @@ def run(
     """
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     request = Request(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
-    terms = client.terms(**keywords)
+    keywords = _kept(keywords)
+    terms, tell = client.terms(**keywords), _listener(on_event)
     _refuse_async(terms)
-    tell = on_event or _nobody
     turn = _Turn.opened(request, terms, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
     performer = Performer(client.watched(_telling(tell)), keywords, ToolRunner(loop, tell), turn.sessions)
     with turn:
@@ -81,7 +87,7 @@ async def arun(
     messages: str | Iterable[Message] | None = None,
     *,
     continuation: Earlier | None = None,
-    results: Iterable[AgentToolCallResult | Mapping[str, Any]] = (),
+    results: Iterable[Given] = (),
     after: Earlier | None = None,
     loop: LoopPolicy = DEFAULT_LOOP,
     sessions: SessionStore | None = None,
@@ -95,10 +101,11 @@ async def arun(
     """Run a conversation to its answer with an async client; see :func:`run`. Sync tools run in worker threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     request = Request(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
-    terms, tell = client.terms(**keywords), on_event or _nobody
+    keywords = _kept(keywords)
+    terms, tell = client.terms(**keywords), _listener(on_event)
     turn = _Turn.opened(request, terms, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
     performer = AsyncPerformer(client.watched(_telling(tell)), keywords, ToolRunner(loop, tell), turn.sessions)
-    with turn:
+    async with turn:
         return turn.ended(await adrive(turn.flow(), performer))
 
 
@@ -125,16 +132,9 @@ class _Turn:
         model: str,
     ) -> _Turn:
         """Open a turn; the store is the given one, that of the run that goes on, or one of its own."""
-        steps = TurnSteps(
-            terms=terms,
-            policy=loop,
-            agent=agent,
-            conversation=ConversationContext(id="default", model=model),
-            new_id=_new_id,
-            validator=AgentPipelineContextValidator(allow_server_tool_calls=True),
-        )
-        kept = sessions or request.sessions or MemorySessionStore()
-        return cls(request.envelope(), steps, kept, cancel or _never)
+        steps = TurnSteps.opened(terms, loop, agent, model=model, new_id=_new_id)
+        kept = next((store for store in (sessions, request.sessions) if store is not None), None)
+        return cls(request.envelope(), steps, MemorySessionStore() if kept is None else kept, cancel or _never)
 
     def flow(self) -> Generator[TurnEffect, Any, LineResult]:
         """Begin the turn."""
@@ -161,6 +161,15 @@ class _Turn:
         if kind is not None and settle is not None:
             settle(self.sessions)
 
+    async def __aenter__(self) -> Self:
+        """Begin."""
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Give the claim back in a thread, which a cancellation waits for."""
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self.__exit__, kind)
+
 
 def _refuse_other(client: object, kind: type, message: str) -> None:
     """Refuse a client that is not wrapped, or is the other twin's."""
@@ -173,6 +182,31 @@ def _refuse_async(terms: Terms) -> None:
     for tool in terms.tools.values():
         if tool.function is not None:
             tool.refuse_unrunnable(awaited=False)
+
+
+def _kept(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Keep the tools of a run, which every ask of it looks at: a generator gives them once."""
+    return {**keywords, "tools": tuple(keywords["tools"])} if keywords.get("tools") is not None else keywords
+
+
+def _listener(on_event: OnEvent | None) -> OnEvent:
+    """Tell a listener, whose own failures change nothing of what is done: they are logged.
+
+    Raises ContractError for one that would have to be awaited.
+    """
+    if on_event is None:
+        return _nobody
+    if must_be_awaited(on_event):
+        raise ContractError("on_event is a function that is not async; arun_stream gives events to await")
+
+    def tell(event: RunEvent) -> None:
+        """Tell of one event."""
+        try:
+            on_event(event)
+        except Exception:
+            logger.exception("on_event raised at %s; the run goes on", type(event).__name__)
+
+    return tell
 
 
 def _telling(tell: OnEvent) -> Callable[[Any], None]:

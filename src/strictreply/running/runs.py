@@ -15,7 +15,7 @@ from strictreply.pipeline.effects import Asked
 from strictreply.pipeline.kinds import ResponseKind
 from strictreply.pipeline.line import StepTrace
 from strictreply.pipeline.sessions import SessionStore
-from strictreply.pipeline.values import AgentResponse, AgentToolCall, AgentToolCallResult, Envelope
+from strictreply.pipeline.values import AgentResponse, AgentToolCall, AgentToolCallResult, Decision, Envelope
 from strictreply.replies import DirectAnswer
 from strictreply.transport import as_json
 from strictreply.typing import JSONObject, Message
@@ -26,7 +26,7 @@ _MESSAGES_FORM: Final = (
 )
 _RESULT_FORM: Final = (
     "results= holds an object for each pending call: tool_call_id and name, as the call has them, and result_json, a "
-    "JSON text; call.answered(value) makes one"
+    "JSON text; call.answered(value) makes one, and call.approved() or call.denied() a decision"
 )
 
 
@@ -39,7 +39,7 @@ class Run:
     """What a run came to: an answer, a pause for the client, or nothing because it was cancelled.
 
     ``transcript`` is the conversation up to now, ``asked`` every accepted reply of this run in order, ``trace`` the
-    steps it took. ``sessions`` is the store that the run is kept in. 
+    steps it took. ``sessions`` is the store that the run is kept in.
     """
 
     _built: AgentResponse | None
@@ -97,13 +97,17 @@ Earlier: TypeAlias = Run | AgentResponse | str
 """A run that goes on: itself, its response, or that as JSON, which another process may have been given."""
 
 
+Given: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
+"""What answers a pending call: a client's result, also as JSON has it, or the program's decision."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What a run is opened with; see :func:`strictreply.run` for each."""
 
     messages: str | Iterable[Message] | None = None
     continuation: Earlier | None = None
-    results: Iterable[AgentToolCallResult | Mapping[str, Any]] = ()
+    results: Iterable[Given] = ()
     after: Earlier | None = None
     org: str = "local"
     user: str = "local"
@@ -139,7 +143,7 @@ class Request:
             raise ContractError("a continuation takes results=, and no messages or after=")
         if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
             raise ContractError("continuation= is the response of a paused run; this run has its answer")
-        given = tuple(map(_result_of, self.results))
+        given = tuple(self.results)
         if not given:
             raise ContractError("a paused run goes on with results=, one for each of its pending calls")
         return Envelope(
@@ -147,7 +151,8 @@ class Request:
             user=self.user,
             session_id=response.session_id,
             turn_id=response.turn_id,
-            tool_results=given,
+            tool_results=tuple(map(_result_of, given)),
+            decided=tuple(one.tool_call_id for one in given if isinstance(one, Decision)),
         )
 
 
@@ -158,18 +163,18 @@ def _response_of(run: object) -> AgentResponse:
             return AgentResponse.from_json(run)
         except ValueError as error:
             raise ContractError("this is no response of a run: give its to_json() unchanged") from error
-    response = run._built if isinstance(run, Run) else run
     if isinstance(run, Run) and run.is_cancelled:
-        raise ContractError("the run was cancelled: nothing of it goes on; run its messages again")
+        raise ContractError("the run was cancelled: nothing of it goes on; do again what began it")
+    response = run.response if isinstance(run, Run) else run
     if not isinstance(response, AgentResponse):
         raise ContractError("a run goes on by the run itself, its response, or that as a JSON text")
     return response
 
 
-def _result_of(result: AgentToolCallResult | Mapping[str, Any]) -> AgentToolCallResult:
-    """Read a client's result; anybody may have made it, so its members are looked at as those of a JSON text."""
+def _result_of(result: Given) -> AgentToolCallResult:
+    """Spell a decision, or read a client's result: anybody may have made that, so it is read as a JSON text is."""
     try:
-        return AgentToolCallResult.from_json(to_json(result))
+        return AgentToolCallResult.from_json(to_json(result.result if isinstance(result, Decision) else result))
     except ValueError as error:
         raise ContractError(_RESULT_FORM) from error
 

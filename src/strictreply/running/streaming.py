@@ -11,8 +11,10 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from strictreply.client import AsyncStrictClient, StrictClient
+from strictreply.errors import ContractError
 from strictreply.running.events import OnEvent, RunEnded, RunEvent
 from strictreply.running.loop import arun, run
+from strictreply.tools import must_be_awaited
 from strictreply.typing import Message
 
 Told: TypeAlias = "RunEvent | BaseException"
@@ -24,7 +26,7 @@ def run_stream(
     """Run a conversation like :func:`run`, and give every event as it happens; the last is :class:`RunEnded`.
 
     The run goes on in a thread of its own. Closing the stream cancels it before its next step. Raises what
-    :func:`run` raises, after the events before it.
+    :func:`run` raises, after the events before it, and ContractError for an ``on_event`` that would have to be awaited.
     """
     told: SimpleQueue[Told] = SimpleQueue()
     closed = threading.Event()
@@ -84,9 +86,11 @@ async def arun_stream(
 
 
 def _both(one: OnEvent, other: OnEvent | None) -> OnEvent:
-    """Tell two listeners."""
+    """Tell two listeners; raises ContractError when the other would have to be awaited."""
     if other is None:
         return one
+    if must_be_awaited(other):
+        raise ContractError("on_event is a function that is not async; the stream itself gives every event")
 
     def tell(event: RunEvent) -> None:
         """Tell the first, then the second."""

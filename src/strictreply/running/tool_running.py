@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import logging
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 
@@ -22,6 +25,8 @@ from strictreply.pipeline.values import AgentToolCallResult
 from strictreply.running.events import OnEvent, ToolFinished, ToolStarted
 
 logger = logging.getLogger("strictreply")
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class ToolRunner:
         return _Crowd(self, runs).outcomes()
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-        """Run calls like :meth:`run_all`, awaiting; tools that are not async run in worker threads."""
+        """Run calls like :meth:`run_all`, awaiting; tools that are not async run in threads, which needs asyncio."""
         limiter = anyio.CapacityLimiter(self.policy.concurrency)
         outcomes: dict[int, ToolOutcome] = {}
 
@@ -64,7 +69,7 @@ class ToolRunner:
         self.tell(ToolStarted(run.call))
         start = time.perf_counter()
         try:
-            value = run.tool.run(run.call.args, call_id=run.call.id)
+            value = _run_here(run)
         except ToolExecutionError as error:
             return self._failed(run, error, start)
         return self._done(run, value, start)
@@ -75,11 +80,8 @@ class ToolRunner:
         start = time.perf_counter()
         try:
             with anyio.fail_after(self.limit(run)):
-                if run.tool.is_async:
-                    value = await run.tool.arun(run.call.args, call_id=run.call.id)
-                else:
-                    here = partial(run.tool.run, run.call.args, call_id=run.call.id)
-                    value = await anyio.to_thread.run_sync(here, abandon_on_cancel=True)
+                in_loop = run.tool.is_async
+                value = await (_awaited(run) if in_loop else asyncio.wrap_future(_in_thread(partial(_run_here, run))))
         except ToolExecutionError as error:
             return self._failed(run, error, start)
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
@@ -139,13 +141,11 @@ class _Crowd:
         return tuple(self._outcomes[index] for index in range(len(self._runs)))
 
     def _start(self, index: int) -> None:
-        """Run one call in a thread that does not keep the program alive, with the caller's context."""
+        """Run one call in a thread of its own."""
         run = self._runs[index]
-        future: Future[ToolOutcome] = Future()
         limit = self._runner.limit(run)
-        self._active[future] = index, None if limit is None else time.monotonic() + limit
-        here = contextvars.copy_context().run
-        threading.Thread(target=here, args=(_fulfil, future, partial(self._runner.run_one, run)), daemon=True).start()
+        deadline = None if limit is None else time.monotonic() + limit
+        self._active[_in_thread(partial(self._runner.run_one, run))] = index, deadline
 
     def _patience(self) -> float | None:
         """Say how long nothing can expire, None for ever."""
@@ -166,12 +166,46 @@ class _Crowd:
         self._outcomes[index] = self._runner.told(self._runs[index], outcome)
 
 
-def _fulfil(future: Future[ToolOutcome], run: partial[ToolOutcome]) -> None:
-    """Run a call, and hand over what it came to; an exit or an interrupt of its thread is the caller's as well."""
+def _in_thread(work: Callable[[], Result]) -> Future[Result]:
+    """Work in a thread that does not keep the program alive, with the caller's context.
+
+    Whoever stops waiting leaves it behind. An exit or an interrupt of the thread is the caller's as well.
+    """
+    future: Future[Result] = Future()
+    future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
+
+    def fulfil() -> None:
+        """Hand over what the work comes to."""
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+            future.set_exception(error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(fulfil,), daemon=True).start()
+    return future
+
+
+def _run_here(run: RunTool) -> Any:
+    """Run the code of a call; nobody cancels what does not await, so a cancellation is the tool's own failure."""
     try:
-        future.set_result(run())
-    except BaseException as error:  # noqa: BLE001 - whoever waits raises it
-        future.set_exception(error)
+        return run.tool.run(run.call.args, call_id=run.call.id)
+    except asyncio.CancelledError as error:
+        raise _failure(run, error) from error
+
+
+async def _awaited(run: RunTool) -> Any:
+    """Await the code of a call; a cancellation is its own failure unless the call itself is cancelled, or too late."""
+    try:
+        return await run.tool.arun(run.call.args, call_id=run.call.id)
+    except anyio.get_cancelled_exc_class() as error:
+        if anyio.current_effective_deadline() == -math.inf:  # as anyio tells that a scope around us is cancelled
+            raise
+        raise _failure(run, error) from error
+
+
+def _failure(run: RunTool, error: BaseException) -> ToolExecutionError:
+    """Take what a tool raised for its failure."""
+    return ToolExecutionError(run.tool.name, call_id=run.call.id, kind=type(error).__name__)
 
 
 def _result(run: RunTool, text: str, start: float) -> AgentToolCallResult:

@@ -48,7 +48,7 @@ class Permitted:
     """What one agent may do at one moment: names only, so that it can be told, logged and kept.
 
     ``actions`` are in the order of :class:`ActionType`, ``agents`` are those it may hand over to, ``tools`` those it
-    may call. :func:`strictreply.coordination.permissions.permitted` works it out.
+    may call. :func:`strictreply.coordination.permitted_actions` works it out.
     """
 
     agent: str

@@ -20,7 +20,7 @@ from strictreply.issues import Code, Issue, quote
 SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
 
 
-def permitted(
+def permitted_actions(
     topology: Topology,
     agent: str,
     *,
@@ -35,7 +35,8 @@ def permitted(
     ``tools`` names those it has. ``leave`` names the actions that an application permits expressly, as
     ``terminal_error`` and ``terminate_workflow`` need it. ``allowed_agents`` narrows whom it may hand over to; it never
     adds anybody. The system needs no permission for its own actions, and may always turn to the user (requirements
-    M49, X8).
+    M49, X8). A conversation is that of the branch's ``agents``, of any agent when it names none: nobody else ends it
+    (requirement M44).
 
     Raises ContractError when the topology has no such agent.
     """
@@ -45,16 +46,22 @@ def permitted(
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
-    kind = BranchType.SIMPLE if branch is None else branch.type
     standing = Standing(
         next_agent=bool(targets),
         finish=topology.may_finish(agent),
         user=topology.may_ask_user(agent),
         tools=bool(tools),
-        conversation=kind is BranchType.CONVERSATION,
-        parallel=kind is BranchType.PARALLEL,
+        conversation=_talks(agent, branch),
+        parallel=branch is not None and branch.type is BranchType.PARALLEL,
     )
     return Permitted(agent, actions_of(standing, leave), targets, tuple(tools))
+
+
+def _talks(agent: str, branch: Branch | None) -> bool:
+    """Tell whether an agent takes part in the conversation that a branch is."""
+    if branch is None or branch.type is not BranchType.CONVERSATION:
+        return False
+    return not branch.agents or agent in branch.agents
 
 
 class Standing(NamedTuple):

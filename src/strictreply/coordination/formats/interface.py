@@ -47,6 +47,10 @@ class BaseResponseFormat(ABC):
     def create_processor(self) -> ResponseProcessor:
         """Make the processor that reads replies in this format."""
 
+    def reminder(self) -> str:
+        """Say in a sentence how a reply is written, to an agent whose last one was not; a format may say more."""
+        return f"Please reply in {self.get_format_name().upper()} alone, nothing around it, as you were told."
+
 
 class ActionFormat(BaseResponseFormat):
     """A format that differs from others only in how an action is spelt: all else comes from the table of actions."""
@@ -69,10 +73,14 @@ class ActionFormat(BaseResponseFormat):
         """Give the name that it is registered by."""
         return self.name
 
+    def reminder(self) -> str:
+        """Say the rule again."""
+        return self.rule()
+
     def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
         """State the rule, then list the actions."""
         lines = [f"- {action.value}: {descriptions[action]}" for action in actions]
-        return "\n".join([self.rule(), "next_action is one of:", *lines])
+        return "\n".join([self.rule(), "The action is one of:", *lines])
 
     def build_action_descriptions(
         self, actions: Sequence[ActionType], context: CoordinationContext

@@ -24,6 +24,13 @@ class JSONResponseFormat(ActionFormat):
             'the member "next_action", the members of that action, and if you like "thought", a text.'
         )
 
+    def reminder(self) -> str:
+        """Say which members there are (requirement M65)."""
+        return (
+            "Please reply in JSON alone, nothing around it: next_action names the action, "
+            "action_input or the action's other members say what it needs."
+        )
+
     def create_processor(self) -> ResponseProcessor:
         """Make the processor that reads JSON objects with ``next_action``."""
         return StructuredJSONProcessor()

@@ -51,6 +51,13 @@ class XMLResponseFormat(ActionFormat):
             "Write &lt; for < and &amp; for & in texts."
         )
 
+    def reminder(self) -> str:
+        """Say which elements there are (requirement M65)."""
+        return (
+            "Please reply in XML alone, nothing around it: <next_action> names the action, "
+            "<action_input> or the action's other elements say what it needs."
+        )
+
     def create_processor(self) -> ResponseProcessor:
         """Make the processor that reads tagged text."""
         return XMLProcessor()

@@ -81,6 +81,7 @@ _READS_AS: Final[Mapping[str, ApiErrorClass]] = {
     "retries": ApiErrorClass.VALIDATION_ERROR,
     "arg_retries": ApiErrorClass.VALIDATION_ERROR,
     "bad_calls": ApiErrorClass.VALIDATION_ERROR,
+    "category": ApiErrorClass.VALIDATION_ERROR,
 } | {member.value: member for member in ApiErrorClass}
 """Kinds of a core failure, reasons of a failed call and words of providers, beside the classes' own."""
 

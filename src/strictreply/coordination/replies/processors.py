@@ -15,7 +15,7 @@ from strictreply.channels import peek
 from strictreply.coordination.actions.kinds import ActionType, Origin
 from strictreply.coordination.replies.api_errors import ERROR_ROLE, read_error_message
 from strictreply.coordination.replies.plain_json import plain_issues
-from strictreply.coordination.replies.readings import VIEWS, Reading, View
+from strictreply.coordination.replies.readings import NOT_AS_ASKED, VIEWS, Reading, View
 from strictreply.coordination.replies.results import UNREAD, Source
 from strictreply.errors import ContractError
 from strictreply.issues import Code, Issue, quote
@@ -215,7 +215,20 @@ class ProcessorChain:
                 source = Source(processor.format_name, tuple(failures), reading.leniency)
                 return Candidate(outcome, processor.origin, source)
             (failures if isinstance(outcome, Issue) else refusals).extend(_issues(outcome))
-        return Invalid((*failures, *(refusals or reading.issues)), reading.leniency)
+        return Invalid((*failures, *(refusals or self._unread(reading))), reading.leniency)
+
+    def _unread(self, reading: Reading) -> tuple[Issue, ...]:
+        """Say why nobody could read a reply, in words of JSON only where an action is written in it."""
+        if any(isinstance(processor, StructuredJSONProcessor) for processor in self.processors):
+            return reading.issues
+        if reading.value is None and any("value" in processor.views for processor in self._written):
+            return reading.issues
+        return (NOT_AS_ASKED,)
+
+    @property
+    def _written(self) -> list[ResponseProcessor]:
+        """The processors that each read a format."""
+        return [processor for processor in self.processors if processor.format_name]
 
 
 def _asked(processor: ResponseProcessor, reading: Reading) -> JSONObject | Invalid | Issue | None:

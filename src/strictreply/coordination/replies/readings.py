@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from strictreply.channels import open_envelope, peek
 from strictreply.coordination.actions.shapes import member_names
@@ -24,6 +24,9 @@ from strictreply.typing import JSON, Extraction, JSONObject
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _TEXTS = (str, bytes, bytearray)
 
+
+NOT_AS_ASKED: Final = Issue.of(Code.FORMAT_MALFORMED, expected="written in the format that was asked for")
+"""The fault of a reply that may be well-formed, and is no action in the format of its agent."""
 
 View: TypeAlias = Literal["reply", "text", "value"]
 """A side of a reply that a processor may be shown.
@@ -69,7 +72,7 @@ class Reading:
         if not isinstance(value, dict):
             return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
         if "next_action" in value:
-            return (Issue.of(Code.FORMAT_MALFORMED, expected="written in the format that was asked for"),)
+            return (NOT_AS_ASKED,)
         return (Issue.of(Code.ACTION_MISSING_FIELD, "/next_action"),)
 
     @cached_property
@@ -88,8 +91,9 @@ class Reading:
 def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) -> Reading | Invalid:
     """Open whatever an agent may have replied: a mapping, a text, a message or a completion, of any SDK.
 
-    Invalid is a reply that ended badly, whatever it holds: refused, filtered, cut, or none at all. An *object* with
-    the role ``error`` is the system's word; a mapping is never, because it may have been read from what a model wrote.
+    Invalid is a reply that ended badly, whatever it holds: refused, filtered, cut, an error of the API, or none at all.
+    An *object* with the role ``error`` is the system's word; a mapping is never, because it may have been read from
+    what a model wrote.
     """
     if raw is None:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
@@ -99,12 +103,21 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
         return Reading(text=_as_text(raw, limits), extraction=extraction, limits=limits)
     if isinstance(raw, Mapping):
         known = cast("Mapping[str, Any]", raw)
-        if ("next_action" in known and "role" not in known) or _MESSAGE_KEYS.isdisjoint(known):
+        if not _is_envelope(known):
             return Reading(mapping=known, extraction=extraction, limits=limits)
     elif peek(raw, "role") == ERROR_ROLE or not any(hasattr(raw, key) for key in _MESSAGE_KEYS):
         return Reading(reply=raw, extraction=extraction, limits=limits)
     opened = open_envelope(raw)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
+
+
+def _is_envelope(known: Mapping[str, Any]) -> bool:
+    """Tell a message, a completion or an error of the API from an action, and from a shape of somebody else's."""
+    if "choices" in known:
+        return True
+    if "next_action" in known:  # an action of ours may have an error in it
+        return "role" in known
+    return bool(known.get("error")) or not _MESSAGE_KEYS.isdisjoint(known)
 
 
 def read_message(message: object, extraction: tuple[Extraction, ...], limits: Limits) -> Reading | Invalid:

@@ -141,13 +141,14 @@ def _brought_to_user(case: RoutingCase, reason: RoutingReason) -> RoutingDecisio
 def _terminal(case: RoutingCase) -> RoutingDecision:
     """Show an error to the user and end: nothing is tried again (requirement M102).
 
-    An agent reaches the user so because it was permitted expressly to end a run (X8).
+    An agent reaches the user so because it was permitted expressly to end a run (X8). The system's own word names the
+    class of the error as the reason.
     """
     error = _api_error(case)
     step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
     words = f"Terminal error: {_reporter(case) or error.issue.message}"
     ended = stop(RoutingReason.TERMINAL, words, step, error=words)
-    known = {} if error.termination_reason is None else {"termination_reason": error.termination_reason}
+    known = {"termination_reason": error.classification.value} if case.result.origin is Origin.SYSTEM else {}
     return replace(ended, metadata=ended.metadata | known)
 
 
@@ -162,6 +163,24 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
     step = ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=case.agent, data=data, metadata=known)
     return replace(go_on(RoutingReason.AUTO_RETRY, step), error_action=Reaction.RETRY.value)
 
+
+def route_of(case: RoutingCase, action: ActionType) -> Route:
+    """Give the route of an action; of the system's own word on a failed call the one that the policy says.
+
+    A row of its table that is not the published one goes before what the class of the error says (requirement X5).
+    """
+    if case.result.origin is not Origin.SYSTEM:
+        return ROUTES[action]
+    reaction = case.policy.changed(_api_error(case).issue.category)
+    return ROUTES[action if reaction is None else _REACTING[reaction]]
+
+
+_REACTING: Final[Mapping[Reaction, ActionType]] = {
+    Reaction.RETRY: ActionType.AUTO_RETRY,
+    Reaction.ESCALATE: ActionType.ERROR_RECOVERY,
+    Reaction.TERMINATE: ActionType.TERMINAL_ERROR,
+}
+"""The system's own action for each reaction."""
 
 ROUTES: Final[Mapping[ActionType, Route]] = MappingProxyType(
     {

@@ -35,7 +35,7 @@ def question_of(
     )
 
 
-def resume(topology: Topology, asked: PendingHuman, decision: HumanDecision | None) -> RoutingDecision:
+def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanDecision | None) -> RoutingDecision:
     """Go on as the user decided; any decision that is none about an error puts the question again.
 
     ``retry`` asks the failed agent again, its budgets begun anew. ``skip`` goes to ``skip_to``, over an edge of the

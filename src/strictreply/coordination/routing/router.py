@@ -7,12 +7,12 @@ from typing import cast
 
 from strictreply.coordination.actions.branches import Branch
 from strictreply.coordination.actions.kinds import ActionType, Permitted
-from strictreply.coordination.actions.permissions import leave_in, permitted, read_leave
+from strictreply.coordination.actions.permissions import leave_in, permitted_actions, read_leave
 from strictreply.coordination.actions.toolsets import Declared, Toolsets
 from strictreply.coordination.formats.interface import BaseResponseFormat
 from strictreply.coordination.formats.registry import DEFAULT_FORMAT, format_of
 from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.action_routes import ROUTES
+from strictreply.coordination.routing.action_routes import route_of
 from strictreply.coordination.routing.case import RoutingCase, refuse, said_of
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision, RoutingReason
 from strictreply.coordination.routing.defence import flaw_of, refusal
@@ -103,7 +103,7 @@ class Router:
     def _allowed(self, result: ValidationResult, branch: Branch, agent: str) -> Permitted:
         """Work out what the agent may do; what nobody told the router of tools and leave, the verdict says."""
         held = result.permitted or Permitted(agent)
-        return permitted(
+        return permitted_actions(
             self.topology,
             agent,
             branch=branch,
@@ -128,4 +128,4 @@ def _by_action(case: RoutingCase, action: ActionType) -> RoutingDecision:
     refused = refusal(case.result, action, case.allowed)
     if refused is not None:
         return refuse(RoutingReason.NOT_ALLOWED, f"{case.agent}: {refused.dotted}", code=refused.code)
-    return ROUTES[action](case)
+    return route_of(case, action)(case)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from strictreply.coordination.runs.fields import Field, Fields, count, field_issues, flag
 from strictreply.coordination.runs.human_turn import adopted, ledger_of, pending_requests
 from strictreply.coordination.runs.ledger import ledger_issues, merge_ledgers
-from strictreply.coordination.runs.next_node import explain_route, record_route
+from strictreply.coordination.runs.next_node import explain_route, history_limit, record_route
 from strictreply.coordination.runs.routes import Routes
 from strictreply.coordination.runs.run_metrics import Activity, RunMetrics, measured
 from strictreply.coordination.runs.states import AgentState, Now, S, changed, increment_loop_count, require, utc_now
@@ -53,7 +53,8 @@ def counted(
         update = _read_update(returned)
         after = changed(apply_update(state, update), loop_count=increment_loop_count(state)["loop_count"])
         if routes is not None:
-            after = record_route(after, explain_route(after, routes=routes), source=label, now=now)
+            decision = explain_route(after, routes=routes)
+            after = record_route(after, decision, source=label, now=now, limit=history_limit(routes))
         return _difference(state, update, after)
 
     @functools.wraps(node)

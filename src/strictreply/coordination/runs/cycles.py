@@ -13,11 +13,12 @@ T = TypeVar("T", bound=Hashable)
 class CycleLimit:
     """A trail is a loop when its end is one piece of at most ``longest`` steps, ``repeats`` times in a row.
 
-    Raises ValueError unless ``repeats`` is at least 2 and ``longest`` at least 1.
+    16 steps are a round of five agents that each call a tool before they hand over. Raises ValueError unless
+    ``repeats`` is at least 2 and ``longest`` at least 1.
     """
 
     repeats: int = 3
-    longest: int = 4
+    longest: int = 16
 
     def __post_init__(self) -> None:
         """Refuse limits that would take every step for a loop, or none."""

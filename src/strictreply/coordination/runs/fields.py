@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, cast
 
-from strictreply.coordination.faults import Rule
+from strictreply.coordination.faults import Fault
 from strictreply.issues import Issue, pointer, quote
 
 Check: TypeAlias = Callable[[object, str], Iterator[Issue]]
@@ -31,14 +31,14 @@ Fields: TypeAlias = dict[str, Field]
 def field_issues(value: object, fields: Fields, at: str = "") -> Iterator[Issue]:
     """Yield every fault of a mapping against a table, in the table's order; other fields are not looked at."""
     if not isinstance(value, Mapping):
-        yield Rule.STATE_NOT_OBJECT.at(at, found=quote(value))
+        yield Fault.STATE_NOT_OBJECT.at(at, found=quote(value))
         return
     members = cast("Mapping[object, object]", value)
     for name, field in fields.items():
         if name in members:
             yield from field.check(members[name], pointer(at, name))
         elif field.required:
-            yield Rule.STATE_MISSING_FIELD.at(pointer(at, name))
+            yield Fault.STATE_MISSING_FIELD.at(pointer(at, name))
 
 
 def typed(kind: type, expected: str) -> Check:
@@ -47,7 +47,7 @@ def typed(kind: type, expected: str) -> Check:
     def check(value: object, at: str) -> Iterator[Issue]:
         """Yield the fault of a value of another type."""
         if not isinstance(value, kind):
-            yield Rule.STATE_WRONG_TYPE.at(at, expected=expected, found=quote(value))
+            yield Fault.STATE_WRONG_TYPE.at(at, expected=expected, found=quote(value))
 
     return check
 
@@ -60,16 +60,16 @@ def anything(value: object, at: str) -> Iterator[Issue]:  # noqa: ARG001 - the s
 def count(value: object, at: str) -> Iterator[Issue]:
     """Check a whole number that is 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int):
-        yield Rule.STATE_WRONG_TYPE.at(at, expected="a whole number", found=quote(value))
+        yield Fault.STATE_WRONG_TYPE.at(at, expected="a whole number", found=quote(value))
     elif value < 0:
-        yield Rule.STATE_NEGATIVE.at(at, found=quote(value))
+        yield Fault.STATE_NEGATIVE.at(at, found=quote(value))
 
 
 def name(value: object, at: str) -> Iterator[Issue]:
     """Check text that says something."""
     yield from text(value, at)
     if isinstance(value, str) and not value.strip():
-        yield Rule.STATE_BLANK.at(at)
+        yield Fault.STATE_BLANK.at(at)
 
 
 def optional(check: Check) -> Check:
@@ -95,6 +95,19 @@ def each(check: Check) -> Check:
     return check_items
 
 
+def values(check: Check) -> Check:
+    """Make the check of an object, and of every value in it."""
+
+    def check_values(value: object, at: str) -> Iterator[Issue]:
+        """Yield the faults of the object, then of its values."""
+        yield from mapping(value, at)
+        if isinstance(value, dict):
+            for key, one in cast("dict[str, object]", value).items():
+                yield from check(one, pointer(at, key))
+
+    return check_values
+
+
 def record(fields: Fields) -> Check:
     """Make the check of a nested mapping."""
 
@@ -112,7 +125,7 @@ def word_of(words: type[StrEnum]) -> Check:
     def check(value: object, at: str) -> Iterator[Issue]:
         """Yield the fault of another word, or of what is no word."""
         if not isinstance(value, str) or value not in known:
-            yield Rule.STATE_UNKNOWN_WORD.at(at, expected=", ".join(sorted(known)), found=quote(value))
+            yield Fault.STATE_UNKNOWN_WORD.at(at, expected=", ".join(sorted(known)), found=quote(value))
 
     return check
 

@@ -65,7 +65,7 @@ def request_human_input(
     """
     state = adopted(state)
     interrupted = _interrupted(state)
-    request = PendingHuman(
+    question = PendingHuman(
         id=make_id(),
         kind=kind,
         prompt=prompt,
@@ -74,7 +74,12 @@ def request_human_input(
         interrupted=interrupted,
         requested_at=now().isoformat(),
     )
-    return changed(_noted(state, request), requires_human_input=True, next_agent=HUMAN_INPUT)
+    return put_question(state, question)
+
+
+def put_question(state: S, question: PendingHuman) -> S:
+    """Ask a human what a question says, as :func:`request_human_input` does; one with the same id is asked once."""
+    return changed(_noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT)
 
 
 def clear_human_input_request(state: S, *, now: Now = utc_now) -> S:

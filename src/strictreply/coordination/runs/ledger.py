@@ -120,7 +120,8 @@ class PendingHuman:
     ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where ``skip`` leads, and
     ``interrupted`` the target that cancelling restores. ``requested_at`` is an ISO 8601 time, or empty when nobody
     said; ``asked`` counts how often the prompt was put. ``tell_to`` is the node that an answer is told to once the line
-    that asked is over, None while it goes on; ``carried`` counts the runs that began since.
+    that asked is over, None while it goes on; ``carried`` counts how often a run
+    that began since led it to another entry.
     """
 
     id: str
@@ -144,7 +145,12 @@ class PendingHuman:
         return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
 
     def carried_over(self, entry: str) -> Self:
-        """Give the question to a new run that begins at ``entry``; who asked is still told the answer."""
+        """Give the question to a new run that begins at ``entry``; who asked is still told the answer.
+
+        A question that was carried to ``entry`` already is as it was.
+        """
+        if self.carried and self.resume_to == entry:
+            return self
         return replace(self.handed_over(entry, tell_to=self.tell_to or self.resume_to), carried=self.carried + 1)
 
     def to_dict(self) -> JSONObject:

@@ -44,7 +44,7 @@ from strictreply.typing import JSONObject
 
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
 HISTORY_LIMIT: Final = 50
-"""The entries that ``routing_history`` keeps, the newest."""
+"""The entries that ``routing_history`` keeps at least, the newest."""
 
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _FIELDS_WITH_ID: Fields = ROUTING_FIELDS | {"conversation_id": Field(name)}
@@ -174,10 +174,17 @@ def conditional_edge(
     return route
 
 
+def history_limit(routes: Routes) -> int:
+    """Tell how many decisions a history keeps, so that circles of the length that the table looks for are found."""
+    return HISTORY_LIMIT if routes.cycle is None else max(HISTORY_LIMIT, routes.cycle.window + 1)
+
+
 def record_route(
     state: S, decision: RouteDecision, *, source: str | None = None, now: Now = utc_now, limit: int = HISTORY_LIMIT
 ) -> S:
     """Write a decision into ``routing_history``, which keeps the newest ``limit`` entries.
+
+    Circles are found within that many: see :func:`history_limit`.
 
     ``source`` is the node that the run comes from, None for the target of the entry before. The route of a state does
     not change by being recorded.

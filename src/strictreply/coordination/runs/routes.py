@@ -1,6 +1,6 @@
 """The table a route is decided by: the nodes, the limits, rules of the user's own, and strategies to compare.
 
-A table is a value that is checked when it is declared; the decision itself stands in ``routing``.
+A table is a value that is checked when it is declared; the decision itself stands in ``next_node``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from strictreply.coordination.faults import DeclarationError, Rule
+from strictreply.coordination.faults import DeclarationError, Fault
 from strictreply.coordination.runs.cycles import CycleLimit
 from strictreply.coordination.runs.states import DEFAULT_NODES, END, HUMAN_INPUT
 from strictreply.issues import Issue, pointer
@@ -26,7 +26,10 @@ NEXT_PRIORITY: Final = 100
 BUILT_IN_NAMES: Final = ("loop_limit", "loop_detected", "completion", "human_input", "next_agent", "fallback")
 
 Condition: TypeAlias = Callable[[Mapping[str, Any]], str | None]
-"""Gives a target, or None to leave the choice to the rules after it. The mapping is the state, read-only."""
+"""Gives a target, or None to leave the choice to the rules after it.
+
+The mapping is the run's own state: it cannot be changed, and what lies in it must not be, for no copy is made.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,9 @@ def _is_name(value: object) -> bool:
 def _named_once(names: Iterable[object], part: str) -> Iterator[Issue]:
     """Report names that are no names, or stand twice."""
     given = list(names)
-    yield from (Rule.ROUTES_BAD_NAME.at(pointer("", part, str(name))) for name in given if not _is_name(name))
+    yield from (Fault.ROUTES_BAD_NAME.at(pointer("", part, str(name))) for name in given if not _is_name(name))
     repeated = [name for name, times in Counter(map(str, given)).items() if times > 1]
-    yield from (Rule.ROUTES_DUPLICATE.at(pointer("", part, name)) for name in repeated)
+    yield from (Fault.ROUTES_DUPLICATE.at(pointer("", part, name)) for name in repeated)
 
 
 def _node_issues(nodes: tuple[str, ...]) -> Iterator[Issue]:
@@ -127,14 +130,14 @@ def _node_issues(nodes: tuple[str, ...]) -> Iterator[Issue]:
     yield from _named_once(nodes, "nodes")
     for needed in (END, HUMAN_INPUT):
         if needed not in nodes:
-            yield Rule.ROUTES_MISSING_NODE.at(pointer("/nodes", needed))
+            yield Fault.ROUTES_MISSING_NODE.at(pointer("/nodes", needed))
 
 
 def _limit_issues(routes: Routes) -> Iterator[Issue]:
     """Report a limit that is no count."""
     limit = routes.max_loop_count
     if limit is not None and not is_count(limit):
-        yield Rule.ROUTES_BAD_LIMIT.at("/max_loop_count", expected="a whole number, 0 or more, or None")
+        yield Fault.ROUTES_BAD_LIMIT.at("/max_loop_count", expected="a whole number, 0 or more, or None")
 
 
 def _rule_issues(routes: Routes) -> Iterator[Issue]:
@@ -145,7 +148,7 @@ def _rule_issues(routes: Routes) -> Iterator[Issue]:
     for rule in {id(rule): rule for rules in sets for rule in rules}.values():
         if not _is_whole(rule.priority) or not callable(rule.decide):
             expected = "a function of the state, with a whole number for priority"
-            yield Rule.ROUTES_BAD_RULE.at(pointer("/rules", rule.name), expected=expected)
+            yield Fault.ROUTES_BAD_RULE.at(pointer("/rules", rule.name), expected=expected)
 
 
 def _strategy_issues(routes: Routes) -> Iterator[Issue]:
@@ -153,12 +156,12 @@ def _strategy_issues(routes: Routes) -> Iterator[Issue]:
     yield from _named_once((strategy.name for strategy in routes.strategies), "strategies")
     for strategy in routes.strategies:
         if not is_count(strategy.weight):
-            yield Rule.ROUTES_BAD_LIMIT.at(
+            yield Fault.ROUTES_BAD_LIMIT.at(
                 pointer("/strategies", strategy.name, "weight"), expected="a whole number, 0 or more"
             )
     weights = [strategy.weight for strategy in routes.strategies]
     if weights and all(map(is_count, weights)) and not sum(weights):
-        yield Rule.ROUTES_NO_WEIGHT.at("/strategies")
+        yield Fault.ROUTES_NO_WEIGHT.at("/strategies")
 
 
 def is_count(value: object) -> bool:

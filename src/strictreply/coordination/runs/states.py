@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypedDict, TypeVar, cast
 
-from strictreply.coordination.faults import Rule, StateError
+from strictreply.coordination.faults import Fault, StateError
 from strictreply.coordination.runs.fields import (
     Field,
     Fields,
@@ -248,7 +248,7 @@ def _target_issues(state: object, nodes: Collection[str]) -> Iterator[Issue]:
     """Yield the fault of a next agent that is not None and no node."""
     target: object = cast("Mapping[str, object]", state).get("next_agent") if isinstance(state, Mapping) else None
     if target is not None and (not isinstance(target, str) or target not in nodes):
-        yield Rule.STATE_UNKNOWN_NODE.at("/next_agent", nodes=", ".join(nodes), found=quote(target))
+        yield Fault.STATE_UNKNOWN_NODE.at("/next_agent", nodes=", ".join(nodes), found=quote(target))
 
 
 def require(issues: Iterator[Issue] | tuple[Issue, ...]) -> None:
@@ -259,7 +259,7 @@ def require(issues: Iterator[Issue] | tuple[Issue, ...]) -> None:
 
 def state_to_json(state: Mapping[str, Any]) -> str:
     """Write a state as JSON; StateError names the fields that would not read back equal, such as dates and tuples."""
-    require(Rule.STATE_NOT_JSON.at(pointer("", key)) for key, value in state.items() if not _reads_back(value))
+    require(Fault.STATE_NOT_JSON.at(pointer("", key)) for key, value in state.items() if not _reads_back(value))
     return json.dumps(state)
 
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, overload
 
 from strictreply.attempts import Attempt
-from strictreply.coordination.formats.interface import BaseResponseFormat
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.steering.error_policy import DEFAULT_BUDGET
 from strictreply.coordination.steering.wording import (
-    JSON_FORMAT,
     AgentSteering,
     SteeringContext,
     SteeringMode,
@@ -34,12 +32,11 @@ from strictreply.typing import Message
 class ActionSteering:
     """The words of a client's corrections when its contract asks for an action: ``wrap(…, steering=ActionSteering())``.
 
-    One serves all agents: what is permitted comes with the contract of each call. What is no matter of coordination
-    (the arguments of one tool, a reply that was cut, another contract) is worded by ``otherwise``, and so is everything
-    where the mode of ``speaking`` is ``never``. ``speaking`` counts what was said.
+    One serves all agents: what is permitted, and how it is written, comes with the contract of each call. What is no
+    matter of coordination (the arguments of one tool, a reply that was cut, another contract) is worded by
+    ``otherwise``, and so is everything where the mode of ``speaking`` is ``never``. ``speaking`` counts what was said.
     """
 
-    response_format: BaseResponseFormat = JSON_FORMAT
     otherwise: Steering = TieredSteering()
     speaking: AgentSteering = field(default_factory=AgentSteering)
 
@@ -73,7 +70,7 @@ class ActionSteering:
             issues=issues,
             retry_count=retry_count,
             tools=answer.terms.tools.tools,
-            response_format=self.response_format,
+            response_format=answer.written,
         )
 
 

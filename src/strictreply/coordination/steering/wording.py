@@ -70,12 +70,12 @@ class Advice:
     """What an agent is told, before it is put into words; every name in it comes from what is permitted.
 
     ``categories`` are those of the faults, each once, and ``failures`` the classes of failed calls when nothing else
-    was wrong: then there is nothing to change, and nothing more is said. ``example`` is a reply as the agent writes it,
-    in tier EXAMPLE alone.
+    was wrong: then there is nothing to change, and nothing more is said. ``reminder`` is how the agent's format says
+    that replies are written, ``example`` a reply as the agent writes it, in tier EXAMPLE alone.
     """
 
     permitted: Permitted
-    written: str
+    reminder: str
     tier: SteeringTier = SteeringTier.FAULTS
     retry_count: int = 0
     categories: tuple[Category, ...] = ()
@@ -181,7 +181,7 @@ def advice(context: SteeringContext) -> Advice:
     transient = bool(issues) and all(issue.category is Category.API_TRANSIENT for issue in issues)
     told = Advice(
         context.permitted,
-        context.response_format.get_format_name().upper(),
+        context.response_format.reminder(),
         retry_count=context.retry_count,
         categories=tuple(dict.fromkeys(issue.category for issue in issues)),
     )
@@ -192,10 +192,7 @@ def advice(context: SteeringContext) -> Advice:
 
 
 _REMEDIES: Final[Mapping[Category, str]] = {
-    Category.FORMAT_ERROR: (
-        "Please reply in {format} alone, nothing around it: next_action names the action, "
-        "action_input or the action's other members say what it needs."
-    ),
+    Category.FORMAT_ERROR: "{reminder}",
     Category.PERMISSION_ERROR: "You may hand over to these agents: {agents}. Please choose from them.",
     Category.ACTION_ERROR: "The actions here are: {actions}. Please choose one of them.",
     Category.API_TRANSIENT: "The API did not answer as it should. Please do the same step again.",
@@ -203,7 +200,7 @@ _REMEDIES: Final[Mapping[Category, str]] = {
     Category.TOOL_ERROR: "A tool failed. Please call it in another way, or choose another action: {actions}.",
     Category.UNKNOWN: "The reply could not be used. Please reply again with one of the actions: {actions}.",
 }
-"""What helps against each category of faults; the names in braces come from what is permitted."""
+"""What helps against each category of faults: names of what is permitted, and the format's own reminder."""
 
 _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
 
@@ -216,7 +213,7 @@ def _opening(told: Advice) -> str:
 def _remedies(told: Advice) -> list[str]:
     """Say what helps against the faults, each category once; with no fault, what is permitted."""
     allowed = told.permitted
-    words = {"agents": _named(allowed.agents), "actions": _named(allowed.actions), "format": told.written}
+    words = {"agents": _named(allowed.agents), "actions": _named(allowed.actions), "reminder": told.reminder}
     helpful = [_REMEDIES[category] for category in told.categories]
     return [remedy.format(**words) for remedy in helpful or [_NO_FAULT]]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Self
 
-from strictreply.coordination.faults import DeclarationError, Rule
+from strictreply.coordination.faults import DeclarationError, Fault
 from strictreply.coordination.topology.drawing import Shape, dot, mermaid
 from strictreply.coordination.topology.sources import Edge, Spelling, read_graph, trimmed
 from strictreply.errors import ContractError
@@ -185,7 +185,7 @@ def _marked(edges: list[Edge], pairs: Iterable[tuple[str, str]]) -> Iterator[Edg
     both = [*ways, *((other, one) for one, other in ways)]
     ends = [(edge.source, edge.target) for edge in edges]
     missing = [way for way in ways if way not in ends and way[::-1] not in ends]
-    _refuse([Rule.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *way)) for way in missing])
+    _refuse([Fault.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *way)) for way in missing])
     return (Edge(e.source, e.target, e.conversation or (e.source, e.target) in both) for e in edges)
 
 
@@ -199,18 +199,18 @@ def _name_issues(topology: Topology) -> Iterator[Issue]:
     for part, places in named.items():
         for index, names in enumerate(places):
             if not all(isinstance(name, str) and name.strip() for name in names):
-                yield Rule.TOPOLOGY_BAD_NAME.at(pointer("", part, index))
+                yield Fault.TOPOLOGY_BAD_NAME.at(pointer("", part, index))
 
 
 def _agent_issues(agents: list[str]) -> Iterator[Issue]:
     """Report names that are declared twice or reserved, and a topology of nobody."""
     if not agents:
-        yield Rule.TOPOLOGY_MALFORMED.at("/agents", expected="at least one agent")
+        yield Fault.TOPOLOGY_MALFORMED.at("/agents", expected="at least one agent")
     for agent, times in Counter(agents).items():
         if times > 1:
-            yield Rule.TOPOLOGY_DUPLICATE_AGENT.at(pointer("/agents", agent))
+            yield Fault.TOPOLOGY_DUPLICATE_AGENT.at(pointer("/agents", agent))
         if agent in RESERVED:
-            yield Rule.TOPOLOGY_RESERVED.at(pointer("/agents", agent), reason="is a reserved name, not an agent's")
+            yield Fault.TOPOLOGY_RESERVED.at(pointer("/agents", agent), reason="is a reserved name, not an agent's")
 
 
 def _edge_issues(agents: list[str], edges: list[Edge]) -> Iterator[Issue]:
@@ -218,9 +218,9 @@ def _edge_issues(agents: list[str], edges: list[Edge]) -> Iterator[Issue]:
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
         if times > 1:
-            yield Rule.TOPOLOGY_DUPLICATE_EDGE.at(place)
+            yield Fault.TOPOLOGY_DUPLICATE_EDGE.at(place)
         if source == END_NODE or (source == USER and target in RESERVED):
-            yield Rule.TOPOLOGY_RESERVED.at(place, reason="User leads to agents only, and nothing leads out of End")
+            yield Fault.TOPOLOGY_RESERVED.at(place, reason="User leads to agents only, and nothing leads out of End")
         for name in dict.fromkeys((source, target)):
             if name not in agents and name not in RESERVED:
                 yield _unknown(name, agents, place)
@@ -234,7 +234,7 @@ def _entry_issues(agents: list[str], entries: list[str]) -> Iterator[Issue]:
 def _unknown(name: str, agents: list[str], place: str) -> Issue:
     """Report a name that is nobody's, with the nearest that is somebody's."""
     near = get_close_matches(str(name), [*agents, *RESERVED], n=1)
-    return Rule.TOPOLOGY_UNKNOWN_AGENT.at(place, hint=f"did you mean {near[0]!r}?" if near else "")
+    return Fault.TOPOLOGY_UNKNOWN_AGENT.at(place, hint=f"did you mean {near[0]!r}?" if near else "")
 
 
 def _sources(agents: list[str], edges: list[Edge]) -> set[str]:
@@ -252,16 +252,16 @@ def _conversations(edges: list[Edge]) -> frozenset[frozenset[str]]:
 def _reach_issues(agents: list[str], entries: list[str], targets: Mapping[str, tuple[str, ...]]) -> list[Issue]:
     """Report what no run could come to: agents out of reach, and an end."""
     if not entries:
-        return [Rule.TOPOLOGY_NO_ENTRY.at("/entries")]
+        return [Fault.TOPOLOGY_NO_ENTRY.at("/entries")]
     reached = list(entries)
     for node in reached:  # grows while it is walked
         reached += [target for target in targets[node] if target not in reached and target not in RESERVED]
     words = ", ".join(entries)
     issues = [
-        Rule.TOPOLOGY_UNREACHABLE.at(pointer("/agents", agent), entries=words)
+        Fault.TOPOLOGY_UNREACHABLE.at(pointer("/agents", agent), entries=words)
         for agent in agents
         if agent not in reached
     ]
     if not any(target in RESERVED for node in reached for target in targets[node]):
-        issues.append(Rule.TOPOLOGY_NO_FINISH.at("/edges"))
+        issues.append(Fault.TOPOLOGY_NO_FINISH.at("/edges"))
     return issues

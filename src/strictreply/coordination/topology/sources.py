@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from strictreply.coordination.faults import DeclarationError, Rule
+from strictreply.coordination.faults import DeclarationError, Fault
 from strictreply.issues import pointer
 
 CONVERSATION = "conversation"
@@ -95,4 +95,4 @@ def _edge(item: object, index: int) -> Edge:
 
 def _malformed(path: str, expected: str) -> DeclarationError:
     """Say what a spelling must be."""
-    return DeclarationError("the topology", [Rule.TOPOLOGY_MALFORMED.at(path, expected=expected)])
+    return DeclarationError("the topology", [Fault.TOPOLOGY_MALFORMED.at(path, expected=expected)])

@@ -31,10 +31,12 @@ class ActionAnswer(Answer):
     """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it.
 
     ``judgement`` is the processor's own, so that a client's loop gives the same verdicts. ``schema`` describes the
-    action where it is written in JSON, and is None in another format. ``watch`` is told of every attempt.
+    action where it is written in JSON, and is None in another format. ``written`` is the format that the agent is to
+    reply in, ``watch`` is told of every attempt.
     """
 
     judgement: Judgement
+    written: BaseResponseFormat
     watch: Watch = field(default_factory=Watch)
 
     @property
@@ -92,9 +94,9 @@ def action_answer(judgement: Judgement, written: BaseResponseFormat, watch: Watc
     if not allowed.actions:
         raise ContractError(f"{allowed.agent!r} may do nothing: review its edges and tools")
     if not isinstance(written, JSONResponseFormat):
-        return ActionAnswer(judgement=judgement, watch=watch)
+        return ActionAnswer(judgement=judgement, written=written, watch=watch)
     schema = Schema.compile(union_document(allowed), extra=closing(judgement.terms.extra), root_closed=False)
-    return ActionAnswer(schema, name="action", judgement=judgement, watch=watch)
+    return ActionAnswer(schema, name="action", judgement=judgement, written=written, watch=watch)
 
 
 def _called(calls: tuple[ToolCall, ...]) -> AssistantReply:

@@ -15,7 +15,7 @@ from strictreply.coordination.replies.plain_json import UNREADABLE
 from strictreply.coordination.replies.processors import Candidate, ProcessorChain
 from strictreply.coordination.replies.readings import Reading, read_message, read_reply
 from strictreply.coordination.replies.results import Source, ValidationResult
-from strictreply.coordination.validation.judging import judge_action, refused, system_result
+from strictreply.coordination.validation.action_rules import judge_action, refused, system_result
 from strictreply.issues import Code, Issue
 from strictreply.limits import Limits
 from strictreply.replies import Invalid

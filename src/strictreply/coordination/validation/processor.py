@@ -13,7 +13,7 @@ from typing import Protocol, get_args, runtime_checkable
 from strictreply.checking import Check, Checked, aperform_check, perform_check
 from strictreply.coordination.actions.branches import Branch
 from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.actions.permissions import permitted, read_leave
+from strictreply.coordination.actions.permissions import permitted_actions, read_leave
 from strictreply.coordination.actions.terms import ActionCheck, ActionTerms, Checks
 from strictreply.coordination.actions.toolsets import Declared, Toolsets
 from strictreply.coordination.formats.interface import BaseResponseFormat
@@ -26,11 +26,11 @@ from strictreply.coordination.replies.processors import (
 )
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.action_rules import checked_result
 from strictreply.coordination.validation.answering import ActionAnswer, action_answer
 from strictreply.coordination.validation.format_lock import format_in
 from strictreply.coordination.validation.journal import Redact, Watch
 from strictreply.coordination.validation.judgement import Judgement
-from strictreply.coordination.validation.judging import checked_result
 from strictreply.coordination.validation.metrics import ValidationMetrics
 from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError
@@ -185,7 +185,7 @@ class ValidationProcessor:
     ) -> ActionTerms:
         """Compile what a reply of an agent in a branch is held to."""
         name, tools = self._known(agent)
-        allowed = permitted(
+        allowed = permitted_actions(
             self.topology,
             name,
             branch=branch,

@@ -21,7 +21,7 @@ class Failure(Value):
     details: JSONObject
 
     @classmethod
-    def of(cls, error: Exception) -> Failure:
+    def of(cls, error: BaseException) -> Failure:
         """Tell of an exception; one that is not ours may say anything, and only its type is told."""
         kind = type(error).__name__
         if isinstance(error, DurableRunFailed):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos.library import load
 from strictreply.integrations.dbos.records import asked_from, asked_record, outcome_from, outcome_record
 from strictreply.pipeline.effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
@@ -47,8 +48,11 @@ class StepPerformer:
         return tuple(outcome_from(future.result()) for future in told)
 
     def _run(self, run: RunTool) -> str:
-        """Run one call, within its time, and spell its result."""
-        (outcome,) = self.perform.tools.run_all((run,))
+        """Run one call, within its time, and spell its result; an exit fails the run, which would hang without it."""
+        try:
+            (outcome,) = self.perform.tools.run_all((run,))
+        except SystemExit as error:
+            raise DurableRunFailed(Failure.of(error)) from error
         return outcome_record(outcome)
 
 
@@ -90,6 +94,15 @@ class AsyncStepPerformer:
         """Run one call, within its time, and spell its result."""
         (outcome,) = await self.perform.tools.arun_all((run,))
         return outcome_record(outcome)
+
+
+def call_key() -> str | None:
+    """Name the call that this tool is run for: the same each time it is run, and no other call's; an idempotency key.
+
+    None outside of a durable run, where a call runs once.
+    """
+    dbos = load().DBOS
+    return None if dbos.step_id is None else f"{dbos.workflow_id}/{dbos.step_id}"
 
 
 def step_of(run: RunTool) -> dict[str, str]:

@@ -6,6 +6,7 @@ does. DBOS keeps the rest: a run that was taken over cannot be written to by the
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -44,10 +45,11 @@ class SQLitePresence:
 
     executor_id = "embedded"
 
-    def __init__(self, path: str) -> None:
-        """Take the file of the runs; the lock is on one beside it, which stays empty."""
+    def __init__(self, path: str, queue: str) -> None:
+        """Take the file of the runs and their queue; the lock is on a file beside it, which stays empty."""
         self._path = path
-        self._lock = sqlite3.connect(f"{path}.owner", isolation_level=None, timeout=0, check_same_thread=False)
+        owner = f"{os.path.realpath(path)}.{queue}.owner"
+        self._lock = sqlite3.connect(owner, isolation_level=None, timeout=0, check_same_thread=False)
 
     def hold(self) -> None:
         """Lock; a second process would run every step a second time."""
@@ -55,7 +57,7 @@ class SQLitePresence:
             self._lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             raise ContractError(
-                f"another process works on the runs in {self._path}; several workers need PostgreSQL: url='postgresql://…'"
+                f"these runs in {self._path} are being worked on already; several workers need PostgreSQL: url='postgresql://…'"
             ) from error
 
     def take_over(self) -> None:
@@ -81,9 +83,10 @@ class PostgresPresence:
         self._missed: set[str] = set()
 
     def hold(self) -> None:
-        """Connect, and lock our own name."""
+        """Connect, and lock our own name; without the lock no connection is kept, and the next look tries again."""
         self._connection = load("psycopg").connect(self._url, autocommit=True, options=_KEEPALIVE)
         if not self._locked(self.executor_id):
+            self._connection.close()
             raise ContractError(f"another process has the executor_id {self.executor_id!r}; give each its own")
 
     def take_over(self) -> None:
@@ -96,7 +99,8 @@ class PostgresPresence:
 
     def close(self) -> None:
         """End the session, and so its locks."""
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def _put_back(self, executor_id: str) -> bool:
         """Tell whether a worker is gone; if it was at the last look, put its runs back, while nobody else does."""
@@ -133,7 +137,7 @@ class PostgresPresence:
 def _resume(status: Any) -> None:
     """Put a run back into its queue; one that too many workers died of is cancelled."""
     dbos = load().DBOS
-    drops = (status.attributes or {}).get("drops", 0) + 1
+    drops = drops_of(status) + 1
     dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
     if drops >= MAX_DROPS:
         dbos.cancel_workflow(status.workflow_id)
@@ -141,11 +145,17 @@ def _resume(status: Any) -> None:
         dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
 
 
+def drops_of(status: Any) -> int:
+    """Tell how many workers died of a run since it was started or retried, as far as the others saw it."""
+    drops: int = (status.attributes or {}).get("drops", 0)
+    return drops
+
+
 def presence_of(url: str, queue: str, executor_id: str) -> Presence:
     """Give the presence that fits a database; ContractError when it is of another kind."""
     read = load("sqlalchemy").make_url(url)
-    if read.get_backend_name() == "sqlite" and read.database:
-        return SQLitePresence(read.database)
+    if read.get_backend_name() == "sqlite" and read.database and read.database != ":memory:":
+        return SQLitePresence(read.database, queue)
     if read.get_backend_name() == "postgresql":
         plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
         return PostgresPresence(plain, queue, executor_id)

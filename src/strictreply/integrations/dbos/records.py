@@ -32,12 +32,16 @@ from strictreply.typing import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd(Value):
-    """What a turn came to: its response, and the session, the turn and the calls that wait, as a store keeps them."""
+    """What a turn came to: its response, and the session, the turn and the calls that wait, as a store keeps them.
+
+    ``asked`` are the replies that the turn accepted, each as its record.
+    """
 
     response: AgentResponse
     session: Session
     turn: Turn
     waiting: ToolCallManifest | None = None
+    asked: tuple[JSONObject, ...] = ()
 
     def store(self) -> SessionStore:
         """Give a store in memory that holds this and nothing else."""
@@ -68,14 +72,28 @@ def asked_record(asked: Asked | Raised) -> str:
     """Spell what asking the model came to: the message and its price, or what was raised."""
     if isinstance(asked, Raised):
         return ascii_json({"failure": Failure.of(asked.error).to_dict()})
-    return ascii_json({"message": asked.message, "usage": asdict(asked.usage)})
+    return ascii_json(reply_record(asked))
+
+
+def reply_record(asked: Asked) -> JSONObject:
+    """Tell of an accepted reply: the message and its price."""
+    return {"message": dict(asked.message), "usage": asdict(asked.usage)}
 
 
 def asked_from(text: str, terms: Terms) -> Asked | Raised:
-    """Read what asking came to; a message is judged again, by the tools of this process."""
+    """Read what asking came to."""
     record: dict[str, Any] = json.loads(text)
-    if "failure" in record:
-        return Raised(DurableRunFailed(Failure(**record["failure"])))
+    failure = failure_of(record)
+    return reply_from(record, terms) if failure is None else Raised(DurableRunFailed(failure))
+
+
+def failure_of(record: object) -> Failure | None:
+    """Give the failure that a record tells of, None for any other record."""
+    return Failure(**record["failure"]) if isinstance(record, dict) and "failure" in record else None
+
+
+def reply_from(record: dict[str, Any], terms: Terms) -> Asked | Raised:
+    """Read an accepted reply; its message is judged again, by the tools of this process."""
     verdict = judge(terms, record["message"])
     if isinstance(verdict, Invalid):
         message = "a recorded reply does not fit the tools given here; give those that the run was started with"

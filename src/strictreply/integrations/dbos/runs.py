@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, Final, Self
 from uuid import uuid4
 
 import anyio
 
-from strictreply.attempts import Usage
-from strictreply.channels import judge
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.errors import ContractError
 from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos.library import load
-from strictreply.integrations.dbos.records import TurnEnd, TurnRequest
+from strictreply.integrations.dbos.presence import MAX_DROPS, drops_of
+from strictreply.integrations.dbos.records import TurnEnd, TurnRequest, failure_of, reply_from
 from strictreply.integrations.dbos.turns import Setting
 from strictreply.integrations.dbos.worker import Worker
 from strictreply.pauses import apause, pause
-from strictreply.pipeline.effects import Asked
+from strictreply.pipeline.line import Raised
 from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.pipeline.reconciling import reconcile
-from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed, InvokeResult
-from strictreply.pipeline.values import AgentContext, AgentResponse, AgentToolCallResult, ToolCallManifest
-from strictreply.replies import Invalid
+from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.values import AgentContext, AgentResponse, Envelope, ToolCallManifest
 from strictreply.running.loop import DEFAULT_AGENT, DEFAULT_LOOP
-from strictreply.running.runs import Request, Run
+from strictreply.running.runs import Given, Request, Run
 from strictreply.typing import Message
 
-_NAME = re.compile(r"[a-z0-9_-]{1,64}")
+_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
+_MOST_ID_CHARS: Final = 200
+_UNDER_WAY: Final = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
+_WITHDRAWN: Final = "withdrawn"
+_WITHDRAWING_SECONDS: Final = 3600.0
+"""How long nobody begins a turn that is only there to be cancelled: longer than the two writes are apart."""
 
 
 class DurableRuns:
@@ -66,11 +71,16 @@ class DurableRuns:
         self.name = name
         self.url = url
         self._org, self._user = org, user
+        self._connecting = threading.Lock()
+        self._database: Any = None
         self._setting = Setting(client=client, keywords=keywords, loop=loop, agent=agent)
         self._setting.refuse_unrunnable()
         library = load()
         portable = library.WorkflowSerializationFormat.PORTABLE
-        library.DBOS.workflow(name=self.workflow, serialization_type=portable)(self._setting.body)
+        declared = library.DBOS.workflow(
+            name=self.workflow, serialization_type=portable, max_recovery_attempts=MAX_DROPS
+        )
+        declared(self._setting.body)
 
     @property
     def workflow(self) -> str:
@@ -107,50 +117,72 @@ class DurableRuns:
     ) -> DurableRun:
         """Put a run into the queue. One that has the same ``id`` already is given as it is, and nothing is started.
 
-        ``after`` is an earlier run, at its answer, whose conversation goes on.
+        ``id`` None makes one. ``after`` is an earlier run, whose conversation goes on; while it is under way, it is
+        waited for.
+
+        Raises ContractError when the messages or the id cannot be kept, and DurableRunFailed when ``after`` failed.
         """
-        run = self.find(id or uuid4().hex)
+        run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
         envelope = Request(messages=messages, after=earlier, org=self._org, user=self._user).envelope()
-        self.enqueue(run.id, TurnRequest(envelope=envelope, time_stamp=_now(), before=before))
+        self.enqueue(run.turn_id(0), TurnRequest(envelope=envelope, time_stamp=_now(), before=before))
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
-        """Give the run of this id, whether it is there or not."""
-        if not id or "/" in id:
-            raise ContractError("the id of a run is not empty, and has no / in it")
+        """Give the run of this id, whether it is there or not; ContractError when it cannot be one."""
+        if not id.strip() or len(id) > _MOST_ID_CHARS or "/" in id or not id.isprintable():
+            raise ContractError(f"the id of a run is 1 to {_MOST_ID_CHARS} printable characters, none of them /")
         return DurableRun(self, id)
 
     def told(self, end: TurnEnd) -> Run:
-        """Give what a turn came to as any other run."""
-        message = next((one for one in reversed(end.turn.messages) if one.get("role") == "assistant"), {})
-        verdict = judge(self._setting.terms, message)
-        usage = Usage(**(end.response.usage or {}))
-        asked = () if isinstance(verdict, Invalid) else (Asked(dict(message), verdict.reply, usage),)
+        """Give what a turn came to as any other run, its replies judged again by the contract of this process.
+
+        Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
+        """
+        *_, last = read = [reply_from(record, self._setting.terms) for record in end.asked]
+        if isinstance(last, Raised):
+            raise last.error
         told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]
+        asked = tuple(one for one in read if not isinstance(one, Raised))
         return Run(end.response, [dict(one) for one in told], asked, (), end.store())
 
-    def continued(self, end: TurnEnd, results: Iterable[AgentToolCallResult | Mapping[str, Any]]) -> TurnRequest:
+    def continued(self, end: TurnEnd, results: Iterable[Given]) -> TurnRequest:
         """Make the request that goes on with a turn that waits; InvokeFailed when the results do not fit its calls."""
         envelope = Request(continuation=end.response, results=results, org=self._org, user=self._user).envelope()
-        verdict = reconcile(end.waiting or ToolCallManifest(), envelope.tool_results)
-        if isinstance(verdict, InvokeResult):
+        if (end.session.org, end.session.user) != (self._org, self._user):
+            raise _refused(InvokeCode.NOT_FOUND, "loop.session", "this run is one of another org or user")
+        waiting = end.waiting or ToolCallManifest()
+        before = end.turn.tool_calls[: len(end.turn.tool_calls) - len(waiting.tool_calls)]
+        verdict = reconcile(waiting, envelope.tool_results, earlier=before, decided=envelope.decided)
+        if isinstance(verdict, ToolCallManifest):
+            verdict = AgentPipelineContextValidator(allow_server_tool_calls=True).validate_tool_call_manifest(verdict)
+        if not verdict.successful:
             raise InvokeFailed(verdict.errors)
         return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
 
-    @cached_property
+    def withdrawn(self, end: TurnEnd) -> TurnRequest:
+        """Make the request that stands in the place of an answer that is not wanted any more."""
+        response = end.response
+        envelope = Envelope(org=self._org, user=self._user, session_id=response.session_id, turn_id=response.turn_id)
+        return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
+
+    @property
     def database(self) -> Any:
         """DBOS's client of the database, connected when first needed: it has no global state, and runs nothing."""
-        library = load()
-        library.DBOS.migrate(self.url)
-        return library.DBOSClient(system_database_url=self.url)
+        with self._connecting:
+            if self._database is None:
+                library = load()
+                library.DBOS.migrate(self.url)
+                self._database = library.DBOSClient(system_database_url=self.url, retry_connection_errors=False)
+            return self._database
 
     def close(self) -> None:
         """Close the connections that starting and following runs took; they are opened again when they are needed."""
-        if "database" in vars(self):
-            self.database.destroy()
-            del self.database
+        with self._connecting:
+            if self._database is not None:
+                self._database.destroy()
+                self._database = None
 
     def __enter__(self) -> Self:
         """Give the runs."""
@@ -160,17 +192,20 @@ class DurableRuns:
         """Close the connections."""
         self.close()
 
-    def enqueue(self, workflow_id: str, request: TurnRequest, *, single: bool = False) -> None:
-        """Put one turn into the queue; with ``single`` DBOSWorkflowIDInUseError when it is there already."""
+    def enqueue(self, workflow_id: str, request: TurnRequest, **options: Any) -> None:
+        """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be spelled."""
+        try:
+            text = request.to_json()
+        except ValueError as error:  # pydantic's words would repeat the text
+            raise ContractError("a message holds what UTF-8 cannot spell, such as a lone surrogate") from error
         portable = load().WorkflowSerializationFormat.PORTABLE
-        options = {
+        ours = {
             "queue_name": self.workflow,
             "workflow_name": self.workflow,
             "workflow_id": workflow_id,
             "serialization_type": portable,
-            "workflow_id_reuse_policy": "reject" if single else "return-existing",
         }
-        self.database.enqueue(options, request.to_json())
+        self.database.enqueue(ours | options, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,37 +236,51 @@ class DurableRun:
     def waiting(self) -> AgentResponse | None:
         """Give what the client has to answer, None while nothing waits; it does not wait for the run."""
         _, status = self._last()
-        end = TurnEnd.from_json(status.output) if status is not None and status.status == "SUCCESS" else None
-        return end.response if end is not None and end.waiting is not None else None
+        end = _pause_of(status)
+        return None if end is None else end.response
 
-    def answer(self, results: Iterable[AgentToolCallResult | Mapping[str, Any]]) -> None:
+    def answer(self, results: Iterable[Given]) -> None:
         """Go on with the client's results, or its decisions, one for each call that waits.
 
         Raises InvokeFailed when they do not fit (nothing is spent then), when no calls wait (NOT_FOUND), and when
         somebody else has answered them at this moment (ALREADY_CONSUMED).
         """
         number, status = self._last()
-        end = TurnEnd.from_json(status.output) if status is not None and status.status == "SUCCESS" else None
-        if end is None or end.waiting is None:
+        end = _pause_of(status)
+        if end is None:
             raise _refused(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls of this run wait for results")
-        request = self.runs.continued(end, results)
-        try:
-            self.runs.enqueue(self._turn(number + 1), request, single=True)
-        except load().error.DBOSWorkflowIDInUseError as error:
-            message = "these calls were answered before"
-            raise _refused(InvokeCode.ALREADY_CONSUMED, "sessions.single_use", message) from error
+        if not self._gone_on(number + 1, self.runs.continued(end, results)):
+            raise _refused(InvokeCode.ALREADY_CONSUMED, "sessions.single_use", "these calls were answered before")
 
     def cancel(self) -> None:
-        """Stop the run before its next step."""
-        number, _ = self._last()
-        self.runs.database.cancel_workflow(self._turn(number))
+        """Stop the run before its next step; one that waits for its client cannot be answered any more.
+
+        Nothing is done to a run that came to its end.
+        """
+        number, status = self._last()
+        end = _pause_of(status)
+        if end is not None:
+            options = {"delay_seconds": _WITHDRAWING_SECONDS, "attributes": {_WITHDRAWN: True}}
+            self._gone_on(number + 1, self.runs.withdrawn(end), **options)  # else: somebody's answer came first
+            number += 1
+        self.runs.database.cancel_workflow(self.turn_id(number))
 
     def retry(self) -> None:
-        """Go on with a run that failed or was cancelled: its last step is done again, what was done before is not."""
-        number, _ = self._last()
-        steps = self.runs.database.list_workflow_steps(self._turn(number), load_output=False)
-        last = max((step["function_id"] for step in steps), default=1)
-        self.runs.database.rewind_workflow(self._turn(number), start_step=last, queue_name=self.runs.workflow)
+        """Go on with a run that failed, was cancelled or given up: what it has done is kept, what failed is done again.
+
+        Nothing is done to a run that is under way, came to its end, or was cancelled while it waited for its client.
+        """
+        number, status = self._last()
+        if status.status in _UNDER_WAY | {"SUCCESS"} or _WITHDRAWN in (status.attributes or {}):
+            return
+        database, turn_id = self.runs.database, self.turn_id(number)
+        steps = database.list_workflow_steps(turn_id)
+        database.update_workflow_attributes(turn_id, {}, merge=False)
+        try:
+            database.rewind_workflow(turn_id, start_step=_first_failed(steps), queue_name=self.runs.workflow)
+        except load().error.DBOSException:
+            if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
+                raise
 
     def end(self, *, poll_seconds: float = 0.5) -> TurnEnd:
         """Wait for the end of the last turn."""
@@ -242,28 +291,57 @@ class DurableRun:
     def _end(self) -> TurnEnd | None:
         """Give the end of the last turn, None before it."""
         _, status = self._last()
-        if status is None:
-            raise DurableRunFailed(_over("RunNotFound", "no run has this id"))
         match status.status:
-            case "ENQUEUED" | "PENDING" | "DELAYED":
+            case under_way if under_way in _UNDER_WAY:
                 return None
             case "SUCCESS":
                 return TurnEnd.from_json(status.output)
             case "ERROR":
                 raise _failed(status.error)
+            case "CANCELLED" if drops_of(status) < MAX_DROPS:
+                raise DurableRunFailed(_over("RunCancelled", "it was cancelled; retry() goes on with it"))
             case _:
-                raise DurableRunFailed(_over("RunCancelled", "it was cancelled, or too many workers died of it"))
+                raise DurableRunFailed(_over("RunGivenUp", "too many workers died of it; retry() tries it again"))
 
     def _last(self) -> tuple[int, Any]:
-        """Find the last turn: its number, and DBOS's status of it, None when the run is not there."""
-        database = self.runs.database
-        later = database.list_workflows(workflow_id_prefix=f"{self.id}/", load_input=False, load_output=False)
-        found = database.list_workflows(workflow_ids=[self._turn(len(later))], load_input=False)
-        return len(later), found[0] if found else None
+        """Find the last turn: its number, and DBOS's status of it; DurableRunFailed when the run is not there."""
+        database, first = self.runs.database, self.turn_id(0)
+        listed = database.list_workflows(workflow_id_prefix=f"{first}/", load_input=False, load_output=False)
+        later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)  # SQLite's LIKE takes A for a
+        found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
+        if not found:
+            raise DurableRunFailed(_over("RunNotFound", "no run has this id"))
+        return later, found[0]
 
-    def _turn(self, number: int) -> str:
-        """Name the workflow of a turn."""
-        return f"{self.id}/{number}" if number else self.id
+    def _gone_on(self, number: int, request: TurnRequest, **options: Any) -> bool:
+        """Begin another turn; False when somebody else has begun it."""
+        try:
+            self.runs.enqueue(self.turn_id(number), request, workflow_id_reuse_policy="reject", **options)
+        except load().error.DBOSWorkflowIDInUseError:
+            return False
+        return True
+
+    def turn_id(self, number: int) -> str:
+        """Name the workflow of a turn, as DBOS knows it."""
+        first = f"{self.runs.workflow}/{self.id}"
+        return f"{first}/{number}" if number else first
+
+
+def _pause_of(status: Any) -> TurnEnd | None:
+    """Give the end of a turn that waits for the client, None for any other."""
+    end = TurnEnd.from_json(status.output) if status.status == "SUCCESS" else None
+    return end if end is not None and end.waiting is not None else None
+
+
+def _first_failed(steps: Sequence[Any]) -> int:
+    """Find where a retry begins: at the first step that failed, else behind the last one."""
+    failed = (step["function_id"] for step in steps if step["error"] is not None or _tells_failure(step["output"]))
+    return min(failed, default=max((step["function_id"] for step in steps), default=0) + 1)
+
+
+def _tells_failure(output: object) -> bool:
+    """Tell whether a step's record is of a failure."""
+    return isinstance(output, str) and failure_of(json.loads(output)) is not None
 
 
 def _failed(error: Any) -> DurableRunFailed:
@@ -271,7 +349,8 @@ def _failed(error: Any) -> DurableRunFailed:
     data = getattr(error, "data", None)
     if getattr(error, "name", None) == DurableRunFailed.__name__ and isinstance(data, dict):
         return DurableRunFailed(Failure(**data))
-    return DurableRunFailed(_over(str(getattr(error, "name", type(error).__name__)), str(error)))
+    kind = str(getattr(error, "name", type(error).__name__))
+    return DurableRunFailed(_over(kind, f"{kind} was raised; its words stay in the worker's log"))
 
 
 def _refused(code: InvokeCode, rule: str, message: str) -> InvokeFailed:

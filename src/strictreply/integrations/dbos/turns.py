@@ -15,7 +15,7 @@ from strictreply.driving import adrive, drive
 from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos.library import load
 from strictreply.integrations.dbos.performing import AsyncStepPerformer, StepPerformer
-from strictreply.integrations.dbos.records import TurnEnd, TurnRequest
+from strictreply.integrations.dbos.records import TurnEnd, TurnRequest, reply_record
 from strictreply.pipeline.effects import TurnEffect
 from strictreply.pipeline.line import LineResult, LineStatus
 from strictreply.pipeline.loop_policy import LoopPolicy
@@ -23,8 +23,7 @@ from strictreply.pipeline.results import InvokeFailed
 from strictreply.pipeline.sessions import SessionStore
 from strictreply.pipeline.turn_flow import Stamp, turn_flow
 from strictreply.pipeline.turn_steps import TurnSteps
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import AgentContext, ConversationContext
+from strictreply.pipeline.values import AgentContext
 from strictreply.running.events import RunEvent
 from strictreply.running.performing import AsyncPerformer, Performer
 from strictreply.running.tool_running import ToolRunner
@@ -61,32 +60,30 @@ class Setting:
 
     def opened(self, text: str) -> _Turn:
         """Open the turn that a workflow was started with."""
-        request = TurnRequest.from_json(text)
-        return _Turn(self, request, request.store(), str(load().DBOS.workflow_id))
+        request, workflow_id, numbers = TurnRequest.from_json(text), str(load().DBOS.workflow_id), count()
+        steps = TurnSteps.opened(
+            self.terms,
+            self.loop,
+            self.agent,
+            model=str(self.keywords.get("model", "")),
+            new_id=lambda: uuid5(NAMESPACE_OID, f"{workflow_id}/{next(numbers)}").hex,
+        )
+        return _Turn(request, steps, request.store(), workflow_id)
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """One turn that is run, or played again; its ids are made of the workflow's, and so the same every time."""
 
-    setting: Setting
     request: TurnRequest
+    steps: TurnSteps
     store: SessionStore
     workflow_id: str
 
     def flow(self) -> Generator[TurnEffect, Any, LineResult]:
         """Begin the turn."""
-        setting, numbers = self.setting, count()
-        steps = TurnSteps(
-            terms=setting.terms,
-            policy=setting.loop,
-            agent=setting.agent,
-            conversation=ConversationContext(id="default", model=str(setting.keywords.get("model", ""))),
-            new_id=lambda: uuid5(NAMESPACE_OID, f"{self.workflow_id}/{next(numbers)}").hex,
-            validator=AgentPipelineContextValidator(allow_server_tool_calls=True),
-        )
         stamp = Stamp(time_stamp=self.request.time_stamp, correlation_id=self.workflow_id)
-        return turn_flow(self.request.envelope, steps, stamp, cancelled=_never, clock=time.perf_counter)
+        return turn_flow(self.request.envelope, self.steps, stamp, cancelled=_never, clock=time.perf_counter)
 
     def ended(self, line: LineResult) -> str:
         """Spell what the turn came to; DurableRunFailed when it failed."""
@@ -98,7 +95,8 @@ class _Turn:
         turn = self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
-        return TurnEnd(response=response, session=session, turn=turn, waiting=line.context.outgoing_manifest).to_json()
+        waiting, asked = line.context.outgoing_manifest, tuple(map(reply_record, self.steps.asked))
+        return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
 
 
 def _body(setting: Setting, client: StrictClient) -> Callable[[str], str]:

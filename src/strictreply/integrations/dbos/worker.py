@@ -14,7 +14,7 @@ from strictreply.errors import ContractError
 from strictreply.integrations.dbos.library import load
 from strictreply.integrations.dbos.presence import Presence, presence_of
 
-JOURNAL: Final = "strictreply-1"
+JOURNAL: Final = 1
 """The version of the records: workers of one version go on with each other's runs."""
 
 logger = logging.getLogger("strictreply")
@@ -35,6 +35,11 @@ class Worker:
     def queue(self) -> str:
         """The queue that the runs wait in."""
         return f"strictreply-{self.name}"
+
+    @property
+    def version(self) -> str:
+        """What DBOS takes for the version of the app; it wants one for each name in a database."""
+        return f"{self.queue}-{JOURNAL}"
 
     @contextmanager
     def serving(self) -> Generator[None]:
@@ -67,6 +72,7 @@ class Worker:
     def _serving_dbos(self, executor_id: str) -> Generator[None]:
         """Have a DBOS serve the queue: one that is launched here and ends with the block, or the app's."""
         if not self.launch:
+            self._refuse_unlaunched()
             self._register_queue()
             yield
             return
@@ -79,6 +85,14 @@ class Worker:
         finally:
             dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
 
+    def _refuse_unlaunched(self) -> None:
+        """Raise ContractError when the app has launched no DBOS: nobody would serve the queue."""
+        library = load()
+        try:
+            library.DBOS.list_workflows(queue_name=self.queue, limit=1)
+        except library.error.DBOSException as error:
+            raise ContractError("worker(launch=False) serves on the app's DBOS: launch it before") from error
+
     def _make_dbos(self, executor_id: str) -> None:
         """Make the one DBOS of this process: quiet, without telemetry, with a version that is ours."""
         dbos = load().DBOS
@@ -86,7 +100,7 @@ class Worker:
             config={
                 "name": self.queue,
                 "system_database_url": self.url,
-                "application_version": JOURNAL,
+                "application_version": self.version,
                 "executor_id": executor_id,
                 "log_level": "ERROR",
                 "enable_otlp": False,

@@ -163,7 +163,8 @@ class _Engine:
 
     def _call(self, kind: Any, messages: Sequence[Message], given: JSONObject) -> _Call:
         """Read the keywords of one call: ours (``policy``), instructor's and the API's."""
-        refused = next((name for name in given if name in _ADVICE), None)
+        defaults = (name for name in self.client.kwargs if name in MADE_BY_INSTRUCTOR)
+        refused = next((name for name in (*defaults, *given) if name in _ADVICE), None)
         if refused is not None:
             message = f"{refused!r} is not taken here: {_ADVICE[refused]}"
             raise ContractError(message)

@@ -6,14 +6,25 @@ and routed by :mod:`strictreply.coordination`, and LangGraph executes, keeps the
     graph = to_langgraph(topology, agents).compile(checkpointer=…)
     graph.invoke(begin(topology, "Plan my studies"), config)
 
-:func:`outcome_of` tells what a run came to. A state is plain JSON.
+:func:`outcome_of` tells what a run came to, :func:`outcomes_of` its branches. A state is plain JSON.
 """
 
 from __future__ import annotations
 
 from strictreply.integrations.langgraph.agents import ChatAgent
+from strictreply.integrations.langgraph.beginning import begin
 from strictreply.integrations.langgraph.graph import to_langgraph
-from strictreply.integrations.langgraph.states import RunState, RunStatus, begin, node_of, outcome_of
+from strictreply.integrations.langgraph.states import RunState, RunStatus, node_of, outcome_of, outcomes_of
 from strictreply.integrations.langgraph.turns import executable_calls
 
-__all__ = ["ChatAgent", "RunState", "RunStatus", "begin", "executable_calls", "node_of", "outcome_of", "to_langgraph"]
+__all__ = [
+    "ChatAgent",
+    "RunState",
+    "RunStatus",
+    "begin",
+    "executable_calls",
+    "node_of",
+    "outcome_of",
+    "outcomes_of",
+    "to_langgraph",
+]

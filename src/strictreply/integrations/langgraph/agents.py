@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from strictreply.channels import peek
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.coordination.actions.terms import ActionTerms
 from strictreply.coordination.actions.toolsets import Declared
@@ -14,7 +15,8 @@ from strictreply.coordination.runs.ledger import HumanKind
 from strictreply.errors import ContractError
 from strictreply.typing import JSONObject, Message
 
-_SAID_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering"})
+_SAID_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
+_HELD: Final = ("text", "json_object")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,8 @@ class ChatAgent:
     ``skip_to`` is the agent that follows when the user skips this one after an error, None for none: the branch ends.
 
     Raises ContractError when ``client`` is not wrapped, and when ``request`` holds what the run itself says in each
-    request: messages, contract, policy, steering.
+    request (messages, contract, policy, steering, tools, and one whole reply instead of ``n`` or a stream), or a
+    ``response_format`` other than ``text`` and ``json_object``: the schema of a reply is that of its actions.
     """
 
     name: str
@@ -48,6 +51,12 @@ class ChatAgent:
         if taken := sorted(_SAID_BY_THE_RUN & set(self.request)):
             listed = ", ".join(taken)
             raise ContractError(f"agent {self.name!r}: the run itself says {listed}; leave it out of request=")
+        wanted = self.request.get("response_format")
+        if wanted is not None and peek(wanted, "type") not in _HELD:
+            raise ContractError(
+                f"agent {self.name!r}: its actions say what a reply is; leave response_format out of request=, or take "
+                'one of type "json_object"'
+            )
 
     @property
     def is_async(self) -> bool:

@@ -85,6 +85,8 @@ class Performer:
     def perform(self, effect: Effect) -> Any:
         """Do what a turn wants."""
         match effect:
+            case AskAgent(agent=agent) if agent.is_async:
+                raise ContractError(f"agent {agent.name!r} has an async client: use ainvoke or astream")
             case AskAgent():
                 return self._asked(effect)
             case Judge():

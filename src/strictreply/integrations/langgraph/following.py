@@ -10,12 +10,20 @@ from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.formats import SystemPromptBuilder
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.routing.decisions import ExecutionStep, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination.routing.recovery import question_of
 from strictreply.coordination.routing.router import Router
-from strictreply.coordination.runs.human_turn import request_human_input
+from strictreply.coordination.runs.human_turn import put_question, request_human_input
 from strictreply.coordination.runs.ledger import HumanKind, Words
 from strictreply.coordination.runs.next_node import RouteReason
 from strictreply.coordination.runs.run_metrics import RunMetrics
-from strictreply.coordination.runs.states import Ending, changed, create_initial_state, mark_complete
+from strictreply.coordination.runs.states import (
+    Ending,
+    changed,
+    create_initial_state,
+    mark_complete,
+    new_id,
+    utc_now,
+)
 from strictreply.coordination.steering.content_loops import ContentLoopGuard, ContentStreak
 from strictreply.coordination.steering.retrying import ActionSteering
 from strictreply.coordination.topology.graph import USER, Topology
@@ -27,7 +35,9 @@ from strictreply.integrations.langgraph.states import (
     TOOLS,
     RunState,
     RunStatus,
+    as_json,
     as_text,
+    from_json,
     line,
     node_of,
     outcome,
@@ -93,6 +103,12 @@ class Decided:
     def step(self) -> ExecutionStep | None:
         """The first step, which says what all of them are."""
         return next(iter(self.decision.next_steps), None)
+
+
+def own_branch(branch: Branch, home: BranchType, agent: str) -> Branch:
+    """Give the branch that an agent replies in: a conversation of others is over when it is asked."""
+    outside = branch.type is BranchType.CONVERSATION and agent not in branch.agents
+    return replace(branch, type=home, agents=(), turns=0) if outside else branch
 
 
 def talking(topology: Topology, branch: Branch, home: BranchType, agent: str, result: ValidationResult) -> Branch:
@@ -161,29 +177,35 @@ def _branch_state(state: RunState, spawner: str, spec: JSONObject, *, share: int
         user_profile=state["user_profile"],
         max_loop_count=state.get("max_loop_count"),
     )
-    first["loop_count"] = limit + 1 - share
-    begun = line(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), spawner)
+    first = changed(first, loop_count=limit + 1 - share, reply_formats=state.get("reply_formats", {}))
+    request = from_json(spec["request"], "/spawned/branches")
+    asked = state["branch"]["asked"] if request is None else f"{spawner} asked: {as_text(request)}"
+    begun = line(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), asked=asked, spawner=spawner)
     if share == 0:
         words = "nothing was left of the loop bound for this branch"
         begun = changed(
             begun, outcome=outcome(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
         )
-    return with_turn(begun, spec["agent"], _handover(spawner, spec["request"], state))
+    return with_turn(begun, spec["agent"], _handover(spawner, request, state))
 
 
 def _on_branch(state: RunState, decided: Decided) -> RunState:
     """Keep the branch with the turns that the decision counts."""
     kept = state["branch"]
     turns = decided.decision.metadata.get("conversation_turns", decided.branch.turns)
-    branch = replace(decided.branch, turns=turns)
-    return changed(state, branch=written(branch, home=kept["home"], spawner=kept["spawner"]))
+    return changed(state, branch={**kept, **written(replace(decided.branch, turns=turns))})
 
 
 def _spawned(state: RunState, decided: Decided) -> RunState:
     """Note the branches to open, each with its own request; their order is that of the reply."""
     stem = f"{decided.branch.id}/{state['loop_count']}"
     branches = [
-        {"id": f"{stem}.{index}", "agent": spec.agent, "instance_id": spec.instance_id, "request": spec.request}
+        {
+            "id": f"{stem}.{index}",
+            "agent": spec.agent,
+            "instance_id": spec.instance_id,
+            "request": as_json(spec.request),
+        }
         for index, spec in enumerate(decided.decision.branch_specs)
     ]
     return changed(state, spawned={"agent": decided.agent.name, "branches": branches}, next_agent=BRANCH)
@@ -195,17 +217,17 @@ def _calling(state: RunState, decided: Decided, step: ExecutionStep) -> RunState
 
 
 def _invoked(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
-    """Put a question to the user, hand over to an agent, or come back to the one that opened this branch."""
+    """Put a question to the user, ask an agent again, hand over, or come back to the one that opened this branch."""
     agent, request = decided.agent, step.data.get("request")
     if step.target == USER:
         resume = node_of(agent.name)
         return request_human_input(state, as_text(request), kind=agent.asks, resume_to=resume)
+    following = changed(state, next_agent=node_of(step.target))
+    if decided.decision.reason is RoutingReason.HUMAN_RETRY:
+        return following
     if step.target == state["branch"]["spawner"]:
         return ended(state, decided, request)
-    state = changed(state, next_agent=node_of(step.target))
-    if decided.decision.reason is RoutingReason.HUMAN_RETRY:
-        return state
-    return with_turn(state, step.target, _handover(agent.name, request, state))
+    return with_turn(following, step.target, _handover(agent.name, request, state))
 
 
 def _troubled(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
@@ -214,7 +236,9 @@ def _troubled(state: RunState, decided: Decided, step: ExecutionStep) -> RunStat
     message = step.data.get("error", {}).get("message") or ""
     skip = None if agent.skip_to is None else node_of(agent.skip_to)
     words = f"{agent.name}: {message}\n{HumanKind.ERROR.prompt}"
-    return request_human_input(state, words, kind=HumanKind.ERROR, resume_to=node_of(agent.name), skip_to=skip)
+    question = question_of(step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=utc_now().isoformat())
+    node = node_of(agent.name)
+    return put_question(state, replace(question, resume_to=node, interrupted=node))
 
 
 _Follow = Callable[[RunState, Decided, ExecutionStep], RunState]
@@ -228,8 +252,7 @@ _FOLLOWED: Mapping[StepType, _Follow] = MappingProxyType(
 
 
 def _handover(agent: str, request: JSON, state: RunState) -> str:
-    """Word what an agent is asked by another; without a request it is given the user's own last words."""
+    """Word what an agent is asked by another; without a request it is told what the run or the branch was asked."""
     if request is not None:
         return f"From {agent}: {as_text(request)}"
-    words = [message["content"] for message in state["messages"] if message["role"] == "user"]
-    return f"{agent} hands over to you. The user said: {words[-1]}" if words else f"{agent} hands over to you."
+    return f"{agent} hands over to you. {state['branch']['asked']}"

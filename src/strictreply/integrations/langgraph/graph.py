@@ -13,20 +13,27 @@ from strictreply.coordination.runs.ledger import Words
 from strictreply.coordination.runs.next_node import explain_route
 from strictreply.coordination.runs.routes import Routes, edge_map
 from strictreply.coordination.runs.run_metrics import RunMetrics
-from strictreply.coordination.runs.states import END, HUMAN_INPUT, changed
+from strictreply.coordination.runs.states import END, HUMAN_INPUT, changed, require
 from strictreply.coordination.steering.content_loops import ContentLoopGuard
 from strictreply.coordination.steering.error_policy import ErrorPolicy
 from strictreply.coordination.steering.wording import AgentSteering
 from strictreply.coordination.topology.graph import Topology
 from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.driving import adrive, drive
-from strictreply.errors import ContractError
 from strictreply.integrations.langgraph.agents import ChatAgent
 from strictreply.integrations.langgraph.effects import Effect, Performer
 from strictreply.integrations.langgraph.following import Coordination, branch_states
+from strictreply.integrations.langgraph.integrity import join_issues, line_issues, spawn_issues
 from strictreply.integrations.langgraph.library import load
-from strictreply.integrations.langgraph.settings import limit_of, processor_of, routes_of, steering_of
-from strictreply.integrations.langgraph.states import BRANCH, JOIN, TOOLS, RunState, node_of
+from strictreply.integrations.langgraph.settings import (
+    agents_of,
+    limit_of,
+    processor_of,
+    routes_of,
+    steering_of,
+    turns_of,
+)
+from strictreply.integrations.langgraph.states import BRANCH, JOIN, TOOLS, RunState, branch_of, node_of
 from strictreply.integrations.langgraph.tasks import with_task
 from strictreply.integrations.langgraph.turns import (
     agent_turn,
@@ -74,21 +81,22 @@ def to_langgraph(
     ``routes``, the environment's and 10; ``max_turns`` bounds two agents that talk in turns.
 
     The input is what :func:`begin` makes. A question to the user is an interrupt, resumed with ``Command(resume=…)``:
-    the name of a decision, or free text where its kind takes that. Raises ContractError when ``agents`` are not those
-    of the topology, ImportError without LangGraph.
+    the name of a decision, or free text where its kind takes that. Raises ContractError for what could never run:
+    ``agents`` that are not those of the topology, a tool without a function or with an approval, a ``skip_to`` without
+    an edge, ``max_turns`` below 1. Raises ImportError without LangGraph.
     """
     judging = processor_of(topology, response_format, processor)
     written = judging.response_format
     shared = Coordination(
         topology=topology,
-        agents=_named(topology, agents),
+        agents=agents_of(topology, agents, judging),
         processor=judging,
         router=Router(topology, written, policy=policy),
         prompts=SystemPromptBuilder(written),
-        steering=steering_of(steering, written),
+        steering=steering_of(steering),
         content_limit=content_limit or ContentLoopGuard(),
-        max_turns=max_turns,
-        home=node_of(topology.entries[0]),
+        max_turns=turns_of(max_turns),
+        home=topology.entries[0],
         words=words,
         metrics=metrics,
     )
@@ -123,11 +131,12 @@ class _Builder:
 
         def route(state: RunState) -> Any:
             """Give the target that the state leads to; of a parallel hand-over one for each branch."""
-            decision = explain_route(self._limited(state), routes=self._routes)
+            decision = explain_route(self._sound(state), routes=self._routes)
             if self._metrics is not None:
                 self._metrics.routed(decision)
             if decision.target != BRANCH:
                 return decision.target
+            self._require_permitted(state)
             return [types.Send(BRANCH, one) for one in branch_states(state, decision.max_loop_count)]
 
         targets = edge_map(self._routes, end_target=graph.END)
@@ -149,6 +158,7 @@ class _Builder:
 
         def run(state: RunState) -> Any:
             """Join the branches."""
+            require((*line_issues(self._shared.topology, state), *join_issues(state)))
             return guarded(changed(state, loop_count=state["loop_count"] + spent_in_branches(state)))
 
         self._add(JOIN, run)
@@ -159,13 +169,21 @@ class _Builder:
 
         def limited(state: RunState) -> Any:
             """Run the function under the limit of the call."""
-            return guarded(self._limited(state))
+            return guarded(self._sound(state))
 
         return limited
 
-    def _limited(self, state: RunState) -> RunState:
-        """Put the limit of the call in the place of the state's own (requirement R34)."""
+    def _sound(self, state: RunState) -> RunState:
+        """Check what a state holds, and put the limit of the call in the place of its own (requirement R34)."""
+        require(line_issues(self._shared.topology, state))
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
+
+    def _require_permitted(self, state: RunState) -> None:
+        """Ask the topology once more before branches are opened, whoever wrote them into the state."""
+        shared, spawned = self._shared, state["spawned"] or {}
+        branch = branch_of(state, shared.max_turns)
+        terms = shared.processor.terms(shared.agents[spawned["agent"]], branch)
+        require(spawn_issues(spawned, terms.permitted))
 
     def _pair(self, flow: Flow, awaited: Flow | None = None) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Make the sync and the async function of a flow, which give what it changes."""
@@ -184,15 +202,6 @@ class _Builder:
     def _add(self, name: str, run: Callable[..., Any], arun: Callable[..., Any] | None = None) -> None:
         """Add a node that can be invoked and awaited; without ``arun`` there is nothing in it to await."""
         self._graph.add_node(name, load("langchain_core.runnables").RunnableLambda(run, afunc=arun, name=name))
-
-
-def _named(topology: Topology, agents: Iterable[ChatAgent]) -> dict[str, ChatAgent]:
-    """Give the agents by name; ContractError when they are not those of the topology."""
-    given = list(agents)
-    named = {agent.name: agent for agent in given}
-    if len(named) != len(given) or set(named) != set(topology.agents):
-        raise ContractError(f"agents must have each agent of the topology once: {', '.join(topology.agents)}")
-    return named
 
 
 def _changes(state: RunState, after: Mapping[str, Any]) -> dict[str, Any]:

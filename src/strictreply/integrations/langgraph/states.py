@@ -1,22 +1,23 @@
 """The state of a run as LangGraph keeps it: plain JSON, so that any checkpointer can hold it. No decision is made here.
 
-It is the coordination's own state, with what an executor has to remember between two nodes.
+It is the coordination's own state, with what an executor has to remember between two nodes. A value that a model may
+choose freely is kept as JSON text: JSON knows numbers and depths that a checkpointer's own encoding does not.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping
+import json
 from enum import StrEnum
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, cast
 
 from strictreply.coordination.actions.branches import Branch, BranchType
+from strictreply.coordination.faults import Fault, StateError
 from strictreply.coordination.runs.human_turn import pending_requests
 from strictreply.coordination.runs.next_node import RouteReason
-from strictreply.coordination.runs.states import AgentState, changed, create_initial_state, said, start_run
+from strictreply.coordination.runs.states import END, HUMAN_INPUT, AgentState, changed, said
 from strictreply.coordination.topology.graph import Topology
 from strictreply.describing import compact
-from strictreply.errors import ContractError
+from strictreply.issues import pointer
 from strictreply.typing import JSON, JSONObject, Message
 
 TOOLS: Final = "tools"
@@ -27,6 +28,9 @@ BRANCH: Final = "branch"
 
 JOIN: Final = "join"
 """The node where parallel branches come together."""
+
+NO_AGENTS: Final = (TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
+"""The nodes and targets that are no agent's."""
 
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})  # the last two have a meaning in LangGraph's names
 
@@ -40,20 +44,26 @@ class RunStatus(StrEnum):
     ABORTED = "aborted"
 
 
+def merge_outcomes(known: dict[str, JSONObject], news: dict[str, JSONObject]) -> dict[str, JSONObject]:
+    """Join what branches came to, for LangGraph; no news at all are those of a run that begins, and knows of none."""
+    return {**known, **news} if news else {}
+
+
 class RunState(AgentState):
     """What a run remembers.
 
-    ``branch`` is the line it is on, ``threads`` the turns of each agent, by name. ``calling`` is an accepted reply
-    whose tools are still to be run, ``spawned`` the branches that are awaited, ``outcomes`` what branches came to, by
-    their ids. ``outcome`` is what the run itself came to, None while it goes on and when the loop limit ended it:
-    read it with :func:`outcome_of`. ``content_streaks`` counts, by agent, replies in a row that were words alone.
+    ``branch`` is the line it is on, and what it was ``asked``; ``threads`` are the turns of each agent, by name.
+    ``calling`` is an accepted reply whose tools are still to be run, ``spawned`` the branches that are awaited, each
+    with its request as JSON text, ``outcomes`` what branches came to, by their ids. ``outcome`` is what the run itself
+    came to, its content as JSON text, None while it goes on and when the loop limit ended it: read it with
+    :func:`outcome_of`. ``content_streaks`` counts, by agent, replies in a row that were words alone.
     """
 
     branch: JSONObject
     threads: dict[str, list[Message]]
     calling: JSONObject | None
     spawned: JSONObject | None
-    outcomes: Annotated[dict[str, JSONObject], operator.or_]
+    outcomes: Annotated[dict[str, JSONObject], merge_outcomes]
     outcome: JSONObject | None
     content_streaks: dict[str, JSONObject]
 
@@ -63,49 +73,32 @@ def node_of(agent: str) -> str:
     return f"agent {agent.translate(_RESERVED)}"
 
 
-def begin(
-    topology: Topology,
-    user_message: str,
-    *,
-    entry: str | None = None,
-    state: RunState | None = None,
-    **initial: Any,
-) -> RunState:
-    """Make the input of a run: ``user_message`` to ``entry``, which may be left out when there is one entry only.
+def agent_at(topology: Topology, target: str | None) -> str | None:
+    """Name the agent that a target means: its node, or its name where no node is called so; None for nobody."""
+    nodes = {node_of(agent): agent for agent in topology.agents}
+    named = target if target in topology.agents and target not in NO_AGENTS else None
+    return nodes.get(target or "", named)
 
-    With ``state``, that of a run before, its conversation goes on: counted anew, nothing forgotten. What is pending at
-    the human is asked first; whoever asked is told the answer, and whatever it is, the run goes on at ``entry``.
-    ``initial`` are keywords of :func:`~strictreply.coordination.create_initial_state`, for a first run only.
 
-    Raises ContractError when ``entry`` is no agent, or has to be given, when ``initial`` is given beside ``state``, and
-    for a state whose run is inside parallel branches: what they ask stands in states of their own.
+def line(state: AgentState, agent: str, branch: Branch, *, asked: str, spawner: str | None = None) -> RunState:
+    """Begin a line of a run with an agent, whatever was on its thread before: every field of it is set.
+
+    ``asked`` says what the line is to do, ``spawner`` is the agent that a parallel branch comes back to.
     """
-    agent = _entry(topology, entry)
-    if state is None:
-        first = create_initial_state(user_message, **initial)
-        return with_turn(line(first, agent, Branch()), agent, user_message)
-    _require_free(state, initial)
-    begun = start_run(_without_interrupts(state), user_message, entry=node_of(agent))
-    begun = changed(begun, branch=_begun(Branch(), None), calling=None, spawned=None, outcome=None)
-    return with_turn(begun, agent, user_message)
-
-
-def line(state: AgentState, agent: str, branch: Branch, spawner: str | None = None) -> RunState:
-    """Begin a line of a run with an agent; ``spawner`` is the agent that a parallel branch comes back to."""
+    unsaid: JSONObject = {"max_loop_count": None, "ending": None, "reply_formats": {}}
     empty: JSONObject = {"threads": {}, "calling": None, "spawned": None, "outcomes": {}, "outcome": None}
-    kept = {"branch": _begun(branch, spawner), "content_streaks": {}}
-    return cast("RunState", {**state, "next_agent": node_of(agent), **empty, **kept})
+    begun = {"branch": begun_branch(branch, asked=asked, spawner=spawner), "content_streaks": {}}
+    return cast("RunState", {**unsaid, **state, "next_agent": node_of(agent), **empty, **begun})
 
 
-def _begun(branch: Branch, spawner: str | None) -> JSONObject:
-    """Spell the branch that a line begins with."""
-    return written(branch, home=branch.type, spawner=spawner)
+def begun_branch(branch: Branch, *, asked: str, spawner: str | None = None) -> JSONObject:
+    """Spell the branch that a line begins with; its type is the line's home, when no two agents talk in turns."""
+    return {**written(branch), "home": branch.type.value, "spawner": spawner, "asked": asked}
 
 
-def written(branch: Branch, *, home: str, spawner: str | None) -> JSONObject:
-    """Spell a branch as JSON; ``home`` is the type it has when no two agents talk in turns."""
-    kept = {"id": branch.id, "type": branch.type.value, "agents": list(branch.agents), "turns": branch.turns}
-    return {**kept, "home": str(home), "spawner": spawner}
+def written(branch: Branch) -> JSONObject:
+    """Spell what a run keeps of a branch as JSON."""
+    return {"id": branch.id, "type": branch.type.value, "agents": list(branch.agents), "turns": branch.turns}
 
 
 def branch_of(state: RunState, max_turns: int) -> Branch:
@@ -137,6 +130,19 @@ def as_text(value: JSON) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
+def as_json(value: JSON) -> str:
+    """Spell a value that a model chose freely as the text that the state keeps."""
+    return json.dumps(value)
+
+
+def from_json(text: object, at: str) -> JSON:
+    """Read such a text; StateError when what stands ``at`` a JSON Pointer is none."""
+    try:
+        return cast("JSON", json.loads(cast("str", text)))
+    except (TypeError, ValueError, RecursionError):
+        raise StateError([Fault.STATE_NOT_JSON.at(at)]) from None
+
+
 def outcome_of(state: RunState) -> JSONObject:
     """Tell what a run came to: ``agent``, ``status``, ``reason``, ``content`` and ``error``, in words for programs.
 
@@ -144,6 +150,18 @@ def outcome_of(state: RunState) -> JSONObject:
     a human is still to be asked though the run is over (requirement R13): a run that goes on from its state asks first.
     Of a run that still waits for a human this is not to be asked: LangGraph tells of that by ``__interrupt__``.
     """
+    kept = kept_outcome(state)
+    return kept | {"content": from_json(kept["content"], "/outcome/content")}
+
+
+def outcomes_of(state: RunState) -> dict[str, JSONObject]:
+    """Tell what the branches of a run came to, by their ids, each as :func:`outcome_of` tells of the run."""
+    kept = state["outcomes"].items()
+    return {key: one | {"content": from_json(one["content"], pointer("/outcomes", key))} for key, one in kept}
+
+
+def kept_outcome(state: RunState) -> JSONObject:
+    """Tell what a run came to as a state keeps it, the content as JSON text."""
     pending = bool(pending_requests(state)) or state["requires_human_input"]
     return (state["outcome"] or _cut_short(state)) | {"pending_human_input": pending}
 
@@ -158,30 +176,5 @@ def _cut_short(state: RunState) -> JSONObject:
 def outcome(
     agent: str, status: RunStatus, reason: str, *, content: JSON = None, error: str | None = None
 ) -> JSONObject:
-    """Spell what a run came to."""
-    return {"agent": agent, "status": status.value, "reason": reason, "content": content, "error": error}
-
-
-def _entry(topology: Topology, entry: str | None) -> str:
-    """Find where a run begins."""
-    chosen = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
-    if chosen not in topology.agents:
-        raise ContractError(f"say which agent the run begins with: entry=one of {', '.join(topology.entries)}")
-    return chosen
-
-
-def _require_free(state: RunState, initial: Mapping[str, object]) -> None:
-    """Refuse what a run that goes on cannot take, and a state that another run still needs."""
-    if initial:
-        raise ContractError(
-            f"begin: {', '.join(sorted(initial))} cannot be given beside state=, which has them already"
-        )
-    history = state.get("routing_history", [])
-    if history and history[-1]["to"] == BRANCH:
-        message = "begin: the run of this state is inside parallel branches; answer their questions (Command(resume=…))"
-        raise ContractError(f"{message} or let it go on (invoke(None, config)) until it ends, and go on from there")
-
-
-def _without_interrupts(state: RunState) -> RunState:
-    """Drop what LangGraph adds to the state that ``invoke`` returns: it is no part of a state."""
-    return cast("RunState", {key: value for key, value in state.items() if key != "__interrupt__"})
+    """Spell what a run came to, as a state keeps it."""
+    return {"agent": agent, "status": status.value, "reason": reason, "content": as_json(content), "error": error}

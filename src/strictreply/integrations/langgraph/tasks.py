@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import takewhile
 from typing import cast
 
 from strictreply.coordination.runs.states import changed
 from strictreply.decoding import decode
-from strictreply.integrations.langgraph.states import BRANCH, TOOLS, RunState, node_of
+from strictreply.integrations.langgraph.states import BRANCH, TOOLS, RunState, from_json, node_of
 from strictreply.replies import Invalid
 from strictreply.typing import JSON, JSONObject, Message
 
@@ -17,7 +18,8 @@ def with_task(state: RunState) -> RunState:
     """Put a short name of the coming work into ``current_task``, which tells steps to the same node apart.
 
     Equal calls with equal arguments have the same name, whatever their ids and spelling, and so have equal requests to
-    an agent, and equal sets of branches (requirement R39).
+    an agent, and equal sets of branches (requirement R39). An agent that is told results works on them: a poll whose
+    result changes is no circle.
     """
     work = _work(state)
     if work is None:
@@ -27,14 +29,16 @@ def with_task(state: RunState) -> RunState:
 
 
 def _work(state: RunState) -> JSON:
-    """Give what is asked of the next node: calls, branches, or the last that an agent is told; None for nothing."""
+    """Give what is asked of the next node: calls, branches, or what an agent is told last; None for nothing."""
     target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
     if target == TOOLS and calling is not None:
         return _said(calling["turn"])
     if target == BRANCH and spawned is not None:
-        return [[one["agent"], one["request"]] for one in spawned["branches"]]
+        return [[one["agent"], from_json(one["request"], "/spawned/branches")] for one in spawned["branches"]]
     thread = next((turns for name, turns in state["threads"].items() if node_of(name) == target), [])
-    return next((_said(turn) for turn in reversed(thread) if turn["role"] != "tool"), None)
+    results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
+    last = thread[len(thread) - len(results) - 1 :]
+    return [_said(turn) for turn in last] or None
 
 
 def _said(turn: Message) -> JSON:

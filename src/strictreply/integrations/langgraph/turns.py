@@ -5,6 +5,7 @@ Every reply is judged before anything follows from it, and no call runs that is 
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.routing.case import refuse, stop
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason
-from strictreply.coordination.routing.recovery import resume
+from strictreply.coordination.routing.recovery import resume_after_error
 from strictreply.coordination.runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
 from strictreply.coordination.runs.ledger import (
     HumanDecision,
@@ -27,32 +28,35 @@ from strictreply.coordination.runs.ledger import (
     request_of,
 )
 from strictreply.coordination.runs.run_metrics import Activity, RunMetrics
-from strictreply.coordination.runs.states import changed
+from strictreply.coordination.runs.states import changed, require
 from strictreply.coordination.steering.content_loops import ContentLoop
+from strictreply.coordination.validation.action_rules import refused
 from strictreply.coordination.validation.format_lock import with_reply_format
-from strictreply.coordination.validation.judging import refused
 from strictreply.describing import compact
 from strictreply.errors import CallFailed, ContractError, ReplyRejected
 from strictreply.integrations.langgraph.agents import ChatAgent, assistant_turn
+from strictreply.integrations.langgraph.beginning import with_questions_before
 from strictreply.integrations.langgraph.effects import AskAgent, Asked, AskHuman, Effect, Judge, RunBranch
-from strictreply.integrations.langgraph.following import Coordination, Decided, ended, follow, talking
+from strictreply.integrations.langgraph.following import Coordination, Decided, ended, follow, own_branch, talking
+from strictreply.integrations.langgraph.integrity import request_issues
 from strictreply.integrations.langgraph.states import (
     RunState,
     RunStatus,
+    agent_at,
     branch_of,
+    from_json,
+    kept_outcome,
     node_of,
-    outcome_of,
     with_turn,
     with_turns,
 )
 from strictreply.integrations.langgraph.streaks import with_streak
-from strictreply.issues import Category, Issue
+from strictreply.issues import Category, Issue, pointer
 from strictreply.pipeline.effects import RunTool, RunTools
 from strictreply.pipeline.reply_calls import identified
 from strictreply.pipeline.tool_results import result_turns
 from strictreply.pipeline.values import ToolCallManifest
 from strictreply.replies import ToolCall, ToolCalls
-from strictreply.tools import Tool
 from strictreply.typing import JSON, JSONObject, Message
 
 Turn: TypeAlias = Generator[Effect, Any, RunState]
@@ -60,7 +64,8 @@ Turn: TypeAlias = Generator[Effect, Any, RunState]
 
 def agent_turn(shared: Coordination, agent: ChatAgent, state: RunState) -> Turn:
     """Ask an agent for its next action, judge it, and follow where the router leads it."""
-    branch = branch_of(state, shared.max_turns)
+    state = _addressed(_reopened(state), agent.name)
+    branch = _branch_of(shared, state, agent.name)
     answered: Asked = yield AskAgent(agent, branch, state)
     if isinstance(answered, ContentLoop):
         return follow(state, Decided(agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(answered))))
@@ -82,15 +87,16 @@ def tools_turn(shared: Coordination, state: RunState, *, awaited: bool) -> Turn:
 
     The first that fails ends the turn, and the agent hears of none; only the words of a ToolError are a result. Raises
     StateError when what the state holds is not a reply that is judged right (requirement M118), and ContractError when
-    a tool has no function, needs an approval, or is async in a sync run; nothing has run then.
+    a tool is async in a sync run; nothing has run then.
     """
     calling = state["calling"] or {}
-    agent, branch = shared.agents[calling["agent"]], branch_of(state, shared.max_turns)
+    agent = shared.agents[calling["agent"]]
+    branch = _branch_of(shared, state, agent.name)
     result: ValidationResult = yield Judge(agent, branch, calling["turn"], state)
     tools = shared.processor.terms(agent, branch).tools.tools
     runs = [RunTool(tools[call.tool], call) for call in identified(ToolCalls(executable_calls(result)), "call")]
     for run in runs:
-        _refuse_unrunnable(run.tool, awaited=awaited)
+        run.tool.refuse_unrunnable(awaited=awaited)
     manifest = ToolCallManifest()
     for run in runs:
         (outcome,) = yield RunTools((run,))
@@ -99,15 +105,6 @@ def tools_turn(shared: Coordination, state: RunState, *, awaited: bool) -> Turn:
         manifest = replace(manifest, tool_call_results=(*manifest.tool_call_results, outcome.result))
     told = [calling["turn"], *result_turns(manifest, "native")]
     return changed(with_turns(changed(state, calling=None), agent.name, told), next_agent=node_of(agent.name))
-
-
-def _refuse_unrunnable(tool: Tool, *, awaited: bool) -> None:
-    """Refuse a tool that a graph cannot run, before any other of the reply runs."""
-    if tool.needs_approval:
-        raise ContractError(
-            f"the tool {tool.name!r} needs an approval, which a graph does not ask for: let its agent ask the user"
-        )
-    tool.refuse_unrunnable(awaited=awaited)
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
@@ -123,20 +120,29 @@ def human_turn(shared: Coordination, state: RunState) -> Turn:
 
     However often they are asked, it is one execution: waiting costs nothing of the loop bound. An answer that cannot be
     one raises ContractError when the run waits for another, and is passed over as soon as it has another. An answer
-    that the state brought along, without a checkpointer, is heard first.
+    that the state brought along, without a checkpointer, is heard first. Raises StateError for a question that no
+    agent of the topology waits for; nobody is asked then.
     """
+    state = with_questions_before(state)
+    require(request_issues(shared.topology, state))
     brought, asking = state["human_feedback"], changed(state, human_feedback=None)
-    state = human_input(asking, home=shared.home)  # the question is put among the messages
+    state = human_input(asking, home=node_of(shared.home))  # the question is put among the messages
     request, refused = pending_requests(state)[0], None
     words = shared.words_for(request.kind)
     while (settled := _settled(state, request)) is None:
         answer = brought or (yield AskHuman(question(request), refused))
         brought = None
         try:
-            state = human_input(give_human_feedback(state, answer), home=shared.home, words=words)
+            state = human_input(give_human_feedback(state, answer), home=node_of(shared.home), words=words)
         except ContractError as error:
             refused = error
-    return _answered(shared, state, settled)
+    return _answered(shared, _at_node(shared, state), settled)
+
+
+def _at_node(shared: Coordination, state: RunState) -> RunState:
+    """Spell an agent that an answer leads to as its node: an application may have named it."""
+    agent = agent_at(shared.topology, state["next_agent"])
+    return state if agent is None else changed(state, next_agent=node_of(agent))
 
 
 def _settled(state: RunState, request: PendingHuman) -> SettledHuman | None:
@@ -157,7 +163,8 @@ def branch_turn(state: RunState) -> Generator[Effect, Any, JSONObject]:
     What the branch left pending at a human is asked on that line, and the agent that opened the branch is told.
     """
     last: RunState = yield RunBranch(state)
-    told = outcome_of(last) | {"spent": last["loop_count"] - state["loop_count"]}
+    spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
+    told = kept_outcome(last) | {"spent": spent, "reply_formats": formats}
     spawner = node_of(state["branch"]["spawner"])
     orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
@@ -169,7 +176,8 @@ def join_branches(shared: Coordination, state: RunState) -> RunState:
     spawned = state["spawned"] or {}
     agent, specs = shared.agents[spawned["agent"]], spawned["branches"]
     outcomes = [state["outcomes"][spec["id"]] for spec in specs]
-    state = changed(state, spawned=None)
+    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))  # the first holds
+    state = changed(state, spawned=None, reply_formats=dict(formats))
     if any(one["status"] == RunStatus.ABORTED for one in outcomes):
         aborted = stop(RoutingReason.ABORTED, "the user aborted the run")
         return ended(state, Decided(agent, branch_of(state, shared.max_turns), aborted))
@@ -188,7 +196,26 @@ def _report(spec: JSONObject, outcome: JSONObject) -> JSONObject:
     """Tell an agent what one branch came to; of a failure the reason, and no word that a model or a server wrote."""
     known = {"agent": spec["agent"], "instance_id": spec["instance_id"], "status": outcome["status"]}
     failed = outcome["status"] != RunStatus.COMPLETED
-    return known | ({"reason": outcome["reason"]} if failed else {"content": outcome["content"]})
+    if failed:
+        return known | {"reason": outcome["reason"]}
+    return known | {"content": from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))}
+
+
+def _branch_of(shared: Coordination, state: RunState, agent: str) -> Branch:
+    """Read the branch that an agent replies in."""
+    return own_branch(branch_of(state, shared.max_turns), BranchType(state["branch"]["home"]), agent)
+
+
+def _reopened(state: RunState) -> RunState:
+    """Take back the end of a run that a rule leads on to an agent."""
+    return changed(state, is_complete=False, ending=None, outcome=None) if state["is_complete"] else state
+
+
+def _addressed(state: RunState, agent: str) -> RunState:
+    """See that an agent is asked something: one that nobody said anything to is told what its line was asked."""
+    thread = state["threads"].get(agent, [])
+    silent = not thread or thread[-1]["role"] == "assistant"
+    return with_turn(state, agent, state["branch"]["asked"]) if silent else state
 
 
 def _routed(
@@ -231,15 +258,15 @@ def _answered(shared: Coordination, state: RunState, settled: SettledHuman) -> R
 
     When the line that asked is over, only an abort decides anything more, and that only within the same run.
     """
-    names = {node_of(name): name for name in shared.topology.agents}
+    topology = shared.topology
     request, aborts = settled.request, settled.decision is HumanDecision.ABORT
     if aborts and request.carried:
         return state
-    told = names[request.tell_to or request.resume_to or shared.home]
+    told = agent_at(topology, request.tell_to or request.resume_to) or shared.home
     if request.kind is not HumanKind.ERROR or (request.tell_to is not None and not aborts):
         return with_turn(state, told, _told(settled))
-    failed = replace(request, resume_to=told, skip_to=names.get(request.skip_to or ""))
-    decision = resume(shared.topology, failed, settled.decision)
+    failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
+    decision = resume_after_error(topology, failed, settled.decision)
     return follow(state, Decided(shared.agents[told], branch_of(state, shared.max_turns), decision))
 
 

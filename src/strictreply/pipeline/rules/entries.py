@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from strictreply.channels.envelope import peek
 from strictreply.issues import Issue, pointer
-from strictreply.pipeline.rules.reading import entries, is_object, text_or_none
+from strictreply.pipeline.rules.reading import entries, is_object, member_of, text_or_none
 from strictreply.pipeline.rules.rule import Breach, Breaches, Facts, Subject
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object of a list, whatever its members are; ``path`` leads to it from the content that is judged."""
+    """One entry of a list, whatever its members are; ``path`` leads to it from the content that is judged."""
 
     value: object
     index: int
@@ -21,7 +20,7 @@ class Entry:
 
     def __getitem__(self, member: str) -> object:
         """Read a member by its name; None where there is none."""
-        return peek(self.value, member)
+        return member_of(self.value, member)
 
     @property
     def id(self) -> str | None:

@@ -9,11 +9,12 @@ from strictreply.pipeline.kinds import ResponseType
 from strictreply.pipeline.results import InvokeCode
 from strictreply.pipeline.rules.clauses import Clause
 from strictreply.pipeline.rules.entries import Entry, entries_at
-from strictreply.pipeline.rules.reading import entries, is_null, is_object, is_present
+from strictreply.pipeline.rules.reading import ARRAYS, entries, is_null, is_object, is_present
 from strictreply.pipeline.rules.rule import Breach, Condition, Subject, unless, where
 
 CALLS: Final = "/outgoing_manifest/tool_calls"
 RESULTS: Final = "/outgoing_manifest/tool_call_results"
+PAYLOAD: Final = "/response_payload"
 TEXT: Final = "/response_payload/primary_output_text"
 
 
@@ -29,9 +30,15 @@ def is_built(subject: Subject) -> bool:
     return is_object(subject["/built/response"])
 
 
-def _has_payload(subject: Subject) -> bool:
+def _has_answer(subject: Subject) -> bool:
     """Tell whether the model's reply was an answer; a blank one is refused where the response is built."""
     return isinstance(subject[TEXT], str)
+
+
+def _has_both(subject: Subject) -> bool:
+    """Tell whether there is a payload, whatever it holds, beside pending calls, or what stands in their place."""
+    calls = bool(pending_calls(subject)) or not (is_null(subject[CALLS]) or isinstance(subject[CALLS], ARRAYS))
+    return calls and not is_null(subject[PAYLOAD])
 
 
 def _left_for_the_server(subject: Subject) -> list[Breach]:
@@ -49,7 +56,7 @@ def _is_unchanged(subject: Subject) -> bool:
     """Tell whether the context is still the one that the response was built from."""
     try:
         return subject["/built/fingerprint"] == fingerprint(subject.content)
-    except ValueError:  # it holds what is not JSON, which no fingerprint stands for
+    except Exception:  # noqa: BLE001 - it holds what is not JSON, and an object's own code may raise anything
         return False
 
 
@@ -62,7 +69,7 @@ NO_PAYLOAD: Final = Clause(
     name="payload_null",
     code=InvokeCode.PAYLOAD_NOT_NULL,
     message="there must be no answer yet",
-    breaches=where("/response_payload", is_null),
+    breaches=where(PAYLOAD, is_null),
 )
 NO_PENDING: Final = Clause(
     name="calls_answered",
@@ -74,13 +81,13 @@ NOT_BOTH: Final = Clause(
     name="not_both",
     code=InvokeCode.BOTH,
     message="there must be an answer or tool calls, not both",
-    breaches=unless(lambda subject: not (_has_payload(subject) and pending_calls(subject))),
+    breaches=unless(lambda subject: not _has_both(subject)),
 )
 NOT_NEITHER: Final = Clause(
     name="not_neither",
     code=InvokeCode.NEITHER,
     message="there must be an answer or tool calls",
-    breaches=unless(lambda subject: _has_payload(subject) or bool(pending_calls(subject))),
+    breaches=unless(lambda subject: _has_answer(subject) or bool(pending_calls(subject))),
 )
 FOR_THE_CLIENT: Final = Clause(
     name="calls_for_client",

@@ -13,7 +13,7 @@ from strictreply.pipeline.kinds import ResponseKind
 from strictreply.pipeline.results import InvokeCode
 from strictreply.pipeline.rules.arguments import read_arguments
 from strictreply.pipeline.rules.entries import entries_at, where_each_entry, without_null_entries
-from strictreply.pipeline.rules.reading import ARRAYS, has_entries, is_null, is_object, is_present
+from strictreply.pipeline.rules.reading import ARRAYS, entries, has_entries, is_null, is_object, is_present
 from strictreply.pipeline.rules.rule import (
     Breach,
     Breaches,
@@ -56,7 +56,7 @@ def _null_or(holds: Callable[[object], bool]) -> Callable[[object], bool]:
 
 def _is_list_of(holds: Callable[[object], bool]) -> Callable[[object], bool]:
     """Tell whether something is an array of one kind of entries."""
-    return lambda value: isinstance(value, ARRAYS) and all(map(holds, value))
+    return lambda value: isinstance(value, ARRAYS) and all(map(holds, entries(value)))
 
 
 def _is_text(value: object) -> bool:

@@ -57,7 +57,7 @@ class Subject:
     at: str = ""
 
     def __getitem__(self, path: str) -> object:
-        """Read the member at a JSON Pointer into the content; None where there is none."""
+        """Read the member at a JSON Pointer into the content, as :func:`.reading.member_at` gives it."""
         return member_at(self.content, path)
 
     def member(self, path: str) -> Subject:

@@ -46,6 +46,7 @@ from strictreply.pipeline.rules.outcomes import (
     UNCHANGED,
     is_built,
 )
+from strictreply.pipeline.rules.reading import inert
 from strictreply.pipeline.rules.responses import RESPONSE
 from strictreply.pipeline.rules.rule import Condition, Group, Included, Rule, Stage, unless, where
 
@@ -189,6 +190,7 @@ def step_of(step: object) -> PipelineStep | None:
 
     ``LLMClient``, ``LlmClient`` and ``LLM_CLIENT`` are one name.
     """
+    step = inert(step)
     if isinstance(step, str):
         return _BY_NAME.get(step.replace("_", "").lower())
     if isinstance(step, int) and not isinstance(step, bool):

@@ -1,0 +1,116 @@
+"""What an error policy says is what a graph does: the client's own loop ends where nothing is to be asked again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
+
+from langgraph.checkpoint.memory import InMemorySaver
+from tenacity import wait_none
+
+import strictreply as sr
+from integrations.langgraph_runs import CONFIG, NONSENSE, TEAM, Cast, act, agents, final, hand
+from strictreply import ContractError
+from strictreply.coordination import ErrorPolicy, Reaction, ValidationProcessor
+from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
+from strictreply.issues import Category
+from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
+
+RETRY, ESCALATE, TERMINATE = Reaction.RETRY, Reaction.ESCALATE, Reaction.TERMINATE
+BUDGET = sr.RetryPolicy(max_retries=3, transport_retries=3, wait=wait_none())
+
+
+@sr.tool
+def broken(number: int) -> int:
+    """Give a number."""
+    raise RuntimeError(number)
+
+
+def crash(action: dict[str, Any], permitted: Any) -> None:
+    """Break on one answer, as a check with a bug does."""
+    if action["content"] == "crash":
+        raise KeyError(permitted.agent)
+
+
+HAPPENS: dict[Category, Step] = {
+    Category.FORMAT_ERROR: NONSENSE,
+    Category.PERMISSION_ERROR: hand("stranger"),
+    Category.ACTION_ERROR: act("dance"),
+    Category.UNKNOWN: final("crash"),
+    Category.API_TRANSIENT: faults.overloaded(),
+    Category.API_TERMINAL: faults.unauthorized(),
+    Category.TOOL_ERROR: ok.call(broken, number=1),
+}
+"""What leads to a fault of each category."""
+
+
+def ran(happening: Step, policy: ErrorPolicy) -> tuple[str, int]:
+    """Run a team whose lead does this until it is told not to; gives how it ended, and how often it was asked."""
+    cast = Cast(lead=[happening, happening, final()])
+    made = ValidationProcessor(TEAM, tools=[broken])
+    made.register_action_validator("final_response", crash)
+    built = to_langgraph(TEAM, agents(cast, TEAM), processor=made, policy=policy)
+    state = built.compile(checkpointer=InMemorySaver()).invoke(begin(TEAM, "Go."), CONFIG)
+    ended = "asked" if "__interrupt__" in state else outcome_of(state)["status"]
+    return ended, cast.asked()["lead"]
+
+
+@pytest.mark.req("M79")
+@pytest.mark.parametrize(("reaction", "ended"), [(ESCALATE, "asked"), (TERMINATE, "failed")])
+@pytest.mark.parametrize("category", HAPPENS)
+def test_what_is_not_asked_again_ends_at_once(category: Category, reaction: Reaction, ended: str) -> None:
+    """A category that is brought to the user, or ends the branch, is so after the first fault: one ask, no more."""
+    assert set(HAPPENS) == set(Category)
+    assert ran(HAPPENS[category], ErrorPolicy(reactions={category: reaction}, budget=BUDGET)) == (ended, 1)
+
+
+@pytest.mark.req("M79")
+@pytest.mark.parametrize("category", HAPPENS)
+def test_the_published_table_is_followed(category: Category) -> None:
+    """By default four kinds of bad replies and calls that failed for now are asked again; the others are not."""
+    expected = {Category.API_TERMINAL: ("failed", 1), Category.TOOL_ERROR: ("asked", 1)}
+    assert ran(HAPPENS[category], ErrorPolicy(budget=BUDGET)) == expected.get(category, ("completed", 3))
+
+
+@pytest.mark.req("M79")
+def test_strict_permissions_end_a_graph_at_once() -> None:
+    """A target that is not permitted ends the branch after one ask, and other faults are asked for again."""
+    strict = ErrorPolicy(strict_permissions=True, budget=BUDGET)
+    assert ran(HAPPENS[Category.PERMISSION_ERROR], strict) == ("failed", 1)
+    assert ran(HAPPENS[Category.FORMAT_ERROR], strict) == ("completed", 3)
+
+
+OBJECT = {"type": "json_object"}
+
+
+def test_json_mode_of_a_model_leaves_the_actions_in_force() -> None:
+    """An agent whose request asks for JSON is held to its actions all the same."""
+    cast = Cast(lead=[ok.answer({"hello": 1}), hand("stranger"), final("fine")])
+    client = sr.wrap(ScriptedClient(cast))
+    team = [
+        ChatAgent(name=name, client=client, request={"model": name, "response_format": OBJECT}) for name in TEAM.agents
+    ]
+    state = to_langgraph(TEAM, team, policy=ErrorPolicy(budget=BUDGET)).compile().invoke(begin(TEAM, "Go."))
+    assert outcome_of(state)["content"] == "fine"
+    assert cast.models["lead"].requests[0].body["response_format"] == OBJECT
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}},
+        {"response_format": dict},
+        {"response_format": {"type": []}},
+        {"stream": True},
+        {"n": 2},
+        {"tools": []},
+    ],
+)
+def test_a_request_that_could_not_be_held_is_refused_when_declared(taken: dict[str, Any]) -> None:
+    """Another contract, a stream and several replies are no agent's to ask for."""
+    client = sr.wrap(ScriptedClient(ScriptedModel(final())))
+    with pytest.raises(ContractError, match=next(iter(taken))):
+        ChatAgent(name="lead", client=client, request={"model": "m", **taken})
