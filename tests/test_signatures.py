@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TextIO
 
@@ -316,3 +316,17 @@ def test_instances() -> None:
     assert repr(args) == "FindFlightArgs(point=Point(x=1, y=0), inner=None)"
     with pytest.raises(ValueError, match="frozen"):
         args.point = None  # type: ignore[attr-defined]
+
+
+def test_a_function_that_yields_is_refused() -> None:
+    """Its code would run when its result is read, outside every bound: ContractError, sync and async."""
+
+    def pages(query: str) -> Iterator[str]:
+        yield query
+
+    async def later(query: str) -> AsyncIterator[str]:
+        yield query
+
+    for function in (pages, later):
+        with pytest.raises(ContractError):
+            read_signature(function)

@@ -54,9 +54,12 @@ def read_signature(function: Callable[..., object]) -> Signature:
     to a function are found while that function runs.
 
     Raises ContractError, naming the parameter, for one without annotation, for ``*args`` and ``**kwargs``, for a
-    name that pydantic cannot hold, and for a type that it cannot read from JSON.
+    name that pydantic cannot hold, and for a type that it cannot read from JSON; and for a generator function, whose
+    code would run when nobody looks.
     """
     name = function_name(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ContractError(f"the tool {name} yields; let it return a list")
     hints = _type_hints(function, name)
     told = read_docstring(inspect.getdoc(_documented(function)) or "")
     fields: dict[str, Any] = {}

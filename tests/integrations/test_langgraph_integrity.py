@@ -160,3 +160,32 @@ def test_a_change_that_makes_a_state_unsound_is_refused_when_it_is_made() -> Non
     assert [issue.path for issue in raised.value.issues] == ["/calling/agent"]
     cast.models["lead"].script(final())
     assert outcome_of(compiled.invoke(None, CONFIG))["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("spawned", {"agent": "lead"}),
+        ("spawned", {"agent": "lead", "branches": [{}]}),
+        ("loop_count", "x"),
+        ("messages", None),
+        ("messages", [5]),
+        ("reply_formats", 5),
+        ("outcomes", 5),
+        ("outcomes", [1]),
+    ],
+)
+def test_what_somebody_else_wrote_stops_a_join(field: str, value: Any) -> None:
+    """A state that was changed by hand before branches come together is a StateError that names the field."""
+    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[final()], bob=[final()])
+    compiled = to_langgraph(LAB, agents(cast, LAB)).compile(checkpointer=InMemorySaver(), interrupt_before=["join"])
+    compiled.invoke(begin(LAB, "Go."), CONFIG)
+
+    def change_and_go_on() -> None:
+        """Write to the state, which may be refused at once, and go on."""
+        compiled.update_state(CONFIG, {field: value})
+        compiled.invoke(None, CONFIG)
+
+    with pytest.raises(StateError) as refused:
+        change_and_go_on()
+    assert {issue.path.split("/")[1] for issue in refused.value.issues} == {field}

@@ -84,14 +84,14 @@ def test_what_ran_is_told_to_who_goes_on_without_it(opened: Opened) -> None:
     assert (told(done), ran) == ([("x", "deliver x")], ["x"])
 
 
-def test_what_ran_is_kept_before_the_next_call_runs(opened: Opened) -> None:
-    """Of two allowed calls the second is interrupted: when both are allowed again, the first does not run again."""
+def test_an_allowed_call_runs_once_whatever_interrupts_it(opened: Opened) -> None:
+    """Of two allowed calls the second is interrupted: allowed again, neither runs, and the model is told of it."""
     ran: list[str] = []
 
     def deliver(query: str) -> str:
-        """Deliver, and be interrupted once at the second."""
+        """Deliver, and be interrupted at the second."""
         ran.append(query)
-        if ran == ["x", "y"]:
+        if query == "y":
             raise KeyboardInterrupt
         return f"delivered {query}"
 
@@ -101,8 +101,36 @@ def test_what_ran_is_kept_before_the_next_call_runs(opened: Opened) -> None:
     allowed = [one.approved() for one in paused.pending]
     with pytest.raises(KeyboardInterrupt):
         loop.run(continuation=paused, results=allowed)
-    assert told(loop.run(continuation=paused, results=allowed)) == [("x", "delivered x"), ("y", "delivered y")]
-    assert ran == ["x", "y", "y"]
+    (first, second) = told(loop.run(continuation=paused, results=allowed))
+    assert (first, second[1]["error"]["type"], ran) == (("x", "delivered x"), "Interrupted", ["x", "y"])
+
+
+def test_a_listener_that_is_interrupted_pays_nothing_twice(opened: Opened) -> None:
+    """What interrupts the telling of a result comes behind the call, and the call does not run again."""
+    ran: list[str] = []
+    loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
+    paused = loop.run()
+
+    def stop(event: sr.RunEvent) -> None:
+        """Be interrupted when the tool has run."""
+        if isinstance(event, sr.ToolFinished):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(continuation=paused, results=[paused.pending[0].approved()], on_event=stop)
+    ((_, result),) = told(loop.run("is it delivered?", after=paused))
+    assert (result["error"]["type"], ran) == ("Interrupted", ["x"])
+
+
+def test_a_decision_holds_for_what_was_looked_at(opened: Opened) -> None:
+    """A decision on other arguments, be they another run's or a client's forgery, is DECISION_MISMATCH."""
+    ran: list[str] = []
+    loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
+    paused = loop.run()
+    forged = replace(paused.pending[0], arguments_json='{"query": "less"}')
+    with pytest.raises(sr.InvokeFailed) as refused:
+        loop.run(continuation=paused, results=[forged.approved()])
+    assert (codes(refused.value), ran) == ([C.DECISION_MISMATCH], [])
 
 
 def test_an_interrupted_claim_is_given_back(opened: Opened) -> None:

@@ -252,3 +252,10 @@ def test_tools_may_come_from_a_generator(opened: Opened) -> None:
     loop = opened(asking("a"), DONE, tools=())
     assert loop.run(tools=(tool for tool in [spy("search", ran)])).answer == "done"
     assert (ran, [len(request["tools"]) for request in loop.script.requests]) == (["a"], [1, 1])
+
+
+def test_messages_are_texts_that_can_be_sent(loop: Loop) -> None:
+    """Half of a surrogate pair in a message is a ContractError, not a fault of the rules behind."""
+    with pytest.raises(sr.ContractError):
+        loop.run("so \ud800")
+    assert loop.asks == 0

@@ -259,24 +259,6 @@ def test_a_cancelled_task_gives_the_calls_back() -> None:
     assert loop.run(continuation=paused, results=LOCATED).answer == "done"
 
 
-def test_an_interrupt_in_an_approved_tool_gives_the_calls_back() -> None:
-    """What was allowed and interrupted was not run to its end: it may be allowed again."""
-    raised: list[BaseException] = [KeyboardInterrupt()]
-
-    def deliver(query: str) -> str:
-        """Fail once."""
-        if raised:
-            raise raised.pop()
-        return query
-
-    tool = sr.Tool.from_function(deliver, needs_approval=True)
-    loop = Loop(asking("x", tool="deliver"), DONE, tools=[tool])
-    paused = loop.run()
-    with pytest.raises(KeyboardInterrupt):
-        loop.run(continuation=paused, results=[paused.pending[0].approved()])
-    assert told(loop.run(continuation=paused, results=[paused.pending[0].approved()])) == [("x", "x")]
-
-
 def test_the_text_channel_pauses_as_well(opened: Opened) -> None:
     """It has no call ids, so each call gets one of its own; the model is told by the tool's name."""
     text = '{"tool":"locate","args":{"query":"l"}}'
@@ -377,3 +359,11 @@ def test_turns_that_begin_at_once_are_not_both_kept() -> None:
     session = store.session(first.response.session_id)
     assert session is not None
     assert [turn["content"] for turn in session.messages[len(USER) :]] == ["done", "s", "inner"]
+
+
+def test_words_that_utf8_cannot_spell_do_not_break_a_pause(opened: Opened) -> None:
+    """What a model says beside its calls is not judged; half of a surrogate pair in it is replaced, and kept so."""
+    loop = opened(completion("so \ud800", calls=[call("locate", {"query": "l"}, "l")]), DONE, tools=[LOCATE])
+    paused = loop.run()
+    assert paused.transcript[-1]["content"] == "so \N{REPLACEMENT CHARACTER}"
+    assert loop.run(continuation=paused, results=LOCATED).answer == "done"

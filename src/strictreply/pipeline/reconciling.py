@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from strictreply.decoding import decode
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, Decision, ToolCallManifest
 
 _FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
     InvokeCode.DUPLICATE_ID: ("reconcile.single_result", "a call has two results; send one for each call"),
@@ -27,6 +27,10 @@ _FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
         'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
     ),
     InvokeCode.DECISION_EXPECTED: ("reconcile.decision", "this call waits for a decision; a client's result is none"),
+    InvokeCode.DECISION_MISMATCH: (
+        "reconcile.same_arguments",
+        "the decision is on other arguments",
+    ),
     InvokeCode.DECISION_UNEXPECTED: ("reconcile.no_decision", "this call waits for the client's result, no decision"),
     InvokeCode.MISSING_RESULT: ("reconcile.every_call", "this call waits for a result, and none was sent"),
 }
@@ -55,7 +59,7 @@ def reconcile(
     results: Iterable[AgentToolCallResult],
     *,
     earlier: Iterable[AgentToolCall] = (),
-    decided: Collection[str] | None = None,
+    decided: Iterable[Decision] | None = None,
     allow_error_results: bool = False,
 ) -> ToolCallManifest | InvokeResult:
     """Put a client's results to the calls that wait for them, in the order of the calls (requirement P65).
@@ -63,17 +67,17 @@ def reconcile(
     Results that the manifest has already stay. The result holds every fault: of each entry of ``results`` the first,
     with its index, and of each call of the client that stays without a result. A call that needs approval wants a
     decision (:func:`approval_of`); any other one ``result_json``, or with ``allow_error_results`` either this or an
-    ``error_message`` (X11). ``decided`` are the ids of those results that are the program's decisions, None when it has
-    made sure of all of them: a client's own word approves nothing. ``earlier`` are calls of this turn that were
-    answered before: a result for one of them that waits no more is ALREADY_CONSUMED (requirement P66). Names and JSON
-    texts are held to the rules of a manifest after.
+    ``error_message`` (X11). ``decided`` are the program's decisions, which some results spell; None when it has made
+    sure of all of them. A client's own word approves nothing, and a decision holds for the arguments that it was made
+    on. ``earlier`` are calls of this turn that were answered before: a result for one of them that waits no more is
+    ALREADY_CONSUMED (requirement P66). Names and JSON texts are held to the rules of a manifest after.
     """
     given = tuple(results)
     desk = _Desk(
         {call.tool_call_id: call for call in manifest.tool_calls},
         frozenset(result.tool_call_id for result in manifest.tool_call_results),
         frozenset(call.tool_call_id for call in earlier),
-        decided,
+        None if decided is None else {one.tool_call_id: one for one in decided},
         allow_error_results,
     )
     errors = (*desk.wrong_results(given), *desk.missing_results(given))
@@ -91,7 +95,7 @@ class _Desk:
     calls: Mapping[str, AgentToolCall]
     answered: frozenset[str]
     earlier: frozenset[str]
-    decided: Collection[str] | None
+    decided: Mapping[str, Decision] | None
     allow_error_results: bool
 
     def wrong_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
@@ -121,9 +125,18 @@ class _Desk:
             return InvokeCode.NOT_CLIENT_CALL
         if call.tool_call_id in self.answered:
             return InvokeCode.ALREADY_ANSWERED
-        if self.decided is not None and (result.tool_call_id in self.decided) is not call.needs_approval:
-            return InvokeCode.DECISION_EXPECTED if call.needs_approval else InvokeCode.DECISION_UNEXPECTED
-        return self._fault_inside(call, result)
+        return self._misdecided(call) or self._fault_inside(call, result)
+
+    def _misdecided(self, call: AgentToolCall) -> InvokeCode | None:
+        """Say what is wrong with who decided, and on what; None when nothing is."""
+        if self.decided is None:
+            return None
+        decision = self.decided.get(call.tool_call_id)
+        if not call.needs_approval:
+            return None if decision is None else InvokeCode.DECISION_UNEXPECTED
+        if decision is None:
+            return InvokeCode.DECISION_EXPECTED
+        return None if decision.arguments_json == call.arguments_json else InvokeCode.DECISION_MISMATCH
 
     def _fault_inside(self, call: AgentToolCall, result: AgentToolCallResult) -> InvokeCode | None:
         """Say what is wrong with what a result says."""

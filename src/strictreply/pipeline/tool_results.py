@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from pydantic_core import to_json
 
@@ -50,6 +50,11 @@ def denied(call: AgentToolCall, reason: str, limit: int) -> AgentToolCallResult:
     return _failed(call, "ApprovalDenied", reason or "the call was not allowed", limit)
 
 
+def interrupted(call: AgentToolCall, limit: int) -> AgentToolCallResult:
+    """Make the result of a call that was begun, until it has its own."""
+    return _failed(call, "Interrupted", "the call was begun, and may have done its work or not", limit)
+
+
 def abandoned(call: AgentToolCall, limit: int) -> AgentToolCallResult:
     """Make the result of a call that the user did not wait for."""
     return _failed(call, "Abandoned", "the user went on without the result of this call", limit)
@@ -91,6 +96,19 @@ def _told(result: AgentToolCallResult) -> str:
 def _cut(text: str, limit: int) -> str:
     """Cut a text to ``limit`` characters."""
     return text if len(text) <= limit else f"{text[:limit]}… (cut: {len(text)} characters in all)"
+
+
+def spelled(value: Any) -> Any:
+    """Replace what UTF-8 cannot spell in a text, or in every text of a JSON value."""
+    match value:
+        case str():
+            return _spelled(value)
+        case dict():
+            return {_spelled(name): spelled(member) for name, member in value.items()}
+        case list():
+            return [spelled(item) for item in value]
+        case _:
+            return value
 
 
 def _spelled(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from strictreply.attempts import Usage
@@ -19,7 +18,15 @@ from strictreply.pipeline.reconciling import Approval, approval_of, reconcile
 from strictreply.pipeline.reply_calls import identified, manifest_call, readdressed
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed, IterationsExceeded
 from strictreply.pipeline.sessions import Claim, SessionStore, manifest_id
-from strictreply.pipeline.tool_results import abandoned, capped, denied, result_turns, with_results
+from strictreply.pipeline.tool_results import (
+    abandoned,
+    capped,
+    denied,
+    interrupted,
+    result_turns,
+    spelled,
+    with_results,
+)
 from strictreply.pipeline.validator import AgentPipelineContextValidator
 from strictreply.pipeline.values import (
     AgentContext,
@@ -251,7 +258,8 @@ class TurnSteps:
     def _resolved(self, claim: Claim, answered: ToolCallManifest) -> Generator[TurnEffect, Any, ToolCallManifest]:
         """Put real results in the place of decisions; what was run before the turn failed is not run again.
 
-        Approved calls are run one after the other, and each result is kept before the next begins.
+        Approved calls are run one after the other. That one begins is kept before it does, and its result before the
+        next begins: whatever interrupts a turn, no call that was allowed runs twice.
         """
         ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
         limit = self.policy.max_result_chars
@@ -261,12 +269,17 @@ class TurnSteps:
                 continue
             decision = _decision(given[call.tool_call_id])
             if decision.approved:
+                yield from self._kept(claim, ran | {call.tool_call_id: interrupted(call, limit)})
                 ran |= yield from self._run([call])
-                self.claim = kept = replace(claim, manifest=with_results(claim.manifest, ran))
-                yield from _stored(partial(_keep, claim=kept))
+                yield from self._kept(claim, ran)
             else:
                 given[call.tool_call_id] = denied(call, decision.reason, limit)
         return with_results(answered, given | ran)
+
+    def _kept(self, claim: Claim, results: Mapping[str, AgentToolCallResult]) -> Generator[TurnEffect, Any, None]:
+        """Keep what the calls of a claim have come to."""
+        self.claim = kept = replace(claim, manifest=with_results(claim.manifest, results))
+        yield from _stored(lambda store: store.keep(kept))
 
     def _ran(
         self, ctx: AgentPipelineContext, manifest: ToolCallManifest
@@ -376,11 +389,6 @@ def _with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
     return replace(turn, messages=(*turn.messages, *map(dict, messages)))
 
 
-def _keep(store: SessionStore, claim: Claim) -> None:
-    """Keep what a claim has come to."""
-    store.keep(claim)
-
-
 def _closing(asked: Asked) -> Message:
     """Give a reply as it goes into the conversation: an answer that was written as a call is a text there.
 
@@ -388,10 +396,11 @@ def _closing(asked: Asked) -> Message:
     """
     if isinstance(asked.reply, DirectAnswer) and asked.message.get("tool_calls"):
         return {"role": "assistant", "content": _answer_text(asked.reply)}
-    return asked.message
+    message: Message = spelled(dict(asked.message))
+    return message
 
 
 def _answer_text(reply: DirectAnswer) -> str:
     """Spell an answer: text as it is, anything else as JSON."""
-    answer = reply.to_dict()["answer"]
+    answer = spelled(reply.to_dict()["answer"])
     return answer if isinstance(answer, str) else compact(answer)

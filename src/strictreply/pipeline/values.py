@@ -7,7 +7,7 @@ the validator can be shown any content; :meth:`Value.from_json` is strict.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self, cast
 
@@ -81,16 +81,18 @@ class AgentToolCall(Value):
 
     def approved(self) -> Decision:
         """Decide that a call which needs approval may be run."""
-        return Decision(tool_call_id=self.tool_call_id, name=self.name, approved=True)
+        return Decision(
+            tool_call_id=self.tool_call_id, name=self.name, arguments_json=self.arguments_json, approved=True
+        )
 
     def denied(self, reason: str = "") -> Decision:
         """Decide that it may not; the model is told ``reason``."""
-        return Decision(tool_call_id=self.tool_call_id, name=self.name, approved=False, reason=reason)
+        return replace(self.approved(), approved=False, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Value):
-    """Whether a call that needs approval may be run here, and why not.
+    """Whether a call that needs approval may be run here, with the arguments that were decided on, and why not.
 
     It is a value of its own so that no result a client sends is ever taken for one: the program makes it, when it knows
     who decides.
@@ -98,6 +100,7 @@ class Decision(Value):
 
     tool_call_id: str
     name: str
+    arguments_json: str
     approved: bool
     reason: str = ""
 
@@ -143,7 +146,7 @@ class Envelope(Value):
     ``instructions``, ``input_artifacts`` and ``clip_board_images`` are the user's input, the latter two as content
     parts. ``messages`` is the conversation that the caller brought, the user's turn last. ``session_id`` and
     ``turn_id`` name what goes on, empty when nothing does; ``tool_results`` are the client's,
-    but those of the calls in ``decided``, which are the program's own decisions.
+    but those that spell ``decided``, the program's own decisions.
     """
 
     org: str | None
@@ -156,7 +159,7 @@ class Envelope(Value):
     input_artifacts: tuple[JSONObject, ...] = ()
     clip_board_images: tuple[JSONObject, ...] = ()
     tool_results: tuple[AgentToolCallResult, ...] = ()
-    decided: tuple[str, ...] = ()
+    decided: tuple[Decision, ...] = ()
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
 
 

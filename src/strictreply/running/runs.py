@@ -152,7 +152,7 @@ class Request:
             session_id=response.session_id,
             turn_id=response.turn_id,
             tool_results=tuple(map(_result_of, given)),
-            decided=tuple(one.tool_call_id for one in given if isinstance(one, Decision)),
+            decided=tuple(one for one in given if isinstance(one, Decision)),
         )
 
 
@@ -182,9 +182,10 @@ def _result_of(result: Given) -> AgentToolCallResult:
 def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
     """Take the conversation; one text is a user's turn."""
     if isinstance(messages, str):
-        return ({"role": "user", "content": messages},)
+        messages = [{"role": "user", "content": messages}]
     try:
         taken = tuple(map(as_json, messages or ()))
+        to_json(taken)  # half of a surrogate pair is no text that could be kept or sent
     except (TypeError, ValueError, RecursionError) as error:
         raise ContractError(_MESSAGES_FORM) from error
     if not taken or not all(isinstance(message, dict) for message in taken):

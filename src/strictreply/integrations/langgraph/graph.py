@@ -158,7 +158,8 @@ class _Builder:
 
         def run(state: RunState) -> Any:
             """Join the branches."""
-            require((*line_issues(self._shared.topology, state), *join_issues(state)))
+            require(line_issues(self._shared.topology, state))
+            require(join_issues(state))
             return guarded(changed(state, loop_count=state["loop_count"] + spent_in_branches(state)))
 
         self._add(JOIN, run)

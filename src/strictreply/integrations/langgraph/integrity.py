@@ -69,7 +69,10 @@ def line_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
         "spawned": Field(optional(record({"agent": Field(one_of), "branches": Field(each(record(spec)))}))),
         "outcomes": Field(mapping),
         "outcome": Field(optional(record(_OUTCOME))),
+        "messages": Field(each(mapping)),
+        "loop_count": Field(count),
         "content_streaks": Field(values(record(_STREAK)), required=False),
+        "reply_formats": Field(mapping, required=False),
     }
     yield from field_issues(state, fields)
     yield from _unprepared(state)

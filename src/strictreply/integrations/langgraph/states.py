@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.faults import Fault, StateError
@@ -44,8 +44,13 @@ class RunStatus(StrEnum):
     ABORTED = "aborted"
 
 
-def merge_outcomes(known: dict[str, JSONObject], news: dict[str, JSONObject]) -> dict[str, JSONObject]:
-    """Join what branches came to, for LangGraph; no news at all are those of a run that begins, and knows of none."""
+def merge_outcomes(known: dict[str, JSONObject], news: Any) -> Any:
+    """Join what branches came to, for LangGraph; no news at all are those of a run that begins, and knows of none.
+
+    What is no mapping stays as it is, for the next node to refuse.
+    """
+    if not isinstance(news, dict):  # somebody else wrote to the state
+        return news
     return {**known, **news} if news else {}
 
 
