@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -259,3 +260,16 @@ def test_messages_are_texts_that_can_be_sent(loop: Loop) -> None:
     with pytest.raises(sr.ContractError):
         loop.run("so \ud800")
     assert loop.asks == 0
+
+
+def test_no_run_keeps_the_program_alive() -> None:
+    """However a run ends, an interrupt included, no thread of it is waited for when the program ends."""
+
+    def stop(event: sr.RunEvent) -> None:
+        """Be interrupted."""
+        raise KeyboardInterrupt
+
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        Loop(asking("a"), DONE, tools=[spy("search", [])], asynchronous=True).run(on_event=stop)
+    assert [one.name for one in set(threading.enumerate()) - before if not one.daemon] == []

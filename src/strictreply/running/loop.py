@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Self
 
 import anyio
@@ -29,6 +30,7 @@ from strictreply.pipeline.values import AgentContext, Envelope
 from strictreply.running.events import AttemptMade, OnEvent, RunEvent
 from strictreply.running.performing import AsyncPerformer, Performer
 from strictreply.running.runs import Earlier, Given, Request, Run
+from strictreply.running.threads import finished_in_thread
 from strictreply.running.tool_running import ToolRunner
 from strictreply.terms import Terms
 from strictreply.tools import must_be_awaited
@@ -98,7 +100,7 @@ async def arun(
     on_event: OnEvent | None = None,
     **keywords: Any,
 ) -> Run:
-    """Run a conversation to its answer with an async client; see :func:`run`. Sync tools run in worker threads."""
+    """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     request = Request(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
     keywords = _kept(keywords)
@@ -168,7 +170,7 @@ class _Turn:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Give the claim back in a thread, which a cancellation waits for."""
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self.__exit__, kind)
+            await finished_in_thread(partial(self.__exit__, kind))
 
 
 def _refuse_other(client: object, kind: type, message: str) -> None:

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-import anyio
-
 from strictreply.client import AsyncStrictClient, Exchange, StrictClient
 from strictreply.pipeline.effects import Asked, AskModel, RunTools, TurnEffect
 from strictreply.pipeline.line import Raised
 from strictreply.pipeline.sessions import SessionStore
+from strictreply.running.threads import finished_in_thread
 from strictreply.running.tool_running import ToolRunner
 from strictreply.typing import JSONObject
 
@@ -59,7 +58,7 @@ class AsyncPerformer:
                 except Exception as error:  # noqa: BLE001 - as in the twin
                     return Raised(error)
             case _:
-                return await anyio.to_thread.run_sync(_attempted, partial(effect.use, self.sessions))
+                return await finished_in_thread(partial(_attempted, partial(effect.use, self.sessions)))
 
 
 def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:

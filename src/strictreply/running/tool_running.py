@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.pipeline.tool_results import error_json, result_json
 from strictreply.pipeline.values import AgentToolCallResult
 from strictreply.running.events import OnEvent, ToolFinished, ToolStarted
+from strictreply.running.threads import in_thread
 
 logger = logging.getLogger("strictreply")
 
@@ -81,7 +81,7 @@ class ToolRunner:
         try:
             with anyio.fail_after(self.limit(run)):
                 in_loop = run.tool.is_async
-                value = await (_awaited(run) if in_loop else asyncio.wrap_future(_in_thread(partial(_run_here, run))))
+                value = await (_awaited(run) if in_loop else asyncio.wrap_future(in_thread(partial(_run_here, run))))
         except ToolExecutionError as error:
             return self._failed(run, error, start)
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
@@ -145,7 +145,7 @@ class _Crowd:
         run = self._runs[index]
         limit = self._runner.limit(run)
         deadline = None if limit is None else time.monotonic() + limit
-        self._active[_in_thread(partial(self._runner.run_one, run))] = index, deadline
+        self._active[in_thread(partial(self._runner.run_one, run))] = index, deadline
 
     def _patience(self) -> float | None:
         """Say how long nothing can expire, None for ever."""
@@ -164,25 +164,6 @@ class _Crowd:
     def _settle(self, index: int, outcome: ToolOutcome) -> None:
         """Keep an outcome, and tell of it."""
         self._outcomes[index] = self._runner.told(self._runs[index], outcome)
-
-
-def _in_thread(work: Callable[[], Result]) -> Future[Result]:
-    """Work in a thread that does not keep the program alive, with the caller's context.
-
-    Whoever stops waiting leaves it behind. An exit or an interrupt of the thread is the caller's as well.
-    """
-    future: Future[Result] = Future()
-    future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
-
-    def fulfil() -> None:
-        """Hand over what the work comes to."""
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
-            future.set_exception(error)
-
-    threading.Thread(target=contextvars.copy_context().run, args=(fulfil,), daemon=True).start()
-    return future
 
 
 def _run_here(run: RunTool) -> Any:
