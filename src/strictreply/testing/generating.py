@@ -81,10 +81,7 @@ class _Generating:
             return st.just(rules["const"])
         if "enum" in rules:
             return _one_of(st.just(value) for value in rules["enum"])
-        below: dict[str, dict[Any, _Values]] = defaultdict(dict)
-        for edge in (edge for judge in nodes for edge in judge.edges):
-            if edge.keyword in _HOLDING.get(kind, ()) and edge.token not in below[edge.keyword]:
-                below[edge.keyword][edge.token] = self.values(edge.target, above)
+        below = self._below(_HOLDING.get(kind, ()), nodes, above)
         match kind:
             case "object":
                 return _objects(rules, below)
@@ -94,6 +91,16 @@ class _Generating:
                 return _ANYTHING
             case _:
                 return from_schema({"type": kind, **_easy(rules)}, custom_formats=_FORMATS)
+
+    def _below(
+        self, keywords: tuple[str, ...], nodes: list[Node], above: frozenset[int]
+    ) -> dict[str, dict[Any, _Values]]:
+        """Make the values of members and items, by keyword and token; the first that speaks of one says it."""
+        below: dict[str, dict[Any, _Values]] = defaultdict(dict)
+        for edge in (edge for judge in nodes for edge in judge.edges):
+            if edge.keyword in keywords and edge.token not in below[edge.keyword]:
+                below[edge.keyword][edge.token] = self.values(edge.target, above)
+        return below
 
 
 _HOLDING = {
