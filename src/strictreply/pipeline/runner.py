@@ -5,21 +5,18 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError
 from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep
 from strictreply.pipeline.line import Invoke, LineResult, Raised, StepBody, line_flow, plain_body
-from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.validator import LOOP_VALIDATOR, AgentPipelineContextValidator
 from strictreply.pipeline.values import AgentPipelineContext
 from strictreply.pipeline.walks import steps_of
 
 Body: TypeAlias = Callable[[AgentPipelineContext], Any]
 """A function or an async function from context to context, or a generator function that is a ``StepBody``."""
-
-LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=True)
-"""Lets calls that are run here stand between two asks; the ResponseBuilder still sees the published rule (X13)."""
 
 
 class PipelineRunner:

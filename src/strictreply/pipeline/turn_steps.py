@@ -27,7 +27,7 @@ from strictreply.pipeline.tool_results import (
     spelled,
     with_results,
 )
-from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.validator import LOOP_VALIDATOR, AgentPipelineContextValidator
 from strictreply.pipeline.values import (
     AgentContext,
     AgentPipelineContext,
@@ -83,7 +83,7 @@ class TurnSteps:
             agent=agent,
             conversation=ConversationContext(id="default", model=model),
             new_id=new_id,
-            validator=AgentPipelineContextValidator(allow_server_tool_calls=True),
+            validator=LOOP_VALIDATOR,
         )
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import get_args
+from typing import Final, get_args
 
 from strictreply.errors import ContractError
 from strictreply.pipeline.kinds import PipelineStep
@@ -79,6 +79,10 @@ class AgentPipelineContextValidator(Options):
         """Ask groups of rules in turn."""
         errors = judged_in_turn(Subject(content, self), groups)
         return InvokeResult(errors=tuple(islice(errors, 1 if self.first_only else None)))
+
+
+LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=True)
+"""Lets calls that are run here stand between two asks; the ResponseBuilder still sees the published rule (X13)."""
 
 
 def _copied(tools: object) -> dict[str, Tool]:

@@ -27,7 +27,7 @@ from strictreply.pipeline.line import Raised
 from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.pipeline.reconciling import reconcile
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed
-from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline.validator import LOOP_VALIDATOR
 from strictreply.pipeline.values import AgentContext, AgentResponse, Envelope, ToolCallManifest
 from strictreply.running.loop import DEFAULT_AGENT, DEFAULT_LOOP
 from strictreply.running.runs import Given, Request, Run
@@ -156,7 +156,7 @@ class DurableRuns:
         before = end.turn.tool_calls[: len(end.turn.tool_calls) - len(waiting.tool_calls)]
         verdict = reconcile(waiting, envelope.tool_results, earlier=before, decided=envelope.decided)
         if isinstance(verdict, ToolCallManifest):
-            verdict = AgentPipelineContextValidator(allow_server_tool_calls=True).validate_tool_call_manifest(verdict)
+            verdict = LOOP_VALIDATOR.validate_tool_call_manifest(verdict)
         if not verdict.successful:
             raise InvokeFailed(verdict.errors)
         return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
