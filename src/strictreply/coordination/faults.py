@@ -6,27 +6,18 @@ These are faults of an application, not of a reply: nobody is asked again for th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from strictreply.errors import ContractError, StrictReplyError
 from strictreply.issues import Category, Issue
+from strictreply.worded import Worded
 
 
-class Fault(StrEnum):
+class Fault(Worded):
     """What a declaration or a state breaks; the value is the code of its issue.
 
     ``template`` holds the words; the names in braces are filled from the declaration, never from a state's values.
     """
-
-    template: str
-
-    def __new__(cls, value: str, template: str) -> Self:
-        """Attach the words to the dotted code."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.template = template
-        return member
 
     TOPOLOGY_MALFORMED = "topology.malformed", "must be {expected}"
     TOPOLOGY_BAD_NAME = "topology.bad_name", "an agent's name must be text that is not blank"

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Self
+from strictreply.worded import Worded
 
 
-class Rule(StrEnum):
+class Rule(Worded):
     """What a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
 
     ``template`` holds the words; the names in braces are filled from the schema, never from the value.
     """
-
-    template: str
-
-    def __new__(cls, value: str, template: str) -> Self:
-        """Attach the words to the stable name."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.template = template
-        return member
 
     TYPE = "type", "must be {expected}"
     ENUM = "enum", "must be one of {expected}"
