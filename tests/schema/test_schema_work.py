@@ -10,7 +10,7 @@ from strictreply.schema import Schema
 from strictreply.schema.bounds import work_can_grow
 from strictreply.schema.documents import read_document
 from strictreply.schema.graph import Graph
-from strictreply.schema.work import too_much_work
+from strictreply.schema.work import Work, too_much_work
 from strictreply.typing import JSON
 
 
@@ -43,11 +43,13 @@ def test_tagged_recursion_is_judged_at_any_depth(depth: int) -> None:
     assert (issue.code, issue.path) == ("args.type", "/e" + "/left" * depth)
 
 
-def test_untagged_recursion_is_accepted_and_refused_in_bounded_time() -> None:
-    """Where branches cannot be told apart a deep valid value passes; a deep fault is not searched for."""
+def test_untagged_recursion_is_accepted_and_refused_within_the_work() -> None:
+    """Where branches cannot be told apart a deep valid value passes, and a deep fault is one of the union."""
     schema = Schema.compile(expression([["and", "or"], ["or"]]))
     assert schema.check(nest(1, 60)) == ()
-    assert [issue.code for issue in schema.check(nest("x", 60))] == ["args.too_complex"]
+    work = Work()
+    assert [issue.code for issue in schema.check(nest("x", 60), work=work)] == ["args.any_of"]
+    assert work.taken < work.limit // 4
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
-
 from strictreply.issues import Issue
 from strictreply.schema.bounds import work_can_grow
 from strictreply.schema.closing import closed_graph
@@ -12,17 +9,13 @@ from strictreply.schema.documents import Document, read_document
 from strictreply.schema.engines import engine_for, refuse_malformed
 from strictreply.schema.example import proposals
 from strictreply.schema.explaining import Explainer
-from strictreply.schema.faults import Engine, Fault
+from strictreply.schema.faults import Engine
 from strictreply.schema.graph import Graph
 from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
-from strictreply.schema.unions import told_apart
 from strictreply.schema.vocabulary import draft_of
-from strictreply.schema.work import is_large, too_much_work
+from strictreply.schema.work import Work, too_much_work
 from strictreply.typing import JSON, Extra, Formats
-
-MAX_STRANGERS = 256
-"""How many members that a schema does not name are looked at when a value is refused."""
 
 
 class Schema:
@@ -37,7 +30,6 @@ class Schema:
         "_as_written",
         "_engine",
         "_explainer",
-        "_explaining",
         "_graph",
         "_grows",
         "_written",
@@ -50,7 +42,6 @@ class Schema:
     closed: Document
     names: frozenset[str]
     _engine: Engine
-    _explaining: Engine
     _as_written: Engine | None
     _graph: Graph
     _written: Graph
@@ -76,33 +67,31 @@ class Schema:
         written = Graph(source)
         grows = work_can_grow(written)
         closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
-        apart = told_apart(closed)
-        for graph in {id(graph): graph for graph in (closed, apart) if graph is not written}.values():
-            grows = work_can_grow(graph)
+        if closed is not written:
+            grows = work_can_grow(closed)
 
         schema = cls()
         schema.source, schema.closed = source, closed.document
         schema.names = member_names(written)
         schema._written = written
-        schema._graph, schema._grows = apart, grows
-        schema._explaining = schema._engine = engine_for(apart.document, formats=formats == "assert")
-        if apart is not closed and schema._engine.remembers:  # a union is judged faster as it is written
-            schema._engine = engine_for(closed.document, formats=formats == "assert")
+        schema._graph, schema._grows = closed, grows
+        schema._engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         schema._as_written = engine_for(source, formats=False) if chooses else None
-        schema._explainer = Explainer(schema._graph, schema.names)
+        schema._explainer = Explainer(closed, schema._engine, schema.names)
         return schema
 
-    def check(self, value: JSON, *, at: str = "", place: str = "args") -> tuple[Issue, ...]:
+    def check(self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None) -> tuple[Issue, ...]:
         """Judge a value: an empty tuple when it is valid, else its faults, at most 32.
 
         ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of the issues'
-        codes. Never raises; nothing is coerced: ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3), ``true``
-        is no number, ``"10"`` is neither.
+        codes, ``work`` what the whole reply may still cost (None: as much as a reply of its own). When that is used
+        up, the last issue is ``<place>.unexamined``. Never raises; nothing is coerced: ``10.0`` is an integer (JSON
+        Schema 2020-12 section 4.2.3), ``true`` is no number, ``"10"`` is neither.
         """
         try:
-            return self._check(value, at, place)
+            return self._check(value, at, place, Work() if work is None else work)
         except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
             return self._explainer.single(Rule.UNREADABLE, at=at, place=place)
 
@@ -118,7 +107,7 @@ class Schema:
         """Give a small valid instance made from the schema; None when none was found."""
         return next((value for value in proposals(self._written) if not self.check(value)), None)
 
-    def _check(self, value: JSON, at: str, place: str) -> tuple[Issue, ...]:
+    def _check(self, value: JSON, at: str, place: str, work: Work) -> tuple[Issue, ...]:
         """Judge a value that may still turn out not to be JSON."""
         if self._grows and not self._engine.remembers and too_much_work(self._graph, value):
             return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
@@ -126,32 +115,4 @@ class Schema:
             if self._as_written is None or self._as_written.is_valid(value):
                 return ()
             return self._explainer.single(Rule.ONE_OF, at=at, place=place)
-        if self._grows and too_much_work(self._graph, value):
-            return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
-        shown = self._abridged(value)
-        issues = self._explainer.issues(self._faults(shown), shown, at=at, place=place)
-        return issues or self._explainer.single(Rule.INVALID, at=at, place=place)
-
-    def _abridged(self, value: JSON) -> JSON:
-        """Leave out all but the first of very many members that the schema does not name.
-
-        The engine lists them all in its message, which costs more than reading them; 32 issues are reported.
-        """
-        if not isinstance(value, dict) or len(value) <= MAX_STRANGERS:
-            return value
-        strangers = islice((name for name in value if name not in self.names), MAX_STRANGERS)
-        kept = self.names.union(strangers)
-        return {name: member for name, member in value.items() if name in kept}
-
-    def _faults(self, value: JSON) -> Iterable[Fault]:
-        """Find the faults of an invalid value: all of them in a value of usual size, one in a large value.
-
-        A union that could not be told apart lists the faults of each branch, so that in a large value even one
-        fault has no bound; then there is none.
-        """
-        if not is_large(value):
-            return self._explaining.faults(value)
-        if any(keyword in node.schema for node in self._graph.nodes for keyword in ("anyOf", "oneOf")):
-            return ()
-        first = self._explaining.first_fault(value)
-        return () if first is None else (first,)
+        return self._explainer.issues(value, work, at=at, place=place)

@@ -1,47 +1,61 @@
-"""Faults of the engine as issues: which branch was meant, which words say it, what is near; no rule is checked here."""
+"""Faults as issues: which branch was meant, which words say it, what is near; no rule is checked here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from strictreply.decoding import masked_pointer
 from strictreply.issues import Category, Issue, pointer, quote
-from strictreply.schema.faults import Fault, value_at
+from strictreply.schema.engines import Parts
+from strictreply.schema.examining import Examination
+from strictreply.schema.faults import Engine, Fault
 from strictreply.schema.graph import Graph, Node
+from strictreply.schema.nearness import did_you_mean
 from strictreply.schema.rules import KEYWORDS, Rule
 from strictreply.schema.vocabulary import Applies
-from strictreply.schema.words import either, expected_words, form_words, list_words, word
+from strictreply.schema.words import either, expected_words, form_words, list_words
+from strictreply.schema.work import Spent, Work
 from strictreply.typing import JSON
 
 MAX_ISSUES = 32
 MAX_FAULTS = 256
-MAX_NEAR_CHARS = 64
-MAX_NEAR_WORDS = 256
+MAX_FORMS = 8
 KEY_RULES = ("additionalProperties", "unevaluatedProperties")
 
 
 class Explainer:
-    """Says in words what an engine found wrong with values of one schema."""
+    """Says in words what is wrong with values of one schema."""
 
-    __slots__ = ("_graph", "_names")
+    __slots__ = ("_graph", "_names", "_parts")
 
-    def __init__(self, graph: Graph, names: frozenset[str]) -> None:
-        """Explain by the document the engine runs; ``names`` are the only member names that may stand in a path."""
+    def __init__(self, graph: Graph, engine: Engine, names: frozenset[str]) -> None:
+        """Explain by the document that ``engine`` compiled; only ``names`` may stand in a path as member names."""
         self._graph = graph
+        self._parts = Parts(graph, engine)
         self._names = names
 
-    def issues(self, faults: Iterable[Fault], value: JSON, *, at: str, place: str) -> tuple[Issue, ...]:
-        """Report the faults of ``value``, at most 32, each once."""
-        settled = list(islice(self._settled(faults), MAX_FAULTS))
+    def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
+        """Report what is wrong with a value that does not fit: at most 32 issues, each once, and at least one.
+
+        When the work is used up, the issues found so far stand, and one more says that there may be others.
+        """
+        examination = Examination(self._parts, work)
         found: dict[Issue, None] = {}
-        for issue in (issue for fault in settled for issue in self._issues(fault, settled, value, at, place)):
+        whole = True
+        try:
+            examination.run(value)
+        except (Spent, RecursionError):
+            whole = False
+        settled = islice(self._settled(examination.faults), MAX_FAULTS)
+        for issue in (issue for fault in settled for issue in self._issues(fault, work, at, place)):
             found[issue] = None
             if len(found) == MAX_ISSUES:
                 break
-        return tuple(found)
+        if not whole:
+            return (*islice(found, MAX_ISSUES - 1), *self.single(Rule.UNEXAMINED, at=at, place=place))
+        return tuple(found) or self.single(Rule.INVALID, at=at, place=place)
 
     def single(self, rule: Rule, *, at: str, place: str) -> tuple[Issue, ...]:
         """Report one fault of the whole value."""
@@ -56,11 +70,11 @@ class Explainer:
             else:
                 yield from self._settled(meant)
 
-    def _issues(self, fault: Fault, all_faults: list[Fault], value: JSON, at: str, place: str) -> Iterator[Issue]:
+    def _issues(self, fault: Fault, work: Work, at: str, place: str) -> Iterator[Issue]:
         """Report one fault; each key that is missing or too many is an issue of its own."""
-        rule = KEYWORDS.get(fault.keyword, Rule.NOT)
+        rule = KEYWORDS.get(fault.keyword, Rule.INVALID)
         path = masked_pointer(at, fault.path, self._names)
-        wrong = value_at(value, fault.path)
+        wrong = fault.found
 
         def issue(rule: Rule, expected: str, found: str, hint: str = "", *, member: str | None = None) -> Issue:
             message = rule.template.format(expected=expected)
@@ -72,14 +86,14 @@ class Explainer:
         elif fault.keyword in KEY_RULES:
             allowed = self.allowed_keys(fault.schema)
             broken = rule if allowed else Rule.NO_KEYS
-            for name in _unexpected(fault, allowed, all_faults):
-                yield issue(broken, list_words(allowed), quote(name), _did_you_mean(name, _unused(allowed, wrong)))
+            for name in fault.names:
+                yield issue(broken, list_words(allowed), quote(name), did_you_mean(name, _unused(allowed, wrong), work))
         elif rule is Rule.PROPERTY_NAMES:
             yield from (issue(rule, "", quote(name)) for name in fault.names)
         else:
-            yield issue(rule, self._expected(fault), quote(wrong), _hint(fault, wrong))
+            yield issue(rule, self._expected(fault), quote(wrong), _hint(fault, wrong, work))
 
-    def allowed_keys(self, schema: dict[str, Any] | None) -> list[str]:
+    def allowed_keys(self, schema: Mapping[str, Any] | None) -> list[str]:
         """Name the members that a schema and all that judge the same value with it list."""
         node = self._graph.find(schema)
         keys: dict[str, None] = {}
@@ -99,7 +113,7 @@ class Explainer:
         if fault.keyword not in ("anyOf", "oneOf"):
             return expected_words(fault.keyword, fault.schema)
         node = self._graph.find(fault.schema)
-        edges = [edge for edge in node.edges if edge.keyword == fault.keyword] if node else []
+        edges = [edge for edge in node.edges if edge.keyword == fault.keyword][:MAX_FORMS] if node else []
         return either([form_words(_plain(edge.target)) for edge in edges]) or "what the schema says"
 
 
@@ -135,28 +149,20 @@ def _plain(node: Node) -> dict[str, Any]:
     return node.schema
 
 
-def _unexpected(fault: Fault, allowed: list[str], all_faults: list[Fault]) -> list[str]:
-    """Name the keys that are truly too many: a known key with a wrong value counts as unevaluated, yet is allowed."""
-    unknown = [name for name in fault.names if name not in allowed]
-    if fault.keyword == "additionalProperties" or unknown or len(all_faults) > 1:
-        return unknown
-    return list(fault.names)
-
-
 def _unused(allowed: list[str], wrong: JSON) -> list[str]:
     """Give the allowed keys that an object does not have yet."""
     return [key for key in allowed if isinstance(wrong, dict) and key not in wrong]
 
 
-def _hint(fault: Fault, wrong: object) -> str:
+def _hint(fault: Fault, wrong: object, work: Work) -> str:
     """Name the nearest remedy, in the schema's words."""
     schema = fault.schema or {}
     if not isinstance(wrong, str):
         return ""
     if fault.keyword == "enum":
-        return _did_you_mean(wrong, [text for text in schema.get("enum", ()) if isinstance(text, str)])
+        return did_you_mean(wrong, [text for text in schema.get("enum", ()) if isinstance(text, str)], work)
     if fault.keyword == "const" and isinstance(schema.get("const"), str):
-        return _did_you_mean(wrong, [schema["const"]])
+        return did_you_mean(wrong, [schema["const"]], work)
     if fault.keyword == "type" and _is_quoted_scalar(wrong, schema.get("type")):
         return "write it without quotes"
     return ""
@@ -169,12 +175,3 @@ def _is_quoted_scalar(text: str, declared: object) -> bool:
         return True
     digits = text.removeprefix("-").replace(".", "", 1)
     return digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in text))
-
-
-def _did_you_mean(text: str, known: list[str]) -> str:
-    """Name the known word that is near to a text, if one is."""
-    if len(text) > MAX_NEAR_CHARS:
-        return ""
-    words = {each.lower(): each for each in known[:MAX_NEAR_WORDS] if len(each) <= MAX_NEAR_CHARS}
-    near = get_close_matches(text.lower(), words, 1, 0.7)
-    return f"did you mean {word(words[near[0]])}?" if near else ""

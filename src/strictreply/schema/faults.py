@@ -1,9 +1,9 @@
-"""What an engine says about a value, whichever engine it is: valid or not, and which keyword refused which place."""
+"""What can be found wrong with a value, and what an engine is: the one thing that decides whether a value fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from strictreply.typing import JSON
@@ -11,26 +11,31 @@ from strictreply.typing import JSON
 MAX_WORDS = 200
 NOT_LINEAR = "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats"
 
+DOCUMENT_URI = "urn:strictreply:schema"
+"""What :meth:`Engine.part` calls the document, unless the document has an ``$id`` of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One place that one keyword refused.
 
-    ``keyword`` is the keyword's name, ``false`` for a schema that admits nothing. ``schema`` is the object schema
-    that holds the keyword, None when it cannot be told. ``names`` are the members that are missing or too many, or
-    the member names that ``propertyNames`` refused. ``branches`` holds the faults per branch of a union, empty
-    when more than one branch of ``oneOf`` fits.
+    ``keyword`` is the keyword's name, ``false`` for a schema that admits nothing. ``path`` holds the member names
+    (str) and indexes (int) that lead to the place, and ``found`` is what stands there: paths are made by walking the
+    value, so a member named ``"0"`` is a name and never an index. ``schema`` holds the keyword, None when it cannot
+    be determined. ``names`` are the members that are missing or too many, or the member names that ``propertyNames``
+    refused. ``branches`` holds the faults per branch of a union, empty when more than one branch of ``oneOf`` fits.
     """
 
     keyword: str
     path: tuple[str | int, ...]
-    schema: dict[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None
     names: tuple[str, ...] = ()
     branches: tuple[tuple[Fault, ...], ...] = ()
+    found: JSON = field(default=None, compare=False)
 
 
 class Engine(Protocol):
-    """A compiled schema; both methods may raise ValueError or RecursionError for what is not bounded JSON."""
+    """A compiled schema; ``is_valid`` may raise ValueError or RecursionError for what is not bounded JSON."""
 
     @property
     def remembers(self) -> bool:
@@ -38,20 +43,9 @@ class Engine(Protocol):
         ...
 
     def is_valid(self, value: JSON) -> bool:
-        """Say whether a value fits."""
+        """Return whether a value fits."""
         ...
 
-    def faults(self, value: JSON) -> Iterator[Fault]:
-        """Give every fault of a value that does not fit; an engine may copy the value for each."""
+    def part(self, schema: dict[str, Any]) -> Engine:
+        """Compile a schema that refers into the document by absolute references, at the price of what it reaches."""
         ...
-
-    def first_fault(self, value: JSON) -> Fault | None:
-        """Give one fault of a value that does not fit, at the price of one check."""
-        ...
-
-
-def value_at(value: Any, path: tuple[str | int, ...]) -> Any:
-    """Give the part of a value that a path leads to."""
-    for token in path:
-        value = value[token]
-    return value

@@ -12,12 +12,14 @@ from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY
 from pydantic_core import SchemaError as PatternError
 from pydantic_core import SchemaValidator, core_schema
+from referencing import Registry
 from referencing.exceptions import Unresolvable
+from referencing.jsonschema import specification_with
 
 from strictreply.errors import ContractError
 from strictreply.issues import pointer
 from strictreply.schema.documents import Document
-from strictreply.schema.faults import MAX_WORDS, NOT_LINEAR, Fault
+from strictreply.schema.faults import DOCUMENT_URI, MAX_WORDS, NOT_LINEAR
 from strictreply.schema.formats import FORMATS
 from strictreply.schema.graph import Graph
 from strictreply.schema.vocabulary import draft_of
@@ -83,34 +85,35 @@ LINEAR = {
 class ReferenceEngine:
     """jsonschema with a registry that fetches nothing, linear patterns, and the formats of ``formats``."""
 
-    __slots__ = ("_validator",)
+    __slots__ = ("_document", "_formats", "_registry", "_validator")
 
     remembers = False
 
-    def __init__(self, document: Document, *, formats: bool) -> None:
+    def __init__(self, document: Document, *, formats: bool, registry: Registry[Any] = REGISTRY) -> None:
         """Compile; raises ContractError when a pattern cannot be matched in linear time."""
+        self._document, self._formats, self._registry = document, formats, registry
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
         extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
-        _refuse_patterns(document)
+        if registry is REGISTRY:  # the patterns of a part were looked at with the document
+            _refuse_patterns(document)
         checker = jsonschema.FormatChecker(formats=())
         for name, holds in FORMATS.items():
             checker.checks(name)(_of_text(holds))
-        self._validator = extended(document, registry=REGISTRY, format_checker=checker if formats else None)
+        self._validator = extended(document, registry=registry, format_checker=checker if formats else None)
 
     def is_valid(self, value: JSON) -> bool:
-        """Say whether the value fits."""
+        """Return whether the value fits."""
         try:
             return bool(self._validator.is_valid(value))
         except Unresolvable as error:
             raise ValueError(str(error)) from None
 
-    def faults(self, value: JSON) -> Iterator[Fault]:
-        """Translate the engine's errors."""
-        return (fault for error in self._validator.iter_errors(value) for fault in _faults(error))
-
-    def first_fault(self, value: JSON) -> Fault | None:
-        """Translate the first error that the engine finds."""
-        return next(self.faults(value), None)
+    def part(self, schema: dict[str, Any]) -> ReferenceEngine:
+        """Compile a schema beside the document, which is registered once."""
+        if self._registry is REGISTRY and isinstance(self._document, dict):
+            resource = specification_with(draft_of(self._document)).create_resource(self._document)
+            self._registry = REGISTRY.with_resource(resource.id() or DOCUMENT_URI, resource)
+        return ReferenceEngine(schema, formats=self._formats, registry=self._registry)
 
 
 def _of_text(holds: Callable[[str], bool]) -> Callable[[object], bool]:
@@ -151,49 +154,3 @@ def _refuse_pattern(pattern: object, place: str) -> None:
         _pattern(pattern)
     except PatternError:
         raise ContractError(NOT_LINEAR, path=place) from None
-
-
-def _faults(error: ValidationError) -> Iterator[Fault]:
-    """Translate one error; several when members are missing, for the engine repeats the keyword for each."""
-    keyword, path = str(error.validator or "false"), tuple(error.absolute_path)
-    schema = error.schema if isinstance(error.schema, dict) else None
-    if "propertyNames" in error.absolute_schema_path and isinstance(error.instance, str):
-        yield Fault("propertyNames", path, schema, (error.instance,))
-    elif keyword in ("anyOf", "oneOf"):
-        yield Fault(keyword, path, schema, (), _branches(error))
-    elif keyword in ("minContains", "maxContains"):
-        yield Fault("contains", path, schema)
-    else:
-        yield Fault(keyword, path, schema, tuple(_names(keyword, error)))
-
-
-def _branches(error: ValidationError) -> tuple[tuple[Fault, ...], ...]:
-    """Translate the errors of a union's branches."""
-    branches: dict[Any, list[Fault]] = {}
-    for inner in error.context or ():
-        branches.setdefault(inner.relative_schema_path[0], []).extend(_faults(inner))
-    return tuple(tuple(faults) for faults in branches.values())
-
-
-def _names(keyword: str, error: ValidationError) -> list[str]:
-    """Name the members that a keyword asks for or refuses, which the engine tells only in words."""
-    instance: Any = error.instance
-    value: Any = error.validator_value
-    if not isinstance(instance, dict):
-        return []
-    match keyword:
-        case "required":
-            return _missing(value, instance, error)
-        case "dependentRequired":
-            return _missing([name for given in value if given in instance for name in value[given]], instance, error)
-        case "additionalProperties":
-            return _others(error.schema if isinstance(error.schema, dict) else {}, instance)
-        case "unevaluatedProperties":
-            return [name for name in instance if repr(name) in error.message]
-        case _:
-            return []
-
-
-def _missing(needed: list[str], instance: dict[str, Any], error: ValidationError) -> list[str]:
-    """Find the one member that an error says is missing."""
-    return [name for name in needed if name not in instance and repr(name) in error.message][:1]

@@ -41,6 +41,7 @@ class Rule(Worded):
     NOT = "not", "must not be what the schema excludes"
     FORBIDDEN = "forbidden", "must be left out"
     TOO_COMPLEX = "too_complex", "is nested too deep for a schema that recurs"
+    UNEXAMINED = "unexamined", "may have more faults: it is too large or too complex to examine all of it"
     INVALID = "invalid", "must fit the schema"
     UNREADABLE = "unreadable", "must be plain JSON"
 

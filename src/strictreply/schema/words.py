@@ -95,10 +95,11 @@ def either(words: list[str]) -> str:
 
 def list_words(values: Iterable[object]) -> str:
     """List values of the schema as JSON, in about 200 characters at most."""
+    every = list(values)
     shown: list[str] = []
     size = 0
-    every = [word(value) for value in values]
-    for text in every:
+    for value in every:
+        text = word(value)
         size += len(text) + 2
         if shown and size > MAX_LIST_CHARS:
             return f"{', '.join(shown)} and {len(every) - len(shown)} more"

@@ -15,22 +15,51 @@ MAX_STEPS = 300_000
 MAX_COUNTED = 50_000
 """Pairs of a schema and a value that are counted before giving up."""
 
-MAX_EXPLAINED = 1_000
-"""Values, or strings of 256 characters, in what is explained fault by fault: an engine copies it for each."""
+MAX_WORK = 12_000
+"""The steps of one reply, each a few microseconds: a place held to a schema, some comparisons of names."""
 
 
-def is_large(value: object) -> bool:
-    """Whether a value holds more than 1 000 values; walks no further than that."""
+class Spent(Exception):
+    """The work of a reply is used up."""
+
+
+class Work:
+    """What examining one reply may still cost: one counter for all of its calls, for judging and for explaining.
+
+    ``taken`` counts the steps, so that a test can hold them without a clock.
+    """
+
+    __slots__ = ("limit", "taken")
+
+    def __init__(self, limit: int = MAX_WORK) -> None:
+        """Begin with ``limit`` steps."""
+        self.limit = limit
+        self.taken = 0
+
+    def take(self, steps: int = 1) -> None:
+        """Use some steps; raises Spent when there are not so many."""
+        if not self.afford(steps):
+            raise Spent
+
+    def afford(self, steps: int) -> bool:
+        """Use some steps if there are so many, and return whether there were; for what can be left out."""
+        if self.taken + steps > self.limit:
+            return False
+        self.taken += steps
+        return True
+
+
+def size_of(value: object, most: int) -> int:
+    """Count the values in a value, as far as ``most``."""
     pending, size = [value], 0
-    while pending and size <= MAX_EXPLAINED:
+    while pending and size < most:
         part = pending.pop()
-        size += 1 + (len(part) // 256 if isinstance(part, str) else 0)
+        size += 1
         if isinstance(part, dict | list):
-            size += len(part)
-            if size <= MAX_EXPLAINED:
-                pending.extend(part.values() if isinstance(part, dict) else part)
-                size -= len(part)
-    return size > MAX_EXPLAINED
+            if len(part) >= most:
+                return most
+            pending.extend(part.values() if isinstance(part, dict) else part)
+    return min(size, most)
 
 
 def too_much_work(graph: Graph, value: object) -> bool:

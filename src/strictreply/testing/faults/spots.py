@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 from strictreply.issues import pointer, pointer_tokens
 from strictreply.schema import Schema
-from strictreply.schema.faults import value_at
 from strictreply.schema.graph import Node
 from strictreply.testing.faults.judging import Judge, Judged, judged_under
 from strictreply.testing.faults.subschemas import subschemas_of
@@ -266,3 +265,10 @@ def _under(place: _Place, judged: Judged, token: str | int, *, optional: bool = 
             trail=(*place.trail, tuple(map(id, nodes))),
             above=place.above.union(id(judge.node) for judge in judged.judges),
         )
+
+
+def value_at(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Return the part of a value that a path leads to."""
+    for token in path:
+        value = value[token]
+    return value
