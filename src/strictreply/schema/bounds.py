@@ -33,20 +33,21 @@ Below: TypeAlias = list[Counter[int]]
 """For each member or item that a place can have: the places' ids below it, with how often each is judged."""
 
 
-def work_can_grow(graph: Graph) -> bool:
-    """Whether the cost of a place can grow with the depth of the value, so that each check has to count it.
+def load_of(graph: Graph) -> int | None:
+    """Return how many judgements one place of a value may cost; None when that can grow with the value's depth.
 
     Raises ContractError for a schema that leads back to itself without going into the value, and for one whose
     choices multiply beyond the bound though it does not recur, and for more patterns than memory allows.
     """
     _refuse_many_patterns(graph)
     here = _judges_here(graph)
-    if _max_load(here, _places(graph)) <= MAX_LOAD:
-        return False
+    load = _max_load(here, _places(graph))
+    if load <= MAX_LOAD:
+        return load
     try:
         TopologicalSorter({id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}).prepare()
     except CycleError:
-        return True
+        return None
     message = f"the choices of the schema multiply: more than {MAX_LOAD} judgements of one place"
     raise ContractError(message)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strictreply.issues import Issue
-from strictreply.schema.bounds import work_can_grow
+from strictreply.schema.bounds import load_of
 from strictreply.schema.closing import closed_graph
 from strictreply.schema.documents import Document, read_document
 from strictreply.schema.engines import engine_for, refuse_malformed
@@ -14,8 +14,14 @@ from strictreply.schema.graph import Graph
 from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
 from strictreply.schema.vocabulary import draft_of
-from strictreply.schema.work import Work, too_much_work
+from strictreply.schema.work import Work, size_of, too_much_work
 from strictreply.typing import JSON, Extra, Formats
+
+MAX_JUDGEMENTS = 5_000_000
+"""The judgements of one value by one schema that one check may make; about 100 ms."""
+
+FREE_LOAD = 48
+"""The judgements of one place that any value within the caps may cost, so that it need not be counted."""
 
 
 class Schema:
@@ -31,7 +37,7 @@ class Schema:
         "_engine",
         "_explainer",
         "_graph",
-        "_grows",
+        "_load",
         "_written",
         "closed",
         "names",
@@ -45,7 +51,7 @@ class Schema:
     _as_written: Engine | None
     _graph: Graph
     _written: Graph
-    _grows: bool
+    _load: int | None
     _explainer: Explainer
 
     @classmethod
@@ -65,16 +71,16 @@ class Schema:
         draft_of(source)  # before the engine looks up a metaschema nobody knows
         refuse_malformed(source)
         written = Graph(source)
-        grows = work_can_grow(written)
+        load = load_of(written)
         closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
         if closed is not written:
-            grows = work_can_grow(closed)
+            load = load_of(closed)
 
         schema = cls()
         schema.source, schema.closed = source, closed.document
         schema.names = member_names(written)
         schema._written = written
-        schema._graph, schema._grows = closed, grows
+        schema._graph, schema._load = closed, load
         schema._engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
@@ -109,10 +115,17 @@ class Schema:
 
     def _check(self, value: JSON, at: str, place: str, work: Work) -> tuple[Issue, ...]:
         """Judge a value that may still turn out not to be JSON."""
-        if self._grows and not self._engine.remembers and too_much_work(self._graph, value):
+        if self._is_too_much(value):
             return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
         if self._engine.is_valid(value):
             if self._as_written is None or self._as_written.is_valid(value):
                 return ()
             return self._explainer.single(Rule.ONE_OF, at=at, place=place)
         return self._explainer.issues(value, work, at=at, place=place)
+
+    def _is_too_much(self, value: JSON) -> bool:
+        """Return whether judging a value may take too long: a large value, under choices among very many forms."""
+        if self._load is None and not self._engine.remembers:
+            return too_much_work(self._graph, value)
+        load = len(self._graph.nodes) if self._load is None else self._load
+        return load > FREE_LOAD and size_of(value, MAX_JUDGEMENTS // load + 1) * load > MAX_JUDGEMENTS

@@ -28,8 +28,11 @@ MAX_NAMES = 64
 FEW = 16
 """Members or items that are each examined; of more than these the engine first picks out those that do not fit."""
 
-SMALL, MAX_SIZE = 128, 200_000
-"""Values are counted as far as this: a part of a value, and the whole."""
+LARGE, MAX_SIZE = 128, 1_000_000
+"""How many values make a part of a value large, and how far one is counted at all."""
+
+PER_STEP = 100
+"""How many values the engine judges in one step."""
 
 Path: TypeAlias = "tuple[str | int, ...]"
 
@@ -56,33 +59,26 @@ class Enough(Exception):
 class Examination:
     """One search for the faults of one value; ``faults`` holds what was found, also when the budget ended it."""
 
-    __slots__ = ("_known", "_parts", "_root", "_whole", "_work", "faults")
+    __slots__ = ("_known", "_parts", "_work", "faults")
 
     def __init__(self, parts: Parts, work: Work) -> None:
         """Search by the parts of one schema, taking steps from ``work``."""
         self._parts = parts
         self._work = work
         self._known: dict[tuple[int, Path], tuple[Fault, ...]] = {}
-        self._root: JSON = None
-        self._whole = 0
         self.faults: list[Fault] = []
 
     def run(self, value: JSON) -> None:
         """Search the whole value; raises Spent when the work is, and RecursionError for what is nested too deep."""
-        self._root = value
         try:
             self._sub(self._parts.graph.document, value, ())
         except Enough:
             return
 
     def _take_for(self, value: JSON) -> None:
-        """Take what the engine's judging of a value costs: a few steps, or a share of the whole for a large part."""
+        """Take what counting a value, and judging it by the engine, costs."""
         if isinstance(value, dict | list):
-            size = size_of(value, SMALL)
-            if size >= SMALL:
-                self._whole = self._whole or size_of(self._root, MAX_SIZE)
-                size = self._whole
-            self._work.take(1 + size // 200)
+            self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
 
     def _add(self, keyword: str, path: Path, schema: dict[str, Any] | None, found: JSON, **more: Any) -> None:
         self.faults.append(Fault(keyword, path, schema, found=found, **more))
@@ -95,7 +91,8 @@ class Examination:
             self._add("false", path, None, value)
         elif isinstance(schema, dict):
             node = self._parts.graph.find(schema)
-            if node is not None:
+            # What is large and fits is passed over, so that a fault deep in a large value is reached.
+            if node is not None and not (path and size_of(value, LARGE) == LARGE and self._passes(schema, value)):
                 self._examine(node, value, path)
 
     def _examine(self, node: Node, value: JSON, path: Path) -> None:
@@ -129,6 +126,14 @@ class Examination:
         self._take_for(value)
         engine = self._parts.engine((id(node.schema), *schemas), lambda: schemas, self._work)
         return engine.is_valid(value)
+
+    def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
+        """Return whether a value fits a sub-schema."""
+        if isinstance(below, bool):
+            return below
+        self._take_for(value)
+        referred = self._parts.refer(below)
+        return self._parts.engine((id(below), "whole"), lambda: {"allOf": [referred]}, self._work).is_valid(value)
 
     # Objects
 
@@ -345,13 +350,12 @@ class Examination:
         return known
 
     def _not(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if not self._holds(node, {keyword: self._parts.refer(node.schema[keyword])}, value):
+        if self._passes(node.schema[keyword], value):
             self._add(keyword, path, node.schema, value)
 
     def _if(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        test = self._parts.refer(node.schema[keyword])
-        negated = self._holds(node, {"not": test}, value) if not isinstance(test, bool) else not test
-        self._sub(node.schema.get("else" if negated else "then"), value, path)
+        taken = "then" if self._passes(node.schema[keyword], value) else "else"
+        self._sub(node.schema.get(taken), value, path)
 
     def _reference(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
         """Follow a reference; of all that a dynamic one may mean, one that the value does not fit."""
@@ -414,8 +418,7 @@ class Examination:
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
         """Return the schemas that judge the same value and have a say in what is evaluated."""
-        tested = self._parts.refer(node.schema["if"]) if "if" in node.schema else False
-        passed = tested if isinstance(tested, bool) else self._holds(node, {"allOf": [tested]}, value)
+        passed = "if" in node.schema and self._passes(node.schema["if"], value)
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
@@ -439,7 +442,7 @@ class Examination:
     def _fitting(self, node: Node, keyword: str, value: JSON) -> list[Node]:
         """Return the branches of a union that a value fits."""
         nodes = [edge.target for edge in node.along(Applies.HERE) if edge.keyword == keyword]
-        return [branch for branch in nodes if self._holds(branch, {"allOf": [self._parts.refer(branch.schema)]}, value)]
+        return [branch for branch in nodes if self._passes(branch.schema, value)]
 
     _LOOKS: ClassVar[Mapping[str, Callable[..., None]]] = {
         "required": _required,

@@ -40,7 +40,7 @@ class Rule(Worded):
     ONE_OF = "one_of", "must fit exactly one of the allowed forms"
     NOT = "not", "must not be what the schema excludes"
     FORBIDDEN = "forbidden", "must be left out"
-    TOO_COMPLEX = "too_complex", "is nested too deep for a schema that recurs"
+    TOO_COMPLEX = "too_complex", "is too large or too deep for the choices of its schema"
     UNEXAMINED = "unexamined", "may have more faults: it is too large or too complex to examine all of it"
     INVALID = "invalid", "must fit the schema"
     UNREADABLE = "unreadable", "must be plain JSON"

@@ -15,7 +15,7 @@ MAX_STEPS = 300_000
 MAX_COUNTED = 50_000
 """Pairs of a schema and a value that are counted before giving up."""
 
-MAX_WORK = 12_000
+MAX_WORK = 10_000
 """The steps of one reply, each a few microseconds: a place held to a schema, some comparisons of names."""
 
 
