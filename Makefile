@@ -1,6 +1,6 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo test test-openai2 test-newest test-instructor llamacpp survival
-.PHONY: coverage lint format types wheel-smoke environments lock clean
+.PHONY: coverage bounds lint format types wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -31,6 +31,9 @@ survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes
 
 coverage: .venv/.ready ## run the tests on the newest openai and show the branches they miss
 	@$(PY) -m pytest --cov $(ARGS)
+
+bounds: .venv/.ready ## hold what judging costs to its bounds, as ratios within one run
+	@$(PY) benchmarks/coordination.py
 
 lint: .venv/.ready ## check style and format
 	@$(PY) -m ruff check

@@ -262,6 +262,13 @@ class TestScoped:
         assert isinstance(outcome, Accepted)
         assert (outcome.reply, outcome.response, outcome.spliced) == (reply, switched, False)
 
+    def test_an_allowed_switch_spends_no_argument_budget(self) -> None:
+        """Where a switch is allowed the whole reply is re-asked, so that ``arg_retries`` has nothing to count."""
+        policy = RetryPolicy(allow_tool_switch=True, arg_retries=0, max_retries=1)
+        outcome, _ = finish(flow_of(policy), WRONG, GOOD)
+        assert isinstance(outcome, Accepted)
+        assert len(outcome.attempts) == 2
+
     def test_an_allowed_switch_loses_no_sibling(self) -> None:
         """Where a switch is allowed the whole reply is asked for again: nothing is frozen, and nothing forgotten."""
         flow = flow_of(RetryPolicy(allow_tool_switch=True), parallel=True)
