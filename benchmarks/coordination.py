@@ -122,9 +122,8 @@ def texts_of(action: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """Print the table; 1 when judging is not within its bounds (requirement M120)."""
-    print(
-        f"{'action':32} {'decoding':>10} {'judging over it':>16} {'in other branches':>18} {'x json.loads':>13} {'bound':>6}"
-    )
+    heads = f"{'decoding':>10} {'judging over it':>16} {'in other branches':>18} {'x json.loads':>13} {'bound':>6}"
+    print(f"{'action':32} {heads}")
     made, over, others = processor(), 0, (Branch("one"), Branch("other"))
     passes = [
         {name: (measured(action, made), measured(action, made, others)) for name, action in ACTIONS.items()}
