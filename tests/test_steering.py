@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, model_validator
 from scripted import OTHER_SCHEMA, SCHEMA, call, completion
 from strictreply.channels import judge
 from strictreply.contract import Contract
-from strictreply.issues import Category, Code, Issue
+from strictreply.issues import Category, Code, Issue, capped, json_words, pointer, pointer_tokens, shown_place
 from strictreply.replies import Invalid
 from strictreply.scoping import scope_of
 from strictreply.steering import MAX_CORRECTION_BYTES, Situation, TieredSteering, example_for
@@ -303,3 +303,290 @@ def test_many_faults_are_counted() -> None:
     lines = STEERING.correction(Situation(issues, terms_of(), 1)).splitlines()
     assert len(lines) == 14
     assert lines[-1] == "- and 8 more"
+
+
+# -- one row for each finding C1 to C5 --------------------------------------------------------------------------------
+
+PLACES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "params": {"type": "object", "properties": {"latitude": {"type": "number"}}, "required": ["latitude"]},
+        "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}},
+    },
+    "required": ["title"],
+}
+PLACED = [Tool.from_json_schema("search", PLACES)]
+FOUND: dict[str, tuple[Any, Any, tuple[str, ...], tuple[str, ...]]] = {
+    # tools, bad message, what the correction holds, what it does not hold
+    "C1 no keys": (PLACED, call("search", {}), ("- /title: ", "without keys", "(a string)"), ()),
+    "C1 no items": (PLACED, call("search", []), ("without items",), ()),
+    "C1 null": (PLACED, call("search", "null"), ("null",), ()),
+    "C1 an inner object without keys": (PLACED, call("search", {"title": "x", "params": {}}), ("without keys",), ()),
+    "C3 a key that belongs below": (
+        PLACED,
+        call("search", {"title": "x", "latitude": 1}),
+        ('allowed keys: "title", "params"', '"latitude" belongs in /params'),
+        (),
+    ),
+    "C3 a key that belongs above": (
+        PLACED,
+        call("search", {"title": "x", "params": {"latitude": 1, "lines": []}}),
+        ("- /params: ", '"lines" belongs at the top level'),
+        (),
+    ),
+    "C3 a key of items": (PLACED, call("search", {"title": "x", "sku": "y"}), ('"sku" belongs in /lines/*',), ()),
+    "C3 a stranger": (PLACED, call("search", {"title": "x", "zq7x": 1}), ("allowed keys",), ("zq7x", "belongs")),
+    "C4 of what type": (TOOLS, call("search", {"limit": 1}), ("- /query: is required (a string)",), ("without",)),
+    "C4 an unescaped quote": (TOOLS, call("search", '{"query": "a "b" c"}'), ('\\"', "a comma or }"), ()),
+    "C4 a comma": (TOOLS, call("search", '{"query": "a" "limit": 1}'), ("a comma or }",), ('\\"',)),
+    "C4 a quoted key": (TOOLS, call("search", '{query: "a"}'), ("a key in double quotes",), ("prose",)),
+    "C4 a closing quote": (TOOLS, call("search", '{"query": "a'), ("a closing quote, then }",), ()),
+    "C4 a closing bracket": (TOOLS, call("search", '{"query": [{"a": 1'), ("}]}",), ()),
+    "C4 a text answer": (TOOLS, call("serch", {}), ("search, weather; or answer in text",), ("serch",)),
+    "C5 prose": (TOOLS, call("search", "Sure!"), ("no prose",), ()),
+    "C5 a fence": (TOOLS, call("search", "```json\n{}\n```"), ("code fence",), ()),
+    "C5 neither": (TOOLS, call("search", '{"query": "a"}}'), ("bracket",), ("prose", "fence")),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_recorded_failure_is_told_what_mends_it(name: str) -> None:
+    """Each failure that recorded models repeated is told what was missing before, in at most 40 tokens."""
+    tools, bad, said_words, unsaid = FOUND[name]
+    text = STEERING.correction(situation(terms_of(tools=tools), said(calls=[bad])))
+    assert len(text) <= 160
+    assert [words for words in said_words if words not in text] == []
+    assert [words for words in unsaid if words in text] == []
+
+
+CONTENT: dict[str, tuple[Any, str, tuple[str, ...], tuple[str, ...]]] = {
+    # contract, content of the text channel or of a structured answer, what is said, what is not
+    "C1 a reply without keys": ({"channel": "text"}, "{}", ("- /tool: is required", "the reply was", "keys"), ()),
+    "C1 a reply without items": ({"channel": "text"}, "[]", ("the reply was an array without items",), ()),
+    "C1 an answer without keys": ({"answer": Invoice}, "{}", ("the answer was an object without keys",), ()),
+    "C3 flat arguments": ({"channel": "text"}, '{"tool":"search","query":"x"}', ('"query" belongs in /args',), ()),
+    "C3 a flat answer": (
+        {"channel": "text", "answer": Invoice},
+        '{"total":1,"note":"x"}',
+        ('"total" belongs in /answer', '"note" belongs in /answer'),
+        (),
+    ),
+    "C4 an answer is allowed": ({"channel": "text"}, '{"tool":"x","args":{}}', ('the key "answer"',), ()),
+    "C4 where none is": ({"channel": "text", "answer_style": "tool"}, '{"tool":"x","args":{}}', (), ("or answer",)),
+    "C5 prose": ({"channel": "text"}, 'Here it is: {"answer":"x"}', ("no prose",), ()),
+    "C5 prose behind": ({"channel": "text"}, '{"answer":"x"} Done.', ("no prose",), ()),
+    "C5 a fence": ({"answer": Invoice}, "```json\n{}\n```", ("code fence",), ()),
+    "C5 a comma": ({"channel": "text"}, '{"answer" "x"}', ("a colon",), ("prose", "fence")),
+    "C5 two values": ({"channel": "text"}, '{"answer":"x"} {"answer":"y"}', (), ("prose", "fence")),
+    "C5 nothing": ({"channel": "text"}, " ", (), ("prose", "fence")),
+    "C5 cut": ({"answer": Invoice}, '{"total": 1, "note": "x', ("a closing quote",), ("prose", "fence")),
+}
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_content_is_told_what_mends_it(name: str) -> None:
+    """What holds for arguments holds for a reply in text and for a structured answer."""
+    declared, content, said_words, unsaid = CONTENT[name]
+    text = STEERING.correction(situation(terms_of(**declared), said(content)))
+    assert [words for words in said_words if words not in text] == []
+    assert [words for words in unsaid if words in text] == []
+
+
+def test_a_forced_choice_offers_no_answer() -> None:
+    """Where a call is demanded, an unknown tool is not answered with leave to answer in text (C4)."""
+    text = STEERING.correction(situation(terms_of().with_choice("required"), said(calls=[ONE_FAULT["unknown tool"]])))
+    assert "or answer" not in text
+
+
+def test_many_keys_of_one_object_share_a_line() -> None:
+    """Keys that belong elsewhere are named behind one list of the allowed keys, not behind one each (C3)."""
+    wide = {"type": "object", "properties": {name: {} for name in "abcdef"}}
+    schema = {"type": "object", "properties": {"params": wide, "url": {}}}
+    terms = terms_of(tools=[Tool.from_json_schema("get", schema)])
+    lines = STEERING.correction(situation(terms, said(calls=[call("get", dict.fromkeys("abcdef", 1))]))).splitlines()
+    assert len(lines) == 2
+    assert all(f'"{name}" belongs in /params' in lines[1] for name in "abcdef")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "a~b", "a b", "a.b", 'a"b', "a: b", "\n- /x", "\u202ea", "\x1b[2J", "\x7f", "-", "ключ"]
+)
+@pytest.mark.parametrize("tier", [1, 2, 3])
+def test_a_place_cannot_be_misread(name: str, tier: int) -> None:
+    """A place is shown step by step, odd names quoted as JSON, and nothing unprintable stands raw (C2)."""
+    schema = {"type": "object", "properties": {"in": {"type": "object", "properties": {name: {"type": "string"}}}}}
+    terms = terms_of(tools=[Tool.from_json_schema("t", schema)])
+    (issue,) = (situation_ := situation(terms, said(calls=[call("t", {"in": {name: 1}})]), tier)).issues
+    assert issue.path == pointer("/tool_calls/0/function/arguments/in", name)
+    text = STEERING.correction(situation_)
+    line = text.splitlines()[1]
+    assert line.startswith("- /in/")
+    shown = line.removeprefix("- /in/").partition(": must")[0]
+    assert (json.loads(shown) if shown.startswith('"') else shown) == name
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("", ""),
+        ("/args/limit", "/args/limit"),
+        ("/args/", '/args/""'),
+        ("/", '/""'),
+        ("/a~1b/0/*", '/"a/b"/0/*'),
+        ("/a b/c.d/e~0f", '/"a b"/"c.d"/"e~f"'),
+        ("/a/b/c/d/e/f/g", "…/b/c/d/e/f/g"),
+    ],
+)
+def test_a_step_of_a_place_is_a_word_or_json(path: str, shown: str) -> None:
+    """A pointer is shown with each odd name in quotes, an empty one too, and a deep place by its end (C2)."""
+    assert shown_place(path) == shown
+
+
+# -- C6: examples -----------------------------------------------------------------------------------------------------
+
+FORMS = st.sampled_from(
+    [{"type": "integer", "minimum": 3}, {"type": "string", "minLength": 2}, {"type": "boolean"}, {"enum": ["u", "v"]}]
+)
+
+
+@st.composite
+def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
+    """Draw a schema, a valid instance of it, and the same instance with one value deep inside that does not fit."""
+    kind = draw(st.sampled_from(["leaf", "object", "array", "tuple", "union", "nullable", "ref", "all", "map"]))
+    if not depth or kind == "leaf":
+        form: Any = draw(FORMS)
+        right = {"integer": 5, "string": "text", "boolean": True}.get(form.get("type", ""), "u")
+        return form, right, None
+    schema, right, wrong = draw(broken(depth - 1))
+    name = draw(st.sampled_from(["x", "y/z", "a b"]))
+    if kind == "object":
+        required = draw(st.sampled_from([[], [name], ["other"]]))
+        members = {"other": {"type": "string"}, name: schema}
+        other = {"other": "o"}
+        return (
+            {"type": "object", "properties": members, "required": required},
+            {**other, name: right},
+            {**other, name: wrong},
+        )
+    if kind == "map":
+        return {"type": "object", "additionalProperties": schema}, {"k": right}, {"k": wrong}
+    if kind == "array":
+        before = draw(st.integers(0, 2))
+        return {"type": "array", "items": schema}, [right], [*[right] * before, wrong]
+    if kind == "tuple":
+        forms = [{"type": "string"}, schema]
+        return {"type": "array", "prefixItems": forms, "items": False}, ["o", right], ["o", wrong]
+    if kind == "ref":
+        return {"allOf": [schema]}, right, wrong
+    if kind == "all":
+        return {"allOf": [{"title": "T"}, schema]}, right, wrong
+    tagged = {"type": "object", "properties": {"kind": {"const": "k"}, name: schema}, "required": ["kind"]}
+    bare = {"type": "object", "properties": {"kind": {"const": "b"}, "q": {"type": "string"}}, "required": ["kind"]}
+    branches = [bare, tagged] if kind == "union" else [{"type": "null"}, tagged]
+    return {"anyOf": branches}, {"kind": "k", name: right}, {"kind": "k", name: wrong}
+
+
+def resolves(value: Any, tokens: list[str]) -> bool:
+    """Tell whether a value has a part at a place; ``*`` is any member."""
+    if not tokens:
+        return True
+    first, *rest = tokens
+    if isinstance(value, list):
+        return int(first) < len(value) and resolves(value[int(first)], rest)
+    if not isinstance(value, dict):
+        return False
+    return any(resolves(part, rest) for name, part in value.items() if first in ("*", name))
+
+
+@given(broken())
+def test_every_example_shows_the_field_that_was_wrong_and_is_valid(drawn: tuple[dict[str, Any], Any, Any]) -> None:
+    """An example has a value wherever the reply was wrong, optional or deep, and the contract takes it (C6)."""
+    inner, _, wrong = drawn
+    schema = {"type": "object", "properties": {"it": inner}}
+    contract = Contract(tools=[Tool.from_json_schema("t", schema)])
+    told = situation(contract.terms, said(calls=[call("t", {"it": wrong})]), 3)
+    shown = example_for(told)
+    assert shown is not None
+    assert not isinstance(contract.check(said(calls=[call("t", shown)])), Invalid)
+    for issue in told.issues:
+        assert resolves(shown, pointer_tokens(issue.path.removeprefix(told.at)))
+
+
+@given(broken(), st.sampled_from(["union", "tool"]))
+def test_text_examples_show_the_field_that_was_wrong(drawn: tuple[dict[str, Any], Any, Any], style: Any) -> None:
+    """So it is in a text reply and in a structured answer of either style, beside other faults and tools (C6)."""
+    inner, _, wrong = drawn
+    schema = {"type": "object", "properties": {"it": inner}}
+    tools = [*TOOLS, Tool.from_json_schema("t", schema)]
+    contract = Contract(tools=tools, answer=schema, channel="text", answer_style=style)
+    answer = {"answer": {"it": wrong}}
+    for reply in (
+        {"tool": "t", "args": {"it": wrong}, "zz": 1},
+        {"tool": "final_answer", "args": answer} if style == "tool" else answer,
+    ):
+        told = situation(contract.terms, said(json.dumps(reply)), 3)
+        shown = example_for(told)
+        assert not isinstance(contract.check(json.dumps(shown)), Invalid)
+        assert all(resolves(shown, pointer_tokens(issue.path)) for issue in told.issues)
+
+
+def test_what_must_be_left_out_is_not_in_the_example() -> None:
+    """A member that the schema forbids is left out of the example, which shows the object without it (C6)."""
+    schema = {"type": "object", "properties": {"in": {"type": "object", "properties": {"old": False, "new": {}}}}}
+    terms = terms_of(tools=[Tool.from_json_schema("t", schema)])
+    assert example_for(situation(terms, said(calls=[call("t", {"in": {"old": 1}})]), 3)) == {"in": {}}
+
+
+def test_no_example_rather_than_one_without_the_field() -> None:
+    """Where the field that was wrong can be given no value, no example is shown (C6)."""
+    schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^zq{77}$"}}}
+    terms = terms_of(tools=[Tool.from_json_schema("t", schema)])
+    assert example_for(situation(terms, said(calls=[call("t", {"code": "x"})]), 3)) is None
+
+
+# -- the bound in bytes -----------------------------------------------------------------------------------------------
+
+WIDE = ["ключ" * 15, "値" * 60, "🎈" * 60, "\u202e" * 20, '"\\' * 30]
+
+
+@pytest.mark.parametrize("tier", range(1, 6))
+@pytest.mark.parametrize("letters", WIDE)
+def test_corrections_of_wide_schemas_are_bounded_in_bytes(letters: str, tier: int) -> None:
+    """However many bytes the letters of a schema take, a correction takes 2,000 at most and ends whole (V18)."""
+    names = [f"{letters}{index}" for index in range(40)]
+    members = {name: {"enum": [name, f"{name}!"], "description": letters * 9} for name in names}
+    schema = {"type": "object", "properties": members, "required": names[:20]}
+    for declared in ({"tools": [Tool.from_json_schema("t", schema)]}, {"tools": [], "answer": schema}):
+        terms = terms_of(**declared)
+        bad = dict.fromkeys([*names[:9], "zz"], 1)
+        message = said(calls=[call("t", bad)]) if declared["tools"] else said(json.dumps(bad))
+        text = STEERING.correction(situation(terms, message, tier))
+        assert len(text.encode()) <= MAX_CORRECTION_BYTES
+        assert len(text.splitlines()) > 1
+        for line in text.splitlines():
+            if line.startswith((EXAMPLE, "Schema of ")):
+                json.loads(line[line.index("{") :])
+            assert line.isprintable()
+
+
+@given(st.text(alphabet=st.sampled_from('ж値🎈\u202e" \\\nab'), max_size=1500), st.integers(0, 400), st.integers(1, 4))
+def test_a_cut_splits_nothing(words: str, limit: int, tier: int) -> None:
+    """A text of any letters is cut between words, to any bound in bytes, and stays a text (V18)."""
+    issues = (Issue("mine", Category.FORMAT_ERROR, "/a", words),)
+    text = TieredSteering(max_bytes=limit).correction(Situation(issues, terms_of(), tier))
+    assert len(text.encode()) <= limit
+    for line in text.splitlines()[1:]:
+        kept = line.removesuffix("…")
+        assert kept in f"- /a: {words}" or line.startswith(("Schema", "Tools:", EXAMPLE))
+
+
+@pytest.mark.parametrize("limit", range(3, 60))
+def test_no_escape_is_split(limit: int) -> None:
+    """A value of the schema is cut before an escape or behind it, a pair of surrogates counting as one."""
+    written = json_words('\x1b\u202e\U000e0001a\\"' * 9)
+    kept = capped(written, limit).removesuffix("…")
+    assert len(kept) < limit
+    assert written.startswith(kept)
+    assert ('\x1b\u202e\U000e0001a\\"' * 9).startswith(json.loads(f'{kept}"'))

@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 import jiter
 
 from strictreply.diagnosis import Fault, Step, diagnose, excerpt
-from strictreply.issues import Code, Issue, pointer, quote
+from strictreply.issues import Code, Issue, kind_words, pointer, quote
 from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.replies import Invalid
 from strictreply.typing import JSON
@@ -42,7 +42,7 @@ def decode(
     Nothing is raised. Time is linear: at the default caps a refusal costs some 100 ms at worst, and under 64 MB.
     """
     if not isinstance(text, str | bytes | bytearray):
-        return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, found=quote(text)),))
+        return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)),))
     data = _encoded(text, limits.reply_bytes)
     if data is None:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, at, limit=limits.reply_bytes),))
@@ -161,11 +161,13 @@ def _issue(fault: Fault, text: str, path: str) -> Issue:
     """Report a fault of the text, its place counted in lines and characters from 1."""
     line = text.count("\n", 0, fault.offset) + 1
     column = fault.offset - text.rfind("\n", 0, fault.offset)
-    return Issue.of(fault.code, path, found=quote(fault.found), line=line, column=column, limit=fault.limit)
+    expected = f", expected {fault.expected}" if fault.expected else ""
+    words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
+    return Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
 
 
 def _unexplained(refusal: _Refusal, at: str) -> Issue:
     """Report what only the fast parser refuses, in the place it names: its word is never overruled."""
     place = _PLACE.search(refusal.reason)
     line, column = place.groups() if place else ("1", "1")
-    return Issue.of(Code.JSON_SYNTAX, at, line=line, column=column)
+    return Issue.of(Code.JSON_SYNTAX, at, line=line, column=column, expected="")

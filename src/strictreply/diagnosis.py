@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
 from strictreply.issues import Code
@@ -70,6 +70,25 @@ _STRING_START = re.compile(f'"{_BODY}')
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 _NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.[0-9]*+)?(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?)?")
 _WORDS = ("true", "false", "null")
+_OTHER_WORD = re.compile(r"(?:true|false|null|none|undefined|nil)\b", re.IGNORECASE)
+_NUMBER_LIKE = re.compile(r"[+.-]?[0-9]")
+_COMMENT = re.compile(r"//|/\*|#")
+_AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")  # what prose, tags and fences begin with, and no JSON does
+
+# What the grammar wants, by the roles of the lexemes that may come.
+_CLOSING_QUOTE = "a closing quote"
+_WANTED = {
+    _MEMBER: "a key in double quotes",
+    _MEMBER | _END_OBJECT: "a key in double quotes or }",
+    _ITEM: "a value",
+    _ITEM | _END_ARRAY: "a value or ]",
+    _END_OBJECT: "a comma or }",
+    _END_ARRAY: "a comma or ]",
+}
+_CLOSED_BY = {_END_OBJECT: "}", _END_ARRAY: "]"}
+_MAX_CLOSING = 8
+ALONE = "the JSON alone, no prose or code fence"
+_STRUCTURE = '"{}[],:'
 _INTEGER_PART = re.compile(r"-?+([0-9]*+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -79,7 +98,6 @@ class Fault:
     """One fault of a text.
 
     ``offset`` is the character where it stands, ``tokens`` the path of the value it is in, ``found`` what the model
-    wrote there (not yet escaped), ``limit`` the cap that was passed, 0 where the fault is not about a cap.
     """
 
     code: Code
@@ -87,6 +105,8 @@ class Fault:
     tokens: tuple[Step, ...] = ()
     found: str = ""
     limit: int = 0
+    expected: str = ""
+    hint: str = ""
 
 
 class _Stopped(Exception):
@@ -230,10 +250,11 @@ class Scan:
             self.end = offset
             raise _Stopped
 
-    def _stop(self, code: Code, offset: int, limit: int = 0) -> NoReturn:
+    def _stop(self, code: Code, offset: int, limit: int = 0, expected: str = "", hint: str = "") -> NoReturn:
         """Keep a fault and read no further."""
         self.end = offset
         self._note(code, offset, excerpt(self.text, offset), limit)
+        self.faults[-1] = replace(self.faults[-1], expected=expected, hint=hint)
         raise _Stopped
 
     def _break_off(self, offset: int, expected: int) -> NoReturn:
@@ -243,15 +264,27 @@ class Scan:
         """
         text, frame = self.text, self._stack[-1]
         frame.name = None
-        end = _after_blanks(text, offset)
+        start = end = _after_blanks(text, offset)
         if expected & _MEMBER and (name := _NAME_START.match(text, end)):
             self._enter(frame, name)
-            end, expected = name.end(), _ITEM
-        if expected & (_MEMBER | _ITEM) and text.startswith('"', end):
-            end = _broken_string(text, end)
+            start, expected = name.end(), _ITEM
+        if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
+            end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
-            end = _broken_scalar(text, end)
-        self._stop(Code.JSON_INCOMPLETE if end == len(text) else Code.JSON_SYNTAX, end)
+            end, wanted = _broken_scalar(text, start), _wanted_value(text, start, expected)
+        else:
+            wanted = _WANTED[expected]
+        if end == len(text):
+            self._stop(Code.JSON_INCOMPLETE, end, expected=self._completed_by(wanted, expected))
+        self._stop(Code.JSON_SYNTAX, end, expected=wanted, hint=_likely(text, start, expected, len(self._stack) == 1))
+
+    def _completed_by(self, wanted: str, expected: int) -> str:
+        """Return what a text that ends too early lacks: what comes next, and what closes the open containers."""
+        closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
+        closing = closing if len(closing) <= _MAX_CLOSING else f"{closing[:_MAX_CLOSING]}…"
+        if expected & (_END_OBJECT | _END_ARRAY) and wanted == _WANTED[expected]:
+            return closing
+        return f"{wanted}, then {closing}" if closing else wanted
 
 
 def diagnose(text: str, limits: Limits) -> list[Fault]:
@@ -266,7 +299,9 @@ def diagnose(text: str, limits: Limits) -> list[Fault]:
     if scan.complete and rest < len(text):
         following = Scan(text, rest, depth=limits.depth, nodes=limits.nodes - scan.nodes)
         code = Code.JSON_SEVERAL_VALUES if following.complete else Code.JSON_TRAILING_DATA
-        return [*scan.faults, Fault(code, rest, (), excerpt(text, rest))]
+        extra = "one closing bracket too many" if text[rest] in "}]" else ALONE if _AROUND.match(text, rest) else ""
+        hint = extra if code is Code.JSON_TRAILING_DATA else ""
+        return [*scan.faults, Fault(code, rest, (), excerpt(text, rest), hint=hint)]
     return scan.faults
 
 
@@ -281,13 +316,17 @@ def _after_blanks(text: str, offset: int) -> int:
     return blank.end() if blank else offset
 
 
-def _broken_string(text: str, offset: int) -> int:
-    """Find where a string goes wrong, or what follows it when the string is whole; the text's end when it is cut."""
+def _broken_string(text: str, offset: int) -> tuple[int, str]:
+    """Find where a string goes wrong, or what follows a whole one, and what should stand there; the end when cut."""
     start = _STRING_START.match(text, offset)
     end = start.end() if start else offset
     if text.startswith('"', end):
-        return _after_blanks(text, end + 1)
-    return len(text) if _CUT_ESCAPE.match(text, end) else end
+        return _after_blanks(text, end + 1), "a colon"
+    if end == len(text) or _CUT_ESCAPE.match(text, end):
+        return len(text), _CLOSING_QUOTE
+    return end, "a valid escape, or \\\\ for a backslash" if text[
+        end
+    ] == "\\" else "an escape such as \\n, no control character"
 
 
 def _broken_scalar(text: str, offset: int) -> int:
@@ -297,6 +336,30 @@ def _broken_scalar(text: str, offset: int) -> int:
         return len(text)
     number = _NUMBER_START.match(text, offset)
     return number.end() if number else offset
+
+
+def _wanted_value(text: str, offset: int, expected: int) -> str:
+    """Return what should stand where something else than a value was written."""
+    if text.startswith("'", offset):
+        return "a string in double quotes"
+    if _OTHER_WORD.match(text, offset):
+        return "true, false or null, in lower case"
+    if _NUMBER_LIKE.match(text, offset):
+        return "a number as JSON writes it"
+    return _WANTED[expected]
+
+
+def _likely(text: str, offset: int, expected: int, outermost: bool) -> str:
+    """Return what was probably meant where a text goes wrong, empty when nothing is likely."""
+    if outermost and expected == _ITEM:
+        return ALONE if _AROUND.match(text, offset) and not _OTHER_WORD.match(text, offset) else ""
+    if _COMMENT.match(text, offset):
+        return "JSON has no comments"
+    before = text[:offset].rstrip(" \t\n\r")[-1:]
+    if text[offset] in "}]" and before == ",":
+        return "no comma before a closing bracket"
+    in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in _STRUCTURE
+    return 'a quote inside a string is \\"' if in_string else ""
 
 
 def _integer_digits(number: str) -> int:

@@ -7,11 +7,19 @@ apart in ``found``, escaped and capped. So everything but ``found`` is safe in a
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
 FOUND_CHARS = 120
+PLACE_TOKENS = 6
+TOKEN_CHARS = 64
+
+_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
+_BARE = re.compile(r"[\w$@-]+|\*")
+# an escape is matched whole or not at all, those of a surrogate pair together
+_WHOLE_CHARS = re.compile(r"(?:[^\\]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u(?!d[89ab])[0-9a-f]{4}|\\[^u])*+")
 
 
 class Category(StrEnum):
@@ -64,8 +72,8 @@ class Code(StrEnum):
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
     JSON_NOT_TEXT = "json.not_text", "a JSON text is expected here, not another type"
     JSON_ENCODING = "json.encoding", "the text is not valid UTF-8"
-    JSON_SYNTAX = "json.syntax", "not valid JSON at line {line} column {column}"
-    JSON_INCOMPLETE = "json.incomplete", "the JSON ends before it is complete"
+    JSON_SYNTAX = "json.syntax", "not valid JSON at line {line} column {column}{expected}"
+    JSON_INCOMPLETE = "json.incomplete", "the JSON ends before it is complete{expected}"
     JSON_TRAILING_DATA = "json.trailing_data", "text follows the JSON value at line {line} column {column}"
     JSON_SEVERAL_VALUES = "json.several_values", "several JSON values; exactly one is expected"
     JSON_DUPLICATE_KEY = "json.duplicate_key", "an object names the same key twice"
@@ -77,8 +85,8 @@ class Code(StrEnum):
     JSON_NUMBER_TOO_LONG = "json.number_too_long", "a number of more than {limit} digits"
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
-    SHAPE_MISSING_KEY = "shape.missing_key", "is required"
-    SHAPE_EXTRA_KEY = "shape.extra_key", "has a key beside {names}"
+    SHAPE_MISSING_KEY = "shape.missing_key", "is required ({expected})"
+    SHAPE_EXTRA_KEY = "shape.extra_key", "allowed keys: {names}"
     SHAPE_WRONG_TYPE = "shape.wrong_type", "must be {expected}"
     SHAPE_EMPTY = "shape.empty", "must not be empty"
     SHAPE_BOTH = "shape.tool_and_answer", "must be a tool call or an answer, not both"
@@ -86,7 +94,7 @@ class Code(StrEnum):
     TOOL_UNKNOWN = "tool.unknown", "no such tool; the tools are: {names}", Category.ACTION_ERROR
     TOOL_REQUIRED = "tool.required", "a tool must be called: {names}", Category.ACTION_ERROR
     TOOL_FORCED = "tool.forced", "the tool must be {name}", Category.PERMISSION_ERROR
-    TOOL_FORBIDDEN = "tool.forbidden", "no tool may be called here", Category.PERMISSION_ERROR
+    TOOL_FORBIDDEN = "tool.forbidden", "no tool may be called here; answer instead", Category.PERMISSION_ERROR
     TOOL_SWITCHED = "tool.switched", "call {name} again with corrected arguments, nothing else", Category.ACTION_ERROR
     TOOL_SEVERAL = "tool.several", "exactly one tool call is expected", Category.ACTION_ERROR
     TOOL_TOO_MANY = "tool.too_many", "more than {limit} tool calls", Category.ACTION_ERROR
@@ -106,7 +114,7 @@ class Code(StrEnum):
     )
     REPLY_BROKEN_OFF = (
         "reply.broken_off",
-        "the server broke the reply off",
+        "the server ended the reply early",
         Category.API_TRANSIENT,
         Remedy.RESEND,
     )
@@ -142,7 +150,7 @@ class Code(StrEnum):
     )
     TOPOLOGY_NO_USER = (
         "topology.no_user",
-        "this agent may not turn to the user; the actions are: {names}",
+        "this agent may not ask the user; the actions are: {names}",
         Category.PERMISSION_ERROR,
     )
 
@@ -227,6 +235,35 @@ def quote(value: Any) -> str:
     return text if len(text) <= FOUND_CHARS else text[: FOUND_CHARS - 1] + "~"
 
 
+def _escaped(char: re.Match[str]) -> str:
+    """Return the JSON escape of a character that is not printable, and any other as it is."""
+    if char[0].isprintable():
+        return char[0]
+    units = char[0].encode("utf-16-be", "surrogatepass")  # json.dumps would leave DEL as it is
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
+
+
+def came_words(value: object, place: str = "args") -> str:
+    """Return what came as a whole, by kind and emptiness alone: ``the arguments were an object without keys``.
+
+    ``place`` is ``args``, or the word for what came. Nothing of the value's content is in it.
+    """
+    return f"the arguments were {kind_words(value)}" if place == "args" else f"the {place} was {kind_words(value)}"
+
+
+def kind_words(value: object) -> str:
+    """Return what kind of JSON value something is, and whether it is empty."""
+    if isinstance(value, dict):
+        return "an object" if value else "an object without keys"
+    if isinstance(value, list | tuple):
+        return "an array" if value else "an array without items"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    return "null" if value is None else "a string" if isinstance(value, str) else "another type"
+
+
 def _short(value: object) -> object:
     """Keep scalars; name an integer too long to print, and anything that is not JSON."""
     if isinstance(value, bool | float) or value is None:
@@ -241,6 +278,33 @@ def pointer(path: str, *tokens: str | int) -> str:
     for token in tokens:
         path += "/" + str(token).replace("~", "~0").replace("/", "~1")
     return path
+
+
+def shown_place(path: str) -> str:
+    """Return a JSON Pointer as prompts show it: ``/filter/0/""/"a b"``, ``*`` for a name nobody may be shown.
+
+    A name that is not one word is quoted as JSON, so that ``""`` or a name with a slash is not taken for another place.
+    Of a deep place the last six steps are shown behind ``…``, of a long name the beginning.
+    """
+    tokens = pointer_tokens(path)
+    shown = [token if _BARE.fullmatch(token) else json_words(token) for token in tokens[-PLACE_TOKENS:]]
+    above = "…" if len(tokens) > PLACE_TOKENS else ""
+    return above + "".join(f"/{capped(token, TOKEN_CHARS)}" for token in shown)
+
+
+def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str:
+    """Return a value of the contract as JSON: letters as they are, but escapes for what is not printable.
+
+    So a stranger's schema cannot move a terminal's cursor, turn the direction of a text or begin a line of a prompt.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=separators)
+    return text if text.isprintable() else _NOT_ASCII.sub(_escaped, text)
+
+
+def capped(text: str, limit: int) -> str:
+    """Return a text that was written by :func:`json_words`, cut to ``limit`` characters; no escape is split."""
+    whole = _WHOLE_CHARS.match(text, 0, limit - 1) if len(text) > limit else None
+    return f"{whole[0]}…" if whole else text
 
 
 def pointer_tokens(path: str) -> list[str]:

@@ -6,14 +6,15 @@ also a minimal valid example. A steering is any object with ``correction``; :cla
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from strictreply.answers import FINAL_ANSWER
+from strictreply.answers import FINAL_ANSWER, Answer
 from strictreply.describing import admits_answer, callable_tools, compact, union_schema
-from strictreply.issues import Issue, Remedy
+from strictreply.issues import Issue, Remedy, pointer, shown_place
 from strictreply.replies import Invalid
-from strictreply.schema import Schema
+from strictreply.schema import Rule, Schema
 from strictreply.terms import Terms
 from strictreply.tools import Tool
 from strictreply.typing import JSON
@@ -24,6 +25,10 @@ MAX_LISTED_TOOLS = 12
 SCHEMA_TIER = 2
 EXAMPLE_TIER = 3
 _ANSWER_PARTS = 6  # "", tool_calls, index, function, arguments, answer
+_MORE = "…"
+
+_Places: TypeAlias = tuple[str, ...]
+"""JSON Pointers of what an example has to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class Steering(Protocol):
     """Anything that words corrections; it must not repeat what the model wrote (``Issue.found``)."""
 
     def correction(self, situation: Situation) -> str:
-        """Say what to change, for the model to read."""
+        """Return what to change, for the model to read."""
         ...
 
 
@@ -57,53 +62,84 @@ class TieredSteering:
     max_bytes: int = MAX_CORRECTION_BYTES
 
     def correction(self, situation: Situation) -> str:
-        """Say what to change, in at most ``max_bytes`` bytes of UTF-8."""
+        """Return what to change, in at most ``max_bytes`` bytes of UTF-8."""
         if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
-            return _within([_shortening(situation.tier), *_fault_lines(situation)], self.max_bytes)
+            return fitted([_shortening(situation.tier), *_fault_lines(situation)], self.max_bytes)
         parts = [_headline(situation), *_fault_lines(situation)]
+        if situation.tier >= EXAMPLE_TIER:
+            parts += _example_line(situation)  # before the schema, which may leave it no room
         if situation.tier >= SCHEMA_TIER:
             parts += _schema_line(situation)
-        if situation.tier >= EXAMPLE_TIER:
-            parts += _example_line(situation)
-        return _within(parts, self.max_bytes)
+        return fitted(parts, self.max_bytes)
+
+
+def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
+    """Return faults as lines such as ``- /limit: must be an integer``, each once; places are counted from ``at``."""
+    hints: dict[str, dict[str, None]] = {}
+    for issue in issues:
+        hints.setdefault(_fault(issue, at), {})[_hint(issue, at)] = None
+    hinted = {fault: "; ".join(filter(None, said)) for fault, said in hints.items()}
+    return [f"- {fault} ({hint})" if hint else f"- {fault}" for fault, hint in hinted.items()]
+
+
+def _fault(issue: Issue, at: str) -> str:
+    inside = _inside(issue.path, at)
+    place = shown_place(issue.path if inside is None else inside)
+    return f"{place}: {issue.message}" if place else issue.message
+
+
+def _hint(issue: Issue, at: str) -> str:
+    # a hint counts places from the reply's root, too
+    return issue.hint.replace(f" in {shown_place(at)}/", " in /") if at else issue.hint
+
+
+def fitted(parts: list[str], limit: int) -> str:
+    """Return the parts, one a line, that fit whole into so many bytes of UTF-8; only the first two are ever cut.
+
+    They are the headline and the first fault, so that a model is always told of one; they are cut between words.
+    """
+    text = _cut(parts[0], limit)
+    for index, part in enumerate(parts[1:]):
+        room = limit - len(_encoded(text)) - 1
+        kept = _cut(part, room) if index == 0 else part
+        if kept and len(_encoded(kept)) <= room:
+            text = f"{text}\n{kept}"
+    return _encoded(text).decode()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
+def _cut(text: str, limit: int) -> str:
+    encoded, mark = _encoded(text), len(_encoded(_MORE))
+    if len(encoded) <= limit:
+        return text
+    kept = encoded[: max(0, limit - mark)].decode(errors="ignore")
+    return f"{kept.rpartition(' ')[0]}{_MORE}" if limit >= mark else ""
 
 
 def _headline(situation: Situation) -> str:
-    """Say in one line what kind of correction this is."""
-    ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, f"Not valid {situation.tier} times.")
+    after = f"Still not valid after {situation.tier} attempts."
+    ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, after)
     if situation.tool is not None:
-        return f"{ordinal} Call {situation.tool} again with corrected arguments:"
-    if any(_is_unreadable_content(issue, situation) for issue in situation.issues):
-        return f"{ordinal} Reply again with the JSON alone, no prose or code fence around it:"
+        return f"{ordinal} Call {situation.tool} again, corrected:"
     return f"{ordinal} Reply again, corrected:"
 
 
-def _is_unreadable_content(issue: Issue, situation: Situation) -> bool:
-    """Tell whether a fault is that the content, which should be JSON, does not read as it."""
-    in_content = situation.terms.channel == "text" or issue.path.startswith("/content")
-    return in_content and issue.code.startswith("json.")
-
-
 def _shortening(tier: int) -> str:
-    """Ask for less; the text that was cut is no mistake to mend."""
+    """Return the words that ask for less; the text that was cut is no mistake to mend."""
     if tier == 1:
         return "The reply was cut off at the token limit. Reply again, shorter."
     return f"Correction {tier}: the reply was cut off at the token limit. Reply with the least that is needed."
 
 
 def _fault_lines(situation: Situation) -> list[str]:
-    """List each fault by its place, its rule and the nearest remedy; that a reply was cut is no fault to mend."""
+    """List each fault once; that a reply was cut is no fault to mend."""
     faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
-    lines = dict.fromkeys(_fault_line(issue, situation.at) for issue in faults)
-    shown = list(lines)[:MAX_LISTED_FAULTS]
+    lines = fault_lines(faults, situation.at)
+    shown = lines[:MAX_LISTED_FAULTS]
     return [*shown, f"- and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else shown
-
-
-def _fault_line(issue: Issue, at: str) -> str:
-    """Spell one fault: ``- /limit: must be an integer``."""
-    place = issue.path.removeprefix(at)
-    hint = f" ({issue.hint})" if issue.hint else ""
-    return f"- {place}: {issue.message}{hint}" if place else f"- {issue.message}{hint}"
 
 
 def _schema_line(situation: Situation) -> list[str]:
@@ -111,7 +147,9 @@ def _schema_line(situation: Situation) -> list[str]:
     schema = _schema_at_fault(situation)
     if schema is not None:
         place = _first_place(situation)
-        return [f"Schema of {place or 'it'}: {compact(schema.part(place))}"]
+        part = schema.part(place)
+        whole = "the answer" if situation.tool is None else "the arguments"
+        return [f"Schema of {whole if part is schema.source else shown_place(place)}: {compact(part)}"]
     if situation.terms.channel == "text":
         return [f"Schema of the reply: {compact(union_schema(situation.terms))}"]
     return _tools_line(situation)
@@ -127,56 +165,97 @@ def _tools_line(situation: Situation) -> list[str]:
 
 
 def _parameters(tool: Tool) -> list[str]:
-    """Name the parameters of a tool in order."""
+    """Return the names of a tool's parameters, in order."""
     source = tool.parameters.source
     properties = source.get("properties") if isinstance(source, dict) else None
-    return list(properties)[:MAX_LISTED_TOOLS] if isinstance(properties, dict) else []
+    names = list(properties)[:MAX_LISTED_TOOLS] if isinstance(properties, dict) else []
+    return [shown_place(pointer("", name))[1:] for name in names]
 
 
 def _example_line(situation: Situation) -> list[str]:
-    """Show a minimal valid example, when one can be made."""
     example = example_for(situation)
     return [] if example is None else [f"A valid example: {compact(example)}"]
 
 
 def example_for(situation: Situation) -> JSON:
-    """Make the smallest reply that would be valid where the fault is; None when none can be made.
+    """Return the smallest reply that is valid and shows what was wrong; None when none can be made.
 
     For one native call, ``final_answer`` included, that is its arguments, for a fault in a structured answer the
     answer; in the text channel it is the whole JSON object.
     """
+    return next((example for places in _to_show(situation) for example in _examples(situation, places)), None)
+
+
+def _to_show(situation: Situation) -> Iterator[_Places]:
+    """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first of it.
+
+    An example need not show what has to be left out, nor the place of a fault that is none of the schema's.
+    """
+    issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][:MAX_LISTED_FAULTS]
+    paths = [issue.path.rpartition("/")[0] if _is_forbidden(issue) else issue.path for issue in issues]
+    yield tuple(dict.fromkeys(paths))
+    yield tuple(paths[:1])
+    if issues and not issues[0].code.startswith(("args.", "answer.")):
+        yield ()
+
+
+def _is_forbidden(issue: Issue) -> bool:
+    return issue.code.endswith(f".{Rule.FORBIDDEN}")
+
+
+def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
+    """Yield valid replies with a value at each of the places."""
     terms, tool = situation.terms, situation.tool
-    if tool is not None:
-        args = _args_example(terms.tools[tool])
-        return {"tool": tool, "args": args} if terms.channel == "text" and args is not None else args
+    by_tool = terms.answer_style == "tool"
     if terms.channel == "text":
-        return _union_example(terms)
-    answer = _answer_example(terms) if _is_about_answer(situation) else None
-    return {"answer": answer} if answer is not None and terms.answer_style == "tool" else answer
+        tools = callable_tools(terms) if tool is None else [terms.tools[tool]]
+        for each in tools:
+            for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
+                yield {"tool": each.name, "args": args}
+        if tool is None and admits_answer(terms):
+            at = _answer_place(terms, "")
+            for answer in _answer_examples(
+                terms.answer, _all_inside(places, at, *(("/tool", "/args") if by_tool else ()))
+            ):
+                yield {"tool": FINAL_ANSWER, "args": {"answer": answer}} if by_tool else {"answer": answer}
+    elif tool is not None:
+        yield from _args_examples(terms.tools[tool], _all_inside(places, situation.at))
+    elif _is_about_answer(situation):
+        at = _answer_place(terms, situation.issues[0].path)
+        for answer in _answer_examples(terms.answer, _all_inside(places, at)):
+            yield {"answer": answer} if by_tool else answer
 
 
-def _args_example(tool: Tool) -> JSON:
-    """Make arguments that the tool's schema and its model take."""
-    args = tool.parameters.example()
-    return None if args is None or isinstance(tool.build(args), Invalid) else args
+def _args_examples(tool: Tool, places: _Places | None) -> Iterator[JSON]:
+    """Yield arguments that the tool's schema and its model take; none for places that lie elsewhere."""
+    if places is not None:
+        found = tool.parameters.examples(places)
+        yield from (args for args in found if not isinstance(tool.build(args), Invalid))
 
 
-def _answer_example(terms: Terms) -> JSON:
-    """Make an answer that the contract takes."""
-    answer: JSON = "…" if terms.answer.schema is None else terms.answer.schema.example()
-    return None if answer is None or isinstance(terms.answer.judge(answer, ""), Invalid) else answer
+def _answer_examples(answer: Answer, places: _Places | None) -> Iterator[JSON]:
+    """Yield answers that the contract takes; none for places that lie elsewhere."""
+    if places is None:
+        return
+    found: Iterable[JSON] = ("…",) if answer.schema is None else answer.schema.examples(places)
+    yield from (value for value in found if not isinstance(answer.judge(value, ""), Invalid))
 
 
-def _union_example(terms: Terms) -> JSON:
-    """Make an example of the first kind of reply that the text channel admits."""
-    for tool in callable_tools(terms):
-        args = _args_example(tool)
-        if args is not None:
-            return {"tool": tool.name, "args": args}
-    answer = _answer_example(terms) if admits_answer(terms) else None
-    if answer is None:
-        return None
-    return {"tool": FINAL_ANSWER, "args": {"answer": answer}} if terms.answer_style == "tool" else {"answer": answer}
+def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
+    """Return the places counted from ``at``, those above or ``beside`` it as its root; None if one lies elsewhere."""
+    inside = []
+    for path in places:
+        above = path in beside or at.startswith(f"{path}/")
+        place = "" if above else _inside(path, at)
+        if place is None:
+            return None
+        inside.append(place)
+    return tuple(dict.fromkeys(inside))
+
+
+def _inside(path: str, at: str) -> str | None:
+    """Return a pointer counted from ``at``, None when it does not lie in there."""
+    return path[len(at) :] if path == at or path.startswith(f"{at}/") else None
 
 
 def _schema_at_fault(situation: Situation) -> Schema | None:
@@ -188,37 +267,22 @@ def _schema_at_fault(situation: Situation) -> Schema | None:
 
 
 def _is_about_answer(situation: Situation) -> bool:
-    """Tell whether the first fault lies in a structured answer."""
+    """Return whether the first fault lies in a structured answer."""
     first = situation.issues[0]
     in_content = situation.terms.channel == "native" and first.path.startswith("/content")
     return situation.terms.answer.schema is not None and (in_content or first.code.startswith("answer."))
 
 
 def _first_place(situation: Situation) -> str:
-    """Give the pointer of the first fault inside the value that its schema governs."""
+    """Return the pointer of the first fault inside the value that its schema governs."""
     path = situation.issues[0].path
-    return path.removeprefix(situation.at or _answer_place(situation.terms, path))
+    at = situation.at or _answer_place(situation.terms, path)
+    return _inside(path, at) or ""
 
 
 def _answer_place(terms: Terms, path: str) -> str:
-    """Point to the answer in which ``path`` lies: it stands elsewhere in each channel and style of answering."""
+    """Return the pointer of the answer in which ``path`` lies: it depends on the channel and the style of answering."""
     by_tool = terms.answer_style == "tool"
     if terms.channel == "text":
         return "/args/answer" if by_tool else "/answer"
     return "/".join(path.split("/")[:_ANSWER_PARTS]) if by_tool else "/content"
-
-
-def _within(parts: list[str], limit: int) -> str:
-    """Join the parts that fit; what does not fit whole is left out, only the headline and the first fault are cut."""
-    text = _cut("\n".join(parts[:2]), limit)
-    for part in parts[2:]:
-        longer = f"{text}\n{part}"
-        if len(longer.encode(errors="replace")) <= limit:
-            text = longer
-    return text
-
-
-def _cut(text: str, limit: int) -> str:
-    """Cut a text to so many bytes of UTF-8."""
-    encoded = text.encode(errors="replace")
-    return text if len(encoded) <= limit else encoded[: max(0, limit - 3)].decode(errors="ignore") + "…"

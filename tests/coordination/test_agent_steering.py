@@ -348,7 +348,7 @@ def test_any_names_make_a_bounded_text_with_whole_examples(names: list[str], fau
     told = text(count, (fault,), permitted=permitted_actions(team, first))
     assert told.strip()
     assert len(told.encode(errors="replace")) <= MAX_STEERING_BYTES
-    if "Reply like this" in told.split(first)[-1]:
+    if "exactly this form" in told.split(first)[-1]:
         assert json.loads(told.rpartition("\n")[2])["next_action"]
 
 

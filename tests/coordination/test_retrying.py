@@ -316,7 +316,7 @@ def test_the_practices_together() -> None:
     for reply, request in zip((PROSE, DENIED), raw.script.messages[1:], strict=True):
         bad = PROCESSOR.validate(reply, "Coordinator")
         assert (bad.is_valid, bool(bad.retry_suggestion)) == (False, True)
-        assert all(issue.dotted in request[-1]["content"] for issue in bad.issues)
+        assert all(issue.message in request[-1]["content"] for issue in bad.issues)
     snapshot = metrics.snapshot()
     assert dict(snapshot.faults) == {("Coordinator", "json.syntax"): 1, ("Coordinator", "topology.not_allowed"): 1}
     assert PROCESSOR.validate(HANDOVER, "Coordinator") == result

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from strictreply.answers import FINAL_ANSWER
-from strictreply.issues import Code, Issue, pointer, quote
+from strictreply.describing import or_answer
+from strictreply.issues import Code, Issue, came_words, pointer, quote
 from strictreply.replies import DirectAnswer, Invalid, ToolCall
+from strictreply.schema import Schema
 from strictreply.terms import Terms
 from strictreply.typing import JSON
 
@@ -38,7 +41,7 @@ def is_final_answer(terms: Terms, name: object) -> bool:
 def judge_args(terms: Terms, name: str, args: JSON, *, at: str, id: str | None) -> ToolCall | DirectAnswer | Invalid:  # noqa: A002 - the API's word
     """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
     if not isinstance(args, dict):
-        return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a JSON object", found=quote(args)),))
+        return Invalid((args_shape(args, at),))
     if is_final_answer(terms, name):
         return _judge_final_answer(terms, args, at)
     tool = terms.tools[name]
@@ -49,26 +52,44 @@ def judge_args(terms: Terms, name: str, args: JSON, *, at: str, id: str | None) 
     return built if isinstance(built, Invalid) else ToolCall(name, built, id)
 
 
+def args_shape(args: JSON, at: str) -> Issue:
+    """Report arguments that are no object (requirement T10)."""
+    expected = f"a JSON object; {came_words(args)}"
+    return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(args))
+
+
 def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str) -> DirectAnswer | Invalid:
     """Read the answer out of a call of ``final_answer``: exactly one member, ``answer``."""
-    issues = extra_keys(args, ("answer",), at)
+    issues = extra_keys(args, ("answer",), at, {"answer": terms.answer.schema})
     if "answer" not in args:
-        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer(at, "answer")))
+        hint = "" if args else came_words(args)
+        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer(at, "answer"), expected="the answer", hint=hint))
     if issues:
         return Invalid(tuple(issues))
     answer = terms.answer.judge(args["answer"], pointer(at, "answer"))
     return answer if isinstance(answer, Invalid) else DirectAnswer(answer)
 
 
-def extra_keys(value: dict[str, JSON], allowed: tuple[str, ...], at: str = "") -> list[Issue]:
-    """Report members beside the allowed ones, at most 16 of them (requirements T4, T5)."""
+def extra_keys(
+    value: dict[str, JSON], allowed: tuple[str, ...], at: str = "", inner: Mapping[str, Schema | None] | None = None
+) -> list[Issue]:
+    """Report members beside the allowed ones, at most 16 of them (requirements T4, T5).
+
+    ``inner`` holds the schemas of allowed members, as far as they are known: a key may belong there.
+    """
     names = " and ".join(f'"{key}"' for key in allowed)
     extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
-    return [Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, found=quote(key)) for key in extras]
+    known = [(schema, pointer(at, name)) for name, schema in (inner or {}).items() if schema is not None]
+    issues: list[Issue] = []
+    for key in extras:
+        hint = next(filter(None, (schema.home_of(key, place) for schema, place in known)), "")
+        issues.append(Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key)))
+    return issues
 
 
 def _unknown(terms: Terms, name: str, at: str) -> Issue:
     """Report an unknown tool with the nearest declared one (requirement T34)."""
     near = get_close_matches(name[:MAX_NAME_CHARS], terms.callable_names[:MAX_NEAR_NAMES], n=1)
     hint = f"did you mean {near[0]}?" if near else ""
-    return Issue.of(Code.TOOL_UNKNOWN, at, names=terms.tool_list or "none", hint=hint, found=quote(name))
+    names = f"{terms.tool_list or 'none'}{or_answer(terms)}"
+    return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))

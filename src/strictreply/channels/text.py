@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from strictreply.channels.calling import extra_keys, judge_args, judge_name
+from strictreply.channels.calling import args_shape, extra_keys, judge_args, judge_name
 from strictreply.channels.envelope import peek
 from strictreply.decoding import decode
 from strictreply.extraction import extract
-from strictreply.issues import Code, Issue, pointer, quote
+from strictreply.issues import Code, Issue, came_words, pointer, quote
 from strictreply.replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
+from strictreply.schema import Schema
 from strictreply.terms import Terms
 from strictreply.typing import JSON
 
-_CALL_KEYS = ("tool", "args")
+_CALL_KEYS = {"tool": "a string", "args": "an object"}
 
 
 def judge_content(terms: Terms, message: object) -> Verdict:
@@ -56,7 +57,7 @@ def named_tool(terms: Terms, message: object) -> str | None:
 def judge_union(terms: Terms, value: JSON) -> ToolCall | DirectAnswer | Invalid:
     """Tell a call from an answer and judge it; the two exclude each other (requirement T6)."""
     if not isinstance(value, dict):
-        return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),))
+        return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),))
     if "answer" not in value or terms.answer_style == "tool":
         return _judge_call(terms, value)
     if not value.keys().isdisjoint(_CALL_KEYS):
@@ -66,7 +67,7 @@ def judge_union(terms: Terms, value: JSON) -> ToolCall | DirectAnswer | Invalid:
 
 def _judge_answer(terms: Terms, value: dict[str, JSON]) -> DirectAnswer | Invalid:
     """Judge ``{"answer": …}``."""
-    issues = extra_keys(value, ("answer",))
+    issues = extra_keys(value, ("answer",), inner={"answer": terms.answer.schema})
     if terms.choice not in {"auto", "none"}:
         issues.append(Issue.of(Code.TOOL_REQUIRED, names=terms.tool_list))
     answer = terms.answer.judge(value["answer"], "/answer")
@@ -77,10 +78,10 @@ def _judge_answer(terms: Terms, value: dict[str, JSON]) -> DirectAnswer | Invali
 
 def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer | Invalid:
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
-    issues = extra_keys(value, _CALL_KEYS)
+    issues = extra_keys(value, tuple(_CALL_KEYS), inner=_known_inside(terms, value))
     issues += [
-        Issue.of(Code.SHAPE_MISSING_KEY, pointer("", key), hint=_missing_hint(terms))
-        for key in _CALL_KEYS
+        Issue.of(Code.SHAPE_MISSING_KEY, pointer("", key), expected=expected, hint=_missing_hint(terms, value))
+        for key, expected in _CALL_KEYS.items()
         if key not in value
     ]
     named = judge_name(terms, value["tool"], "/tool") if "tool" in value else ()
@@ -88,7 +89,7 @@ def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer
     if "args" not in value:
         return Invalid(tuple(issues))
     if "tool" not in value or named:
-        issues += _args_shape(value["args"])
+        issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
         return Invalid(tuple(issues))
     outcome = judge_args(terms, str(value["tool"]), value["args"], at="/args", id=None)
     if isinstance(outcome, Invalid):
@@ -96,14 +97,15 @@ def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer
     return Invalid(tuple(issues)) if issues or isinstance(outcome, Invalid) else outcome
 
 
-def _args_shape(args: JSON) -> list[Issue]:
-    """Report arguments that are no object, when there is no tool to hold them to (requirement T12)."""
-    if isinstance(args, dict):
-        return []
-    return [Issue.of(Code.SHAPE_WRONG_TYPE, "/args", expected="a JSON object", found=quote(args))]
+def _known_inside(terms: Terms, value: dict[str, JSON]) -> dict[str, Schema | None]:
+    """Return the schemas that a key beside the tool and its arguments may have been meant for."""
+    name = value.get("tool")
+    tool = terms.tools.get(name) if isinstance(name, str) else None
+    return {"args": tool.parameters} if tool is not None else {"answer": terms.answer.schema}
 
 
-def _missing_hint(terms: Terms) -> str:
-    """Say what an answer looks like when a call is incomplete and answers are allowed."""
+def _missing_hint(terms: Terms, value: dict[str, JSON]) -> str:
+    """Return that the reply was empty, and what an answer looks like where one is allowed."""
     allowed = terms.answer_style == "union" and terms.choice in {"auto", "none"}
-    return 'an answer is {"answer": …}' if allowed else ""
+    came = () if value else (came_words(value, "reply"),)
+    return "; ".join([*came, *(['an answer is {"answer": …}'] if allowed else [])])

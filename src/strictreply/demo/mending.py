@@ -11,17 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from strictreply.demo.drafts import Draft, Target
-from strictreply.issues import pointer_tokens
+from strictreply.issues import pointer, pointer_tokens
 from strictreply.typing import JSON
 
 _LINE = re.compile(
-    r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?[`'"]?(?P<path>(?:/[^\s/:`'"]*)+)?[`'"]?\s*:?\s*(?P<words>\S.*)?$"""
+    r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?[`'"]?(?P<path>(?:/(?:"(?:[^"\\]|\\.)*"|[^\s/:`'"]*))+)?[`'"]?"""
+    r"""\s*:?\s*(?P<words>\S.*)?$"""
 )
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _CALL_PATH = re.compile(r"^/tool_calls/(?P<index>\d+)")
 _INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
-_DEMANDING = re.compile(r"\b(?:must|should|needs?|has|is|not|no|missing|required|expected)\b", re.IGNORECASE)
+_DEMANDING = re.compile(r"\b(?:must|should|needs?|has|is|not|no|allowed|missing|required|expected)\b", re.IGNORECASE)
 _ABOUT_EXTRA = re.compile(
-    r"not allowed|beside|unexpected|additional|\bextra\b|\b(?:no|not have any) (?:other )?(?:key|member|propert)",
+    r"not allowed|allowed keys|beside|unexpected|additional|\bextra\b|"
+    r"\b(?:no|not have any) (?:other )?(?:key|member|propert)",
     re.IGNORECASE,
 )
 _ABOUT_MISSING = re.compile(r"must have|missing|required", re.IGNORECASE)
@@ -47,10 +50,16 @@ def complaints(text: str) -> tuple[Complaint, ...]:
     """Read the faults that a correction lists, one a line."""
     lines = (_LINE.match(line) for line in text.splitlines())
     return tuple(
-        Complaint((line["path"] or "").rstrip("/"), line["words"] or "")
+        Complaint(_pointer(line["path"] or ""), line["words"] or "")
         for line in lines
         if line and (line["bullet"] or line["path"])
     )
+
+
+def _pointer(place: str) -> str:
+    """Return the JSON Pointer that a place means; a name in quotes is JSON, a slash at the end says nothing."""
+    named = _QUOTED.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], place)
+    return named if place.endswith('"') else named.rstrip("/")
 
 
 def names_a_place(text: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from strictreply.issues import Issue
+from collections.abc import Iterable, Iterator
+
+from strictreply.issues import Issue, pointer_tokens
 from strictreply.schema.bounds import load_of
 from strictreply.schema.closing import closed_graph
 from strictreply.schema.documents import Document, read_document
 from strictreply.schema.engines import engine_for, refuse_malformed
-from strictreply.schema.example import proposals
+from strictreply.schema.example import contains, proposals
 from strictreply.schema.explaining import Explainer
 from strictreply.schema.faults import Engine
 from strictreply.schema.graph import Graph
@@ -101,6 +103,10 @@ class Schema:
         except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
             return self._explainer.single(Rule.UNREADABLE, at=at, place=place)
 
+    def home_of(self, name: str, at: str) -> str:
+        """Return the words for where in a value at ``at`` a key belongs, empty when its name is not known."""
+        return self._explainer.home_of(name, at)
+
     def part(self, path: str) -> JSON:
         """Give the sub-schema, as written, that governs the value at a JSON Pointer in an instance.
 
@@ -110,8 +116,18 @@ class Schema:
         return self.source if node is None else node.schema
 
     def example(self) -> JSON | None:
-        """Give a small valid instance made from the schema; None when none was found."""
-        return next((value for value in proposals(self._written) if not self.check(value)), None)
+        """Return a small valid instance made from the schema; None when none was found."""
+        return next(self.examples(), None)
+
+    def examples(self, wanted: Iterable[str] = ()) -> Iterator[JSON]:
+        """Yield small valid instances that have a value at each of the ``wanted`` places, JSON Pointers.
+
+        In a pointer ``*`` stands for any member. Items keep their index up to 7, later ones are shown as the first.
+        """
+        places = tuple(tuple(pointer_tokens(path)) for path in wanted)
+        for value in proposals(self._written, places):
+            if all(contains(value, place) for place in places) and not self.check(value):
+                yield value
 
     def _check(self, value: JSON, at: str, place: str, work: Work) -> tuple[Issue, ...]:
         """Judge a value that may still turn out not to be JSON."""

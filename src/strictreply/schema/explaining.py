@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from strictreply.decoding import masked_pointer
-from strictreply.issues import Category, Issue, pointer, quote
+from strictreply.issues import Category, Issue, came_words, pointer, quote, shown_place
 from strictreply.schema.engines import Parts
 from strictreply.schema.examining import Examination
 from strictreply.schema.faults import Engine, Fault
 from strictreply.schema.graph import Graph, Node
 from strictreply.schema.nearness import did_you_mean
+from strictreply.schema.parts import MAX_HOMES, homes, missing_members
 from strictreply.schema.rules import KEYWORDS, Rule
 from strictreply.schema.vocabulary import Applies
-from strictreply.schema.words import either, expected_words, form_words, list_words
+from strictreply.schema.words import (
+    BRIEF_LIST_CHARS,
+    MAX_LIST_CHARS,
+    either,
+    expected_words,
+    form_words,
+    list_words,
+    required_words,
+    word,
+)
 from strictreply.schema.work import Spent, Work
 from strictreply.typing import JSON
 
@@ -28,13 +39,14 @@ KEY_RULES = ("additionalProperties", "unevaluatedProperties")
 class Explainer:
     """Says in words what is wrong with values of one schema."""
 
-    __slots__ = ("_graph", "_names", "_parts")
+    __slots__ = ("_graph", "_homes", "_names", "_parts")
 
     def __init__(self, graph: Graph, engine: Engine, names: frozenset[str]) -> None:
         """Explain by the document that ``engine`` compiled; only ``names`` may stand in a path as member names."""
         self._graph = graph
         self._parts = Parts(graph, engine)
         self._names = names
+        self._homes: dict[str, list[str]] | None = None
 
     def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
         """Report what is wrong with a value that does not fit: at most 32 issues, each once, and at least one.
@@ -42,20 +54,21 @@ class Explainer:
         When the work is used up, the issues found so far stand, and one more says that there may be others.
         """
         examination = Examination(self._parts, work)
-        found: dict[Issue, None] = {}
+        found: dict[Issue, Fault] = {}
         whole = True
         try:
             examination.run(value)
         except (Spent, RecursionError):
             whole = False
         settled = islice(self._settled(examination.faults), MAX_FAULTS)
-        for issue in (issue for fault in settled for issue in self._issues(fault, work, at, place)):
-            found[issue] = None
+        for fault, issue in ((each, issue) for each in settled for issue in self._issues(each, work, at, place)):
+            found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
                 break
+        told = tuple(_with_what_came(found, place))
         if not whole:
-            return (*islice(found, MAX_ISSUES - 1), *self.single(Rule.UNEXAMINED, at=at, place=place))
-        return tuple(found) or self.single(Rule.INVALID, at=at, place=place)
+            return (*told[: MAX_ISSUES - 1], *self.single(Rule.UNEXAMINED, at=at, place=place))
+        return told or self.single(Rule.INVALID, at=at, place=place)
 
     def single(self, rule: Rule, *, at: str, place: str) -> tuple[Issue, ...]:
         """Report one fault of the whole value."""
@@ -82,16 +95,36 @@ class Explainer:
             return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, where, message, hint, found)
 
         if rule in (Rule.REQUIRED, Rule.DEPENDENT_REQUIRED):
-            yield from (issue(rule, "", "", member=name) for name in fault.names)
+            for name in fault.names:
+                members = missing_members(self._graph, fault.schema, fault.path, name)
+                yield issue(rule, required_words(member.schema for member in members), "", member=name)
         elif fault.keyword in KEY_RULES:
             allowed = self.allowed_keys(fault.schema)
             broken = rule if allowed else Rule.NO_KEYS
+            here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
             for name in fault.names:
-                yield issue(broken, list_words(allowed), quote(name), did_you_mean(name, _unused(allowed, wrong), work))
+                near = self.home_of(name, at, here) or did_you_mean(name, _unused(allowed, wrong), work)
+                yield issue(broken, list_words(allowed, _room(near)), quote(name), near)
         elif rule is Rule.PROPERTY_NAMES:
             yield from (issue(rule, "", quote(name)) for name in fault.names)
         else:
-            yield issue(rule, self._expected(fault), quote(wrong), _hint(fault, wrong, work))
+            hint = _hint(fault, wrong, work)
+            yield issue(rule, self._expected(fault, hint), quote(wrong), hint)
+
+    def home_of(self, name: str, at: str, refused: str | None = None) -> str:
+        """Return the words for where a refused key belongs, empty when the schema does not know its name elsewhere.
+
+        ``refused`` is the place of the object that refused it, None for an object outside of the schema; a name that
+        the schema knows is the schema's word.
+        """
+        if self._homes is None:
+            self._homes = homes(self._graph)  # once: a reply may have many such keys, and most have none
+        places = [place for place in self._homes.get(name, ()) if place != refused]
+        if not 0 < len(places) <= MAX_HOMES:
+            return ""
+        top = refused is not None
+        shown = ["at the top level" if top and not place else f"in {shown_place(at + place)}" for place in places]
+        return f"{word(name)} belongs {either(shown)}"
 
     def allowed_keys(self, schema: Mapping[str, Any] | None) -> list[str]:
         """Name the members that a schema and all that judge the same value with it list."""
@@ -106,15 +139,33 @@ class Explainer:
                 pending.extend(edge.target for edge in node.along(Applies.HERE) if edge.keyword not in ("not", "if"))
         return list(keys)
 
-    def _expected(self, fault: Fault) -> str:
+    def _expected(self, fault: Fault, hint: str) -> str:
         """Say what the keyword asks for."""
         if fault.schema is None:
             return "what the schema says"
         if fault.keyword not in ("anyOf", "oneOf"):
-            return expected_words(fault.keyword, fault.schema)
+            return expected_words(fault.keyword, fault.schema, _room(hint))
         node = self._graph.find(fault.schema)
         edges = [edge for edge in node.edges if edge.keyword == fault.keyword][:MAX_FORMS] if node else []
         return either([form_words(_plain(edge.target)) for edge in edges]) or "what the schema says"
+
+
+def _with_what_came(found: dict[Issue, Fault], place: str) -> Iterator[Issue]:
+    """Add to the first fault of each empty object that it was empty: a model that is not told repeats ``{}``."""
+    first = {fault.path: issue for issue, fault in reversed(found.items())}
+    for issue, fault in found.items():
+        wrong = fault.found if first[fault.path] is issue else None
+        if wrong == {} and fault.path:
+            yield replace(issue, message=f"{issue.message}; the object came without keys")
+        elif wrong in ({}, []) and not fault.path:
+            yield replace(issue, message=f"{issue.message}; {came_words(wrong, place)}")
+        else:
+            yield issue
+
+
+def _room(hint: str) -> int:
+    """Return how many characters of a list are shown: a hint that names the nearest takes its place."""
+    return BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
 
 
 def meant_branch(fault: Fault) -> tuple[Fault, ...] | None:

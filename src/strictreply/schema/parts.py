@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from strictreply.issues import pointer_tokens
+from strictreply.issues import pointer, pointer_tokens
 from strictreply.schema.graph import Graph, Node
 from strictreply.schema.vocabulary import Applies
 
 MAX_REFERENCES = 16
+MAX_WALKED = 500
+MAX_HOMES = 2
+"""The places of one name that are told: of more, none is likely to be the one that was meant."""
 
 
 def governing_node(graph: Graph, path: str) -> Node | None:
-    """Give the schema that governs the value at a JSON Pointer, or None when that cannot be told."""
+    """Return the schema that governs the value at a JSON Pointer, or None when that cannot be told."""
     node = graph.root
     for token in pointer_tokens(path):
         below = (_member(judge, token) for judge in judges_of(node)) if node else ()
@@ -32,8 +35,56 @@ def member_names(graph: Graph) -> frozenset[str]:
     return frozenset(names)
 
 
+def missing_members(graph: Graph, holder: object, path: tuple[str | int, ...], name: str) -> list[Node]:
+    """Return the schemas of a member that ``holder`` misses in the object at ``path``.
+
+    The holder's own and those it is composed of have the first say: another branch of a union may say otherwise.
+    """
+    node = graph.find(holder)
+    named = [_member(judge, name) for judge in judges_of(node)] if node else []
+    known = [resolved(target) for target in named if target]
+    other = None if known else governing_node(graph, pointer("", *path, name))
+    return known if other is None else [other]
+
+
+def knows_member(node: Node, token: str) -> bool:
+    """Return whether a schema, or one that judges the same value, says anything about a member or an item."""
+    judges = judges_of(node)
+    return any(token in judge.schema.get("properties", ()) or _member(judge, token) is not None for judge in judges)
+
+
+def homes(graph: Graph) -> dict[str, list[str]]:
+    """Return where in a value each member name may stand: the pointers of its objects, nearest first, the first four.
+
+    In a pointer ``*`` stands for an index. Of a large schema the upper part is walked.
+    """
+    found: dict[str, list[str]] = {}
+    pending = [(graph.root, "", frozenset[int]())] if graph.root else []
+    for node, path, above in pending:  # grows while it is walked
+        judges = judges_of(node)
+        members = {
+            name
+            for judge in judges
+            for name, member in judge.schema.get("properties", {}).items()
+            if member is not False
+        }
+        for name in members:
+            known = found.setdefault(name, [])
+            known += [path] if len(known) <= MAX_HOMES + 1 else []
+        inner = above | {id(judge) for judge in judges}
+        for edge in (edge for judge in judges for edge in judge.along(Applies.MEMBER, Applies.ITEM)):
+            named = edge.keyword == "properties"
+            if (
+                (named or edge.keyword in ("prefixItems", "items"))
+                and id(edge.target) not in inner
+                and len(pending) < MAX_WALKED
+            ):
+                pending.append((edge.target, pointer(path, str(edge.token) if named else "*"), inner))
+    return found
+
+
 def judges_of(node: Node) -> list[Node]:
-    """Give a schema and those that judge the same value with it, or may, nearest first."""
+    """Return a schema and those that judge the same value with it, or may, nearest first."""
     judges = {id(node): node}
     pending = [node]
     for judge in pending:  # grows while it is walked
@@ -55,7 +106,7 @@ def resolved(node: Node) -> Node:
 
 
 def _member(node: Node, token: str) -> Node | None:
-    """Give the schema of one member or item: the named one, else the one for all others."""
+    """Return the schema of one member or item: the named one, else the one for all others."""
     others = None
     for edge in node.along(Applies.MEMBER, Applies.ITEM):
         if edge.keyword in ("properties", "prefixItems") and str(edge.token) == token:
@@ -68,5 +119,5 @@ def _member(node: Node, token: str) -> Node | None:
 
 
 def _values(members: object) -> list[object]:
-    """Give the values of an object, nothing for anything else."""
+    """Return the values of an object, nothing for anything else."""
     return list(members.values()) if isinstance(members, dict) else []

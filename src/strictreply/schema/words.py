@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-MAX_LIST_CHARS = 200
+from strictreply.issues import capped, json_words
+
+MAX_LIST_CHARS = 64
+BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
+MAX_FORMS_CHARS = 120
 MAX_WORD_CHARS = 120
+MAX_FORM_CHARS = 60
+OTHER_FORM = "what another form allows"
 
 TYPES = {
     "string": "a string",
@@ -51,14 +56,14 @@ COUNTED = {
 }
 
 
-def expected_words(keyword: str, schema: Mapping[str, Any]) -> str:
-    """Say what ``keyword`` of ``schema`` asks for, to stand in its rule's template."""
+def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS) -> str:
+    """Return what ``keyword`` of ``schema`` asks for, to stand in its rule's template."""
     value = schema.get(keyword)
     match keyword:
         case "type":
             return types_words(value if isinstance(value, list) else [value])
         case "enum" if isinstance(value, list):
-            return list_words(value)
+            return list_words(value, list_chars)
         case "format":
             return FORMATS.get(str(value), f"in the format {word(value)}")
         case "items" | "additionalItems" | "unevaluatedItems":
@@ -72,51 +77,68 @@ def expected_words(keyword: str, schema: Mapping[str, Any]) -> str:
 
 
 def word(value: object) -> str:
-    """Write one value of the schema as JSON, capped."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_WORD_CHARS else f"{text[: MAX_WORD_CHARS - 1]}…"
+    """Return one value of the schema as JSON, capped."""
+    return capped(json_words(value), MAX_WORD_CHARS)
 
 
 def plural(count: object, noun: str) -> str:
-    """Count a noun."""
+    """Return a noun with its number."""
     return f"{word(count)} {noun}" if count == 1 else f"{word(count)} {noun}s"
 
 
 def types_words(types: Iterable[object]) -> str:
-    """Name types: ``a string or null``."""
+    """Return the words for types: ``a string or null``."""
     return either([TYPES.get(str(name), word(name)) for name in types])
 
 
-def either(words: list[str]) -> str:
-    """Join alternatives, the last by ``or``."""
-    words = list(dict.fromkeys(words))
-    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+def either(words: Iterable[str]) -> str:
+    """Return alternatives joined by ``or``; those beyond some 120 characters are counted."""
+    every = list(dict.fromkeys(words))
+    shown = _fitting(every, MAX_FORMS_CHARS)
+    last = shown.pop() if len(shown) == len(every) > 1 else f"{len(every) - len(shown)} more forms"
+    return f"{', '.join(shown)} or {last}" if len(every) > 1 else "".join(every)
 
 
-def list_words(values: Iterable[object]) -> str:
-    """List values of the schema as JSON, in about 200 characters at most."""
+def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
+    """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown.
+
+    A correction of one fault has to stay short, and the model has the schema in its request.
+    """
     every = list(values)
+    shown = _fitting(map(word, every), chars)
+    listed = ", ".join(shown)
+    return f"{listed} and {len(every) - len(shown)} more" if len(shown) < len(every) else listed
+
+
+def _fitting(words: Iterable[str], chars: int) -> list[str]:
+    """Return the words that fit into a list, at least the first; no more than these are spelled out."""
     shown: list[str] = []
     size = 0
-    for value in every:
-        text = word(value)
+    for text in words:
         size += len(text) + 2
-        if shown and size > MAX_LIST_CHARS:
-            return f"{', '.join(shown)} and {len(every) - len(shown)} more"
+        if shown and size > chars:
+            break
         shown.append(text)
-    return ", ".join(shown)
+    return shown
 
 
 def contains_words(schema: Mapping[str, Any]) -> str:
-    """Say how many items of a kind there must be."""
+    """Return how many items of a kind there must be."""
     least, most = schema.get("minContains", 1), schema.get("maxContains")
     if most is None:
         return f"at least {plural(least, 'item')}"
     return f"{word(least)} to {plural(most, 'item')}"
 
 
+def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:
+    """Return `` (a string)``, what a missing member must be; empty when its schemas do not agree or say much."""
+    forms = {form_words(schema) for schema in schemas}
+    words = forms.pop() if len(forms) == 1 else ""
+    return f" ({words})" if words not in ("", OTHER_FORM) and len(words) <= MAX_FORM_CHARS else ""
+
+
 def form_words(schema: Mapping[str, Any]) -> str:
-    """Name one branch of a union: its type, its constants, or an object's required keys."""
+    """Return what one branch of a union is: its constants, its format or type, or an object's required keys."""
     if "const" in schema:
         return word(schema["const"])
     if isinstance(schema.get("enum"), list):
@@ -128,4 +150,4 @@ def form_words(schema: Mapping[str, Any]) -> str:
         return f"an object with {list_words(required)}"
     if schema.get("format") in FORMATS:
         return FORMATS[str(schema["format"])]
-    return types or "what another form allows"
+    return types or OTHER_FORM

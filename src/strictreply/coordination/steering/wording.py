@@ -21,6 +21,7 @@ from strictreply.coordination.formats.registry import DEFAULT_FORMAT, format_of
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.errors import ContractError
 from strictreply.issues import Category, Issue
+from strictreply.steering import fault_lines, fitted
 from strictreply.tools import Tool
 
 MUST_SELECT_RETRY: Final = 3
@@ -219,9 +220,8 @@ def _remedies(told: Advice) -> list[str]:
 
 
 def _faults(issues: Iterable[Issue]) -> tuple[str, ...]:
-    """List each fault by its place, its rule and the nearest remedy."""
-    lines = dict.fromkeys(f"- {issue.dotted}{f' ({issue.hint})' if issue.hint else ''}" for issue in issues)
-    return tuple(lines)[:MAX_LISTED_FAULTS]
+    """List each fault by its place, its rule and the nearest remedy, as the core's corrections do."""
+    return tuple(fault_lines(issues)[:MAX_LISTED_FAULTS])
 
 
 def _insisted(told: Advice) -> list[str]:
@@ -230,7 +230,7 @@ def _insisted(told: Advice) -> list[str]:
     if told.tier is SteeringTier.FAULTS:
         return []
     if told.example is not None:
-        return [f"{allowed.agent}, {told.retry_count} replies could not be used. Reply like this, now:", told.example]
+        return [f"{allowed.agent}, {told.retry_count} replies were invalid. Reply in exactly this form:", told.example]
     tools = [f"The tools are: {_named(allowed.tools)}."] if allowed.tools else []
     return [f"You must select exactly one of these actions now: {_named(allowed.actions)}.", *tools]
 
@@ -256,14 +256,10 @@ def _named(names: tuple[str, ...]) -> str:
 def _within(lines: list[str]) -> str:
     """Join what fits: of the advice the beginning, then the last line and the others whole, or not at all."""
     if len(lines) == 1:
-        return _cut(lines[0], MAX_STEERING_BYTES)
-    kept = [_cut(lines[0], MAX_STEERING_BYTES // 2)]
-    for at, line in [(len(kept), lines[-1]), *((-1, line) for line in lines[1:-1])]:
-        if len("\n".join([*kept, line]).encode(errors="replace")) <= MAX_STEERING_BYTES:
-            kept.insert(at, line)
-    return "\n".join(kept)
-
-
-def _cut(text: str, limit: int) -> str:
-    """Cut a text to so many bytes of UTF-8."""
-    return text.encode(errors="replace")[:limit].decode(errors="ignore")
+        return fitted(lines, MAX_STEERING_BYTES)
+    first = fitted(lines[:1], MAX_STEERING_BYTES // 2)
+    last = f"\n{lines[-1]}"
+    room = MAX_STEERING_BYTES - len(last.encode(errors="replace"))
+    if room <= MAX_STEERING_BYTES // 2:
+        return fitted([first, *lines[1:-1]], MAX_STEERING_BYTES)
+    return fitted([first, *lines[1:-1]], room) + last
