@@ -31,6 +31,7 @@ LAYERS: dict[str, set[str]] = {
         "driving",
         "extraction",
         "failures",
+        "fidelity",
         "models",
         "pipeline",
         "policy",

@@ -12,11 +12,20 @@ from pydantic_core import core_schema, to_json
 
 from strictreply.complaints import check_issues
 from strictreply.errors import ContractError
+from strictreply.fidelity import fidelity_of
 from strictreply.replies import Invalid
 from strictreply.typing import JSON, JSONObject
 
 UNREADABLE = (PydanticUserError, PydanticUndefinedAnnotation, TypeError, ValueError, NameError, AttributeError)
 """What pydantic and ``typing`` raise for a type that describes no JSON."""
+
+
+_KEYS: dict[str, JSONObject] = {
+    "bool": {"enum": ["true", "false"]},
+    "int": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
+    "float": {"pattern": r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"},
+}
+"""How JSON, whose keys are text, spells keys of other types: each in one way, as RFC 8259 does their values."""
 
 
 def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
@@ -47,14 +56,18 @@ def instance_of(
 ) -> Any | Invalid:
     """Make the typed value of JSON that fits the type's schema.
 
-    What the type's own validators refuse comes back as ``<place>.check`` issues below ``at``; see
+    What the type's own validators refuse comes back as ``<place>.check`` issues below ``at``; what pydantic would
+    change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues. See
     :func:`strictreply.complaints.check_issues` for ``names``.
     """
+    # as JSON, not as Python objects: so a strict model takes a date from its text, and base64 is decoded
+    text = to_json(value)
     try:
-        # as JSON, not as Python objects: so a strict model takes a date from its text, and base64 is decoded
-        return adapter.validate_json(to_json(value))
+        made = adapter.validate_json(text)
     except ValidationError as error:
         return Invalid(check_issues(error, value, at=at, names=names, place=place))
+    differing = fidelity_of(adapter).issues(value, text, at=at, names=names, place=place)
+    return Invalid(differing) if differing else made
 
 
 def first_line(error: Exception) -> str:
@@ -76,6 +89,11 @@ class _ModelSchema(GenerateJsonSchema):
         written = super().datetime_schema(schema)
         naive = schema.get("tz_constraint") == "naive" and written.get("format") == "date-time"
         return written | {"format": "date-time-local"} if naive else written
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JSONObject:
+        """Say how keys are spelled that are no text: pydantic leaves it open, and reads ``"01"`` and ``" 1"`` as 1."""
+        spelled = _KEYS.get(schema.get("keys_schema", {}).get("type", ""))
+        return super().dict_schema(schema) | ({"propertyNames": spelled} if spelled else {})
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JSONObject:
         """Give decimals no pattern: some pydantic versions write a lookahead, which linear-time engines refuse."""
