@@ -192,7 +192,7 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object with named members: ``parts`` says which key makes which attribute, those at most risk first."""
+    """An object with named members: ``parts`` says which key makes which attribute."""
 
     kind: type
     parts: tuple[tuple[str, str, Part], ...]
@@ -206,9 +206,7 @@ class Members:
             return run.report(_OTHER_FORM, judged)
         held = value if isinstance(value, dict) else vars(value)
         for name, attribute, part in self.parts:
-            if part.risk <= run.floor:
-                break
-            if name in judged and attribute in held:
+            if part.risk > run.floor and name in judged and attribute in held:
                 run.below(part, held[attribute], judged[name], name)
         if self.extras is not None and run.needs(self.extras):
             others = held if isinstance(value, dict) else getattr(value, "__pydantic_extra__", None) or {}

@@ -313,9 +313,7 @@ def _risk(part: Part | None) -> Risk:
 
 
 def _members(kind: type, named: _Named, extras: Part | None) -> Members:
-    """Put members at most risk first, so that those without any are not looked at."""
     parts = [(name, attribute, part) for name, (attribute, part) in named.items() if part is not None]
-    parts.sort(key=lambda told: -told[2].risk)
     risk = max([_risk(extras), *(part.risk for _, _, part in parts)])
     return Members(kind, tuple(parts), frozenset(named), extras, risk)
 
