@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from ipaddress import IPv4Address
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -306,7 +307,7 @@ def test_v3_keys_that_are_no_text(kind: Any, judged: JSON) -> None:
         (Json[list[int]], "[1, 2]", [1, 2]),
         (IPv4Address | float, "10.0.0.1", IPv4Address("10.0.0.1")),
         (Encoded, {"data": "_-8"}, Encoded.model_construct(data=b"\xff\xef")),
-        (Aliased, {"b": 1, "a": "2"}, Aliased(a="2", b=1)),
+        (Aliased, {"b": 1, "a": "2"}, Aliased.model_validate({"a": "2", "b": 1})),
     ],
     ids=str,
 )
@@ -423,13 +424,19 @@ def test_no_code_of_the_user_runs_twice() -> None:
 
     def counting(name: str) -> Callable[[Any], Any]:
         """Make a validator that counts its runs."""
-        return lambda value: ran.append(name) or value
+
+        def count(value: Any) -> Any:
+            """Count, and change nothing."""
+            ran.append(name)
+            return value
+
+        return count
 
     class Counted(BaseModel):
         """A model that counts."""
 
         when: dt.datetime
-        made: list[str] = Field(default_factory=lambda: ran.append("factory") or [])
+        made: list[str] = Field(default_factory=lambda: list(counting("factory")([])))
 
         def model_post_init(self, _: Any) -> None:
             """Run after all."""
@@ -475,7 +482,9 @@ def test_aliases_to_deeper_places_are_theirs() -> None:
     model: Any = create_model(
         "M", number=(float, Field(validation_alias=AliasPath("x", 0))), when=(dt.date, dt.date(2024, 1, 1))
     )
-    assert instance_of(adapter_of(model, "it"), {"x": [1, 2]}, at="", names=()).number == 1.0
+    made = instance_of(adapter_of(model, "it"), {"x": [1, 2]}, at="", names=())
+    assert not isinstance(made, Invalid)
+    assert made.number == 1.0
 
 
 def test_unions_by_a_function() -> None:
@@ -546,11 +555,28 @@ class Spelled(typing.NamedTuple):
 INTEGERS = st.integers(-(2**70), 2**70) | st.integers(-9, 9) | st.sampled_from([BEYOND, HUGE, -HUGE, 10**400])
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = INTEGERS | FLOATS | st.integers(-9, 9).map(float)
-WORDS = st.sampled_from(
-    ["", "1", "01", " 1", "1 ", "+1", "-0", "1.0", "1_0", "1e3", "1e999", "nan", "inf", "true", "yes", "on", "null", "a"]
-    + ["NaN", "sNaN", "٣", "2024-01-01", "1700000000", "P1Y", "P1M", "PT1H", "PT60S", "PT1M", "10:00:00Z", "aGk=", "A"]
-    + ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.1234567Z", "2024-01-01T00:00:00+00:00", "2024-01-01T01:00:00+01:00"]
-)
+NUMBER_LIKE = [
+    "",
+    "1",
+    "01",
+    " 1",
+    "1 ",
+    "+1",
+    "-0",
+    "1.0",
+    "1_0",
+    "1e3",
+    "1e999",
+    "\u0663",
+    "nan",
+    "NaN",
+    "sNaN",
+    "inf",
+]
+OTHER_LIKE = ["true", "yes", "on", "null", "a", "A", "aGk=", "1700000000", "P1Y", "P1M", "PT1H", "PT60S", "PT1M"]
+TIME_LIKE = ["2024-01-01", "10:00:00Z", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00.1234567Z", "2024-01-01T00:00:00"]
+INSTANTS = ["2024-01-01T00:00:00+00:00", "2024-01-01T01:00:00+01:00"]
+WORDS = st.sampled_from([*NUMBER_LIKE, *OTHER_LIKE, *TIME_LIKE, *INSTANTS])
 ANYTHING = NUMBERS | WORDS | st.booleans() | st.none()
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
 ZONES = st.sampled_from([dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))])
@@ -573,8 +599,8 @@ LEAVES = [
     Spelled(Colour, st.sampled_from(["red", "blue"]), WORDS),
     Spelled(Mixed, st.sampled_from([1, "1", 0.5]), ANYTHING),
     Spelled(Literal["1", 1, "a"], st.sampled_from(["1", 1, "a"]), ANYTHING),
-    Spelled(Literal[0, False, None], st.sampled_from([0, False, None]), ANYTHING),
-    Spelled(Any, ANYTHING, ANYTHING),
+    Spelled(Literal[0, False] | None, st.sampled_from([0, False, None]), ANYTHING),
+    Spelled(object, ANYTHING, ANYTHING),
 ]
 KEYS = [
     Spelled(str, st.text(max_size=3) | WORDS, WORDS),
@@ -626,7 +652,8 @@ def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) ->
     kind = functools.reduce(lambda one, other: typing.Union[one, other], [branch.kind for branch in branches])  # noqa: UP007
     good = st.one_of([branch.good for branch in branches])
     near = st.one_of([branch.near for branch in branches])
-    return Spelled(Annotated[kind, Field(union_mode=mode)], good, near)
+    several = len({branch.kind for branch in branches}) > 1
+    return Spelled(Annotated[kind, Field(union_mode=mode)] if several else kind, good, near)
 
 
 def a_dict(key: Spelled, value: Spelled) -> Spelled:
@@ -662,19 +689,31 @@ def canonical(value: JSON) -> object:
         case bool() | None:
             return str(value)
         case int() | float():
-            return "number", Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+            return canonical_number(repr(value) if isinstance(value, float) else str(value))
         case str():
             return canonical_text(value)
         case list():
             return "array", frozenset(collections.Counter(map(canonical, value)).items())
         case _:
-            return "object", frozenset((canonical(name), canonical(member)) for name, member in value.items()), len(value)
+            return (
+                "object",
+                frozenset((canonical(name), canonical(member)) for name, member in value.items()),
+                len(value),
+            )
+
+
+def canonical_number(text: str) -> object:
+    """Write a number as its float does, where a float holds it exactly."""
+    number = Decimal(text)
+    nearest = float(number)
+    exact = isfinite(nearest) and Decimal(nearest) == number
+    return "number", Decimal(repr(nearest)) if exact else number
 
 
 def canonical_text(text: str) -> object:
     """Write a text as what it spells."""
     if re.fullmatch(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", text, re.ASCII):
-        return "number", Decimal(text)
+        return canonical_number(text)
     if found := re.fullmatch(r"([+-]?\d+)/(\d+)", text, re.ASCII):
         return "fraction", Fraction(*map(int, found.groups()))
     if (found := _DATETIME.fullmatch(text)) and not text[20:].strip("Z+-:0123456789"):
@@ -712,21 +751,16 @@ def test_v3_law_typed_is_what_was_judged(data: st.DataObject) -> None:
 
 @LONG
 @given(st.data())
-def test_canonical_json_is_never_refused(data: st.DataObject) -> None:
-    """Over generated types without unions of near kin: what a type itself writes is made of it again."""
-    leaf = data.draw(st.sampled_from([leaf for leaf in LEAVES if leaf.kind is not float] + KEYS))
-    shape = data.draw(st.sampled_from([lambda one: one, lambda one: arrays(one, list), lambda one: objects([one], a_model)]))
-    spelled = shape(leaf)
-    judged = data.draw(spelled.good)
-    if isinstance(judged, str) and spelled in KEYS:
-        spelled, judged = a_dict(leaf, leaf), {judged: judged}
-        spelled = Spelled(dict[leaf.kind, str], st.none(), st.none())  # type: ignore[name-defined]
-    assert not isinstance(judge(spelled.kind, judged), Invalid) or refused_by_schema(spelled.kind, judged)
-
-
-def refused_by_schema(kind: Any, judged: JSON) -> bool:
-    """Whether it was the schema, or pydantic, that refused."""
-    return all(code != CODE for code, _ in places(judge(kind, judged)))
+def test_canonical_json_is_never_another_value(data: st.DataObject) -> None:
+    """What is spelled as the type itself spells it is never said to be another value."""
+    key = data.draw(st.none() | st.sampled_from(KEYS))
+    leaf = data.draw(st.sampled_from(LEAVES))
+    kind = dict[key.kind, leaf.kind] if key else leaf.kind | None  # type: ignore[name-defined]
+    judged = data.draw(leaf.good)
+    if leaf.kind is float:
+        judged = float(judged)
+    made = judge(kind, {data.draw(key.good): judged} if key else judged)
+    assert not isinstance(made, Invalid) or CODE not in dict(places(made))
 
 
 # Through every channel.

@@ -278,7 +278,7 @@ class Reader:
         probe, part = self.read(schema["extras_schema"])
         return {"extras_schema": probe}, part
 
-    _METHODS: ClassVar[Mapping[str, Callable[[Reader, Schema], Read]]] = {
+    _METHODS: ClassVar[Mapping[str, Callable[..., Read]]] = {
         "definitions": _definitions,
         "definition-ref": _reference,
         "function-after": _after,
