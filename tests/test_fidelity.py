@@ -588,7 +588,7 @@ LEAVES = [
     Spelled(float, FLOATS, NUMBERS),
     Spelled(str, st.text(max_size=5) | WORDS, ANYTHING),
     Spelled(Decimal, DECIMALS.map(str), NUMBERS | WORDS),
-    Spelled(Fraction, st.fractions().map(str), NUMBERS | WORDS),
+    Spelled(Fraction, st.fractions().map(str), INTEGERS | WORDS),
     Spelled(dt.date, st.dates().map(str), WORDS),
     Spelled(dt.datetime, TIMES.map(dt.datetime.isoformat), WORDS),
     Spelled(dt.time, st.times(timezones=ZONES).map(dt.time.isoformat), WORDS),
@@ -652,7 +652,7 @@ def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) ->
     kind = functools.reduce(lambda one, other: typing.Union[one, other], [branch.kind for branch in branches])  # noqa: UP007
     good = st.one_of([branch.good for branch in branches])
     near = st.one_of([branch.near for branch in branches])
-    several = len({branch.kind for branch in branches}) > 1
+    several = len([one for one in typing.get_args(kind) if one is not type(None)]) > 1
     return Spelled(Annotated[kind, Field(union_mode=mode)] if several else kind, good, near)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NaiveDatetime, RootModel, TypeAdapter, field_validator
@@ -146,7 +146,9 @@ def test_odd_parts_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [object(), Callable[[], int], "Nowhere", type("Plain", (), {})], ids=["object", "callable", "text", "class"]
+    "kind",
+    [object(), Callable[[], int], "Nowhere", type("Plain", (), {}), Annotated[bool, Field(union_mode="smart")]],
+    ids=["object", "callable", "text", "class", "misplaced constraint"],
 )
 def test_unreadable_types(kind: Any) -> None:
     """What pydantic cannot read, or cannot describe in JSON Schema, is a ContractError that says whose type it is."""

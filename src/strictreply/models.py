@@ -16,7 +16,15 @@ from strictreply.fidelity import fidelity_of
 from strictreply.replies import Invalid
 from strictreply.typing import JSON, JSONObject
 
-UNREADABLE = (PydanticUserError, PydanticUndefinedAnnotation, TypeError, ValueError, NameError, AttributeError)
+UNREADABLE = (
+    PydanticUserError,
+    PydanticUndefinedAnnotation,
+    AttributeError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 """What pydantic and ``typing`` raise for a type that describes no JSON."""
 
 
