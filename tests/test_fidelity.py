@@ -234,7 +234,7 @@ def places(outcome: object) -> list[tuple[str, str]]:
         (frozenset[frozenset[int]], [[1, 2], [2, 1]], ""),
         (dt.datetime, "2024-01-01T00:00:00.1234567Z", ""),
         (dt.time, "10:00:00.0000001Z", ""),
-        (dt.timedelta, "P1Y", ""),
+        (dt.timedelta, "P1Y1M", ""),
         (dt.timedelta, "P1M", ""),
         (Json[float], "1e999", ""),
         (Json[dict[str, int]], '{"a":1,"a":2}', ""),
@@ -294,6 +294,7 @@ def test_v3_keys_that_are_no_text(kind: Any, judged: JSON) -> None:
         (Decimal, HUGE, Decimal(HUGE)),
         (dt.datetime, "2024-01-01t00:00:00.5000000z", dt.datetime(2024, 1, 1, 0, 0, 0, 500000, tzinfo=dt.UTC)),
         (dt.timedelta, "P1DT24H", dt.timedelta(days=2)),
+        (dt.timedelta, "P1Y", dt.timedelta(days=365)),
         (uuid.UUID, "12345678-ABCD-5678-1234-567812345678", uuid.UUID("12345678-abcd-5678-1234-567812345678")),
         (dict[int, str], {"-1": "a", "10": "b"}, {-1: "a", 10: "b"}),
         (dict[float, str], {"1.5": "a", "1e2": "b"}, {1.5: "a", 100.0: "b"}),
@@ -652,7 +653,8 @@ def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) ->
     kind = functools.reduce(lambda one, other: typing.Union[one, other], [branch.kind for branch in branches])  # noqa: UP007
     good = st.one_of([branch.good for branch in branches])
     near = st.one_of([branch.near for branch in branches])
-    several = len([one for one in typing.get_args(kind) if one is not type(None)]) > 1
+    branches_left = [one for one in typing.get_args(kind) if one is not type(None)]
+    several = typing.get_origin(kind) is typing.Union and len(branches_left) > 1
     return Spelled(Annotated[kind, Field(union_mode=mode)] if several else kind, good, near)
 
 
@@ -680,7 +682,7 @@ def grown(inner: st.SearchStrategy[Spelled]) -> st.SearchStrategy[Spelled]:
 TYPES = st.recursive(st.sampled_from(LEAVES), grown, max_leaves=5)
 
 _DATETIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?)([zZ]|[+-]\d\d:\d\d)?", re.ASCII)
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)
+_DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)
 
 
 def canonical(value: JSON) -> object:
@@ -722,8 +724,8 @@ def canonical_text(text: str) -> object:
     if re.fullmatch(r"\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", text, re.ASCII):
         return "time", text.replace("Z", "+00:00").replace("000", "0")
     if found := _DURATION.fullmatch(text):
-        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-        return "duration", dt.timedelta(days, seconds, 0, 0, minutes, hours)
+        years, days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        return "duration", dt.timedelta(days + 365 * years, seconds, 0, 0, minutes, hours)
     return "text", {"true": "True", "false": "False"}.get(text, text.lower() if len(text) == 36 else text)
 
 

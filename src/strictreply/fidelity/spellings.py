@@ -37,7 +37,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(_CLOCK, re.ASCII)
 _DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[Tt ]{_CLOCK}", re.ASCII)
 _DURATION = re.compile(
-    r"([+-]?)P(?=[\dT])(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d+))?S)?)?", re.ASCII
+    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d+))?S)?)?",
+    re.ASCII,
 )
 _COMPLEX = re.compile(r"[0-9.eE+j()\-]+")
 _MICROSECONDS = 6
@@ -144,13 +145,15 @@ def _exact(pattern: re.Pattern[str], judged: JSON) -> str:
 
 
 def _is_duration(value: Any, judged: JSON) -> bool:
-    """Compare a duration of weeks, days and what is shorter; a year or a month is no number of days."""
+    """Compare a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
     found = _DURATION.fullmatch(_str(judged))
-    if type(value) is not timedelta or not found or (found[7] or "")[_MICROSECONDS:].strip("0"):
+    if type(value) is not timedelta or not found or (found[8] or "")[_MICROSECONDS:].strip("0"):
         return False
-    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:6])
-    micro = int((found[7] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
-    read = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro)
+    years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:7])
+    micro = int((found[8] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
+    read = timedelta(
+        weeks=weeks, days=days + 365 * years, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro
+    )
     return value == (-read if found[1] == "-" else read)
 
 
@@ -252,7 +255,7 @@ SPELLINGS: dict[str, Spelling] = {
     "date": Spelling(_is_date, "must be a date, YYYY-MM-DD"),
     "time": Spelling(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
     "datetime": Spelling(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
-    "timedelta": Spelling(_is_duration, "must be a duration in weeks, days, hours, minutes and seconds"),
+    "timedelta": Spelling(_is_duration, "must be a duration without months, no finer than microseconds"),
     "uuid": Spelling(_is_uuid, "must be a UUID"),
     "url": Spelling(_is_url, "must be a URL in its normal form"),
     "multi-host-url": Spelling(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
