@@ -277,7 +277,7 @@ class Tool:
         """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
 
         Gives an instance of the model, or the dict itself when the tool has none. What the model's own validators
-        refuse comes back as ``args.check`` issues.
+        refuse comes back as ``args.check`` issues, what would become another value as ``args.not_representable``.
         """
         if self.adapter is None:
             return args
