@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 from strictreply.errors import CallFailed, StrictReplyError
+from strictreply.issues import printable
 from strictreply.pipeline.results import InvokeCode, InvokeError
 from strictreply.story import REASON_ADVICE
 
@@ -168,10 +169,10 @@ def test_explain_tells_the_whole_story() -> None:
 
 @given(st.text(max_size=50), st.text(max_size=20))
 def test_contract_errors_say_where(message: str, path: str) -> None:
-    """The path stands on the error, and in its text when there is one."""
+    """The path stands on the error as it is, and in its text, printable, when there is one."""
     error = sr.ContractError(message, path=path)
     assert error.path == path
-    assert str(error) == (f"{message} (at {path})" if path else message)
+    assert str(error) == printable(f"{message} (at {path})" if path else message)
 
 
 def test_a_wrong_declaration_is_told_in_bounds() -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from scripted import completion
 from strictreply.attempts import Attempt, Usage
-from strictreply.issues import Code, Issue, Remedy
-from strictreply.story import ADVICE, MAX_RAW_CHARS, printable, remedy_lines, tell
+from strictreply.issues import Code, Issue, Remedy, printable
+from strictreply.story import ADVICE, MAX_RAW_CHARS, remedy_lines, tell
 
 EMPTY = (Issue.of(Code.REPLY_EMPTY),)
 

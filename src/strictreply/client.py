@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 import anyio
 
 from strictreply.asking import Ask
-from strictreply.attempts import Attempt, Usage, total_usage
+from strictreply.attempts import Attempt, Usage, plain, total_usage
 from strictreply.checking import Check, aperform_check, perform_check
 from strictreply.contract import Contract, Declaration
 from strictreply.driving import adrive, drive
@@ -38,6 +38,7 @@ from strictreply.flow import (
     Woke,
     reply_flow,
 )
+from strictreply.issues import printable
 from strictreply.pauses import apause, pause
 from strictreply.policy import RetryPolicy
 from strictreply.replies import AssistantReply
@@ -161,7 +162,7 @@ class _Wrapped(ABC):
         logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
         redact = self._settings.log_replies
         if redact is not None and logger.isEnabledFor(logging.DEBUG):
-            logger.debug("attempt %d: raw reply %s", attempt.number, redact(json.dumps(attempt.raw)))
+            logger.debug("attempt %d: raw reply %s", attempt.number, printable(redact(json.dumps(plain(attempt.raw)))))
         watcher = self._settings.on_attempt
         return None if watcher is None else watcher(attempt)
 

@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from strictreply.attempts import Attempt, Usage, plain_request, total_usage
-from strictreply.issues import Issue
+from strictreply.issues import Issue, printable
 from strictreply.story import cause_line, reason_lines, remedy_lines, tell
 
 MAX_MESSAGE_BYTES = 3_500
@@ -53,7 +53,7 @@ class ContractError(StrictReplyError, ValueError):
 
     def __init__(self, message: str, *, path: str = "") -> None:
         """Say what is wrong and, for a schema, where."""
-        super().__init__(_capped(f"{message} (at {path})" if path else message))
+        super().__init__(_capped(printable(f"{message} (at {path})" if path else message)))
         self.path = path
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ class CallFailed(StrictReplyError):
     def _fault_lines(self) -> list[str]:
         """List the last faults and what to do about them."""
         shown = self.issues[:MAX_LISTED_ISSUES]
-        lines = [f"  {issue.code} at {issue.path or '/'}: {issue.message}" for issue in shown]
+        lines = [f"  {issue.code} at {issue.place}: {issue.message}" for issue in shown]
         if len(self.issues) > len(shown):
             lines.append(f"  and {len(self.issues) - len(shown)} more")
         return [*lines, *(reason_lines(self.reason) or remedy_lines(self.issues))]

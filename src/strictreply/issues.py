@@ -16,7 +16,6 @@ FOUND_CHARS = 120
 PLACE_TOKENS = 6
 TOKEN_CHARS = 64
 
-_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 _BARE = re.compile(r"[\w$@-]+|\*")
 # an escape is matched whole or not at all, those of a surrogate pair together
 _WHOLE_CHARS = re.compile(r"(?:[^\\]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u(?!d[89ab])[0-9a-f]{4}|\\[^u])*+")
@@ -191,6 +190,8 @@ class Issue:
     ``arguments``), the JSON in ``content`` in the text channel; ``envelope.*`` codes count from the response.
     ``hint`` is the nearest remedy, or empty. ``found`` is an excerpt of what the model wrote, escaped and capped; it
     stays out of ``repr``, which may be logged.
+    ``message``, ``hint`` and ``found`` are printable: names in the schema of a tool from elsewhere may hold control
+    characters. ``path`` stays the pointer as it is; show it as ``place`` or ``dotted``.
     """
 
     code: str
@@ -199,6 +200,13 @@ class Issue:
     message: str
     hint: str = ""
     found: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        """Escape what would act on a terminal, forge a line of a log, or begin another line of a correction."""
+        for name in ("message", "hint", "found"):
+            text = getattr(self, name)
+            if not text.isprintable():
+                object.__setattr__(self, name, printable(text))
 
     @classmethod
     def of(cls, code: Code, path: str = "", *, hint: str = "", found: str = "", **words: object) -> Issue:
@@ -212,14 +220,47 @@ class Issue:
         return Remedy.CORRECT if known is None else known.remedy
 
     @property
+    def place(self) -> str:
+        """The path to be shown: what is not printable is escaped, and the whole is ``/``."""
+        return printable(self.path) or "/"
+
+    @property
     def dotted(self) -> str:
-        """``path: message`` with the path's parts joined by dots (requirement T37)."""
-        place = ".".join(pointer_tokens(self.path))
+        """``path: message`` with the path's parts joined by dots (requirement T37), printable."""
+        place = printable(".".join(pointer_tokens(self.path)))
         return f"{place}: {self.message}" if place else self.message
 
     def to_dict(self) -> dict[str, str]:
         """Give the fault as JSON-safe strings."""
         return asdict(self)
+
+
+def printable(text: str) -> str:
+    """Escape what is not printable, so that no control sequence or reordering mark acts on whatever shows the text.
+
+    Letters of any script stay readable; a line break becomes a backslash and an ``n``.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Escape each line of a text like :func:`printable`; its line feeds stay."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def printable_json(text: str) -> str:
+    """Escape what is not printable as JSON does (RFC 8259 section 7): JSON in the text means the same as before."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _json_escape(char) for char in text)
+
+
+def _json_escape(char: str) -> str:
+    """Spell a character by its UTF-16 code units; json.dumps leaves DEL as it is."""
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
 
 
 def quote(value: Any) -> str:
@@ -231,16 +272,8 @@ def quote(value: Any) -> str:
         return f"an object of {len(value)} keys"
     if isinstance(value, list):
         return f"an array of {len(value)} items"
-    text = json.dumps(value[:FOUND_CHARS] if isinstance(value, str) else _short(value))
+    text = printable_json(json.dumps(value[:FOUND_CHARS] if isinstance(value, str) else _short(value)))
     return text if len(text) <= FOUND_CHARS else text[: FOUND_CHARS - 1] + "~"
-
-
-def _escaped(char: re.Match[str]) -> str:
-    """Return the JSON escape of a character that is not printable, and any other as it is."""
-    if char[0].isprintable():
-        return char[0]
-    units = char[0].encode("utf-16-be", "surrogatepass")  # json.dumps would leave DEL as it is
-    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
 
 
 def came_words(value: object, place: str = "args") -> str:
@@ -297,8 +330,7 @@ def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str
 
     So a stranger's schema cannot move a terminal's cursor, turn the direction of a text or begin a line of a prompt.
     """
-    text = json.dumps(value, ensure_ascii=False, separators=separators)
-    return text if text.isprintable() else _NOT_ASCII.sub(_escaped, text)
+    return printable_json(json.dumps(value, ensure_ascii=False, separators=separators))
 
 
 def capped(text: str, limit: int) -> str:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from strictreply.answers import FINAL_ANSWER, Answer
 from strictreply.describing import admits_answer, callable_tools, compact, union_schema
-from strictreply.issues import Issue, Remedy, pointer, shown_place
+from strictreply.issues import Issue, Remedy, pointer, printable_json, shown_place
 from strictreply.replies import Invalid
 from strictreply.schema import Rule, Schema
 from strictreply.terms import Terms
@@ -98,8 +98,9 @@ def fitted(parts: list[str], limit: int) -> str:
 
     They are the headline and the first fault, so that a model is always told of one; they are cut between words.
     """
-    text = _cut(parts[0], limit)
-    for index, part in enumerate(parts[1:]):
+    lines = [printable_json(part) for part in parts]  # names in a stranger's schema may forge lines of their own
+    text = _cut(lines[0], limit)
+    for index, part in enumerate(lines[1:]):
         room = limit - len(_encoded(text)) - 1
         kept = _cut(part, room) if index == 0 else part
         if kept and len(_encoded(kept)) <= room:

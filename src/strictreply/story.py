@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from strictreply.attempts import Attempt, total_usage
-from strictreply.issues import Issue, Remedy
+from strictreply.attempts import Attempt, plain, total_usage
+from strictreply.issues import Issue, Remedy, printable, printable_json
 
 MAX_RAW_CHARS = 2_000
 
@@ -56,14 +56,6 @@ def tell(headline: str, attempts: tuple[Attempt, ...]) -> str:
     return "\n".join([*lines, *(line.strip() for line in remedy_lines(last))])
 
 
-def printable(text: str) -> str:
-    """Escape what is not printable, so that no control sequence or reordering mark acts on whatever shows the text.
-
-    Letters of any script stay readable; a line break becomes a backslash and an ``n``.
-    """
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def cause_line(cause: Exception) -> str:
     """Say in a line what an exception said, capped; what is not printable ASCII is escaped, as in a ``repr``."""
     return f"Caused by {type(cause).__name__}: {_capped(ascii(str(cause)))}"
@@ -81,7 +73,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
         lines += ["  came:", *_indented(_reply_text(attempt))]
     lines += [f"  lenient step: {step}" for step in attempt.leniency]
     for issue in attempt.issues:
-        lines.append(f"  wrong: {issue.code} at {issue.path or '/'}: {issue.message}")
+        lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
         lines += [f"         found {issue.found}"] if issue.found else []
         lines += [f"         {issue.hint}"] if issue.hint else []
     return [*lines, "  accepted"] if attempt.accepted else lines
@@ -94,7 +86,7 @@ def _reply_text(attempt: Attempt) -> str:
         choices = shown.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
         shown = first.get("message", shown) if isinstance(first, dict) else shown
-    return _capped(json.dumps(shown))
+    return printable_json(_capped(json.dumps(plain(shown))))
 
 
 def _capped(text: str) -> str:
@@ -103,5 +95,5 @@ def _capped(text: str) -> str:
 
 
 def _indented(text: str) -> list[str]:
-    """Indent each line."""
-    return [f"    {line}" for line in text.splitlines()]
+    """Indent each line, what is not printable escaped: a user's own steering may have worded a correction."""
+    return [f"    {printable(line)}" for line in text.splitlines()]

@@ -13,8 +13,7 @@ from rich.console import Console
 from openai_shapes import call, completion, message
 from strictreply.attempts import Attempt
 from strictreply.cli.live import HANGING, Live, excerpt, place
-from strictreply.issues import Code, Issue
-from strictreply.story import printable
+from strictreply.issues import Code, Issue, printable
 
 SEARCH = completion(message(calls=[call("search", '{"limit": "5"}')]))
 

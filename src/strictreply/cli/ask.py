@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from strictreply.cli.endpoint import Endpoint
 from strictreply.cli.live import Live
-from strictreply.cli.terminal import Status, console, fail, interruptible, refuse_broken
+from strictreply.cli.terminal import Status, console, echo_json, fail, interruptible, refuse_broken
 from strictreply.client import wrap
 from strictreply.contract import Contract
 from strictreply.errors import CallFailed, TransportFailed
@@ -30,7 +28,7 @@ def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
             if explain:
                 typer.echo(error.explain(), err=True)
             fail(endpoint.told(error) if isinstance(error, TransportFailed) else _ended(error), Status.FAILED)
-    typer.echo(json.dumps(reply.to_dict()))
+    echo_json(reply.to_dict())
 
 
 def _ended(error: CallFailed) -> str:

@@ -7,16 +7,16 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import cast
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from strictreply.cli.live import Live, described
-from strictreply.cli.terminal import console, fail
+from strictreply.cli.terminal import console, echo_json, fail
 from strictreply.demo import SCENARIO
 from strictreply.errors import ContractError
+from strictreply.issues import printable
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults.catalogue import ANYWHERE, Entry
 from strictreply.testing.probing.specimens import Specimen, specimen, specimens
@@ -31,7 +31,7 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
     """Print the entries of some kinds, all of them when none are given."""
     entries = [entry for entry in CATALOGUE.values() if not kinds or entry.kind in kinds]
     if as_json:
-        typer.echo(json.dumps([_told(entry) for entry in entries]))
+        echo_json([_told(entry) for entry in entries])
         return
     screen = console()
     for kind in Kind:
@@ -52,7 +52,7 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
         fail(f"{name} cannot be made of these tools: {entry.summary}")
     if as_json:
         shown: list[JSON] = [_specimen_told(one) for one in found]
-        typer.echo(json.dumps(_told(entry) | {"specimens": shown}))
+        echo_json(_told(entry) | {"specimens": shown})
         return
     screen = console()
     screen.print(Text(name, style="bold"), f"({entry.kind.value}): {entry.summary}")
@@ -100,7 +100,7 @@ def _table(kind: Kind, entries: Sequence[Entry]) -> Table:
 def _print(screen: Console, one: Specimen) -> None:
     """Print one specimen."""
     live = Live(screen)
-    screen.print(f"\n{one.fault.source}", style="bold")
+    screen.print(f"\n{printable(one.fault.source)}", style="bold")
     live.line("came", one.shown())
     for issue in one.issues or ():
         live.line("wrong", described(issue, cast("JSON", one.fault.served)), "yellow")

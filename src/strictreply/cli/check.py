@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from strictreply.cli.tally import Judged, Rates, Tally
-from strictreply.cli.terminal import Status, console, fail
+from strictreply.cli.terminal import Status, console, echo_json, fail
+from strictreply.issues import printable
 from strictreply.recordings import Judge, Unreadable, open_lines
-from strictreply.story import printable
 
 MAX_ROWS = 20
 _NONE = "-"
@@ -34,7 +33,7 @@ def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
             tally.add(path, judged)
         tally.complete = True
     if as_json:
-        typer.echo(json.dumps(tally.to_dict()))
+        echo_json(tally.to_dict())
     else:
         _print(tally, console())
     if not tally.complete:
@@ -66,7 +65,7 @@ def _print(tally: Tally, screen: Console) -> None:
         table = _table("What was wrong", "issue code", "replies")
         table.add_column("first seen at", overflow="fold")
         for code, count in tally.codes.most_common():
-            table.add_row(code, str(count), printable(tally.first[code]))
+            table.add_row(printable(code), str(count), printable(tally.first[code]))
         screen.print(table, "")
     _print_rates(screen, "model", tally.by_model)
     _print_rates(screen, "tool", tally.by_tool)

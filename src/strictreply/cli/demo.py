@@ -20,9 +20,9 @@ from strictreply.client import Exchange, StrictClient, wrap
 from strictreply.contract import Contract
 from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.errors import CallFailed, ToolExecutionError, TransportFailed
+from strictreply.issues import printable
 from strictreply.policy import RetryPolicy
 from strictreply.replies import DirectAnswer, ToolCall, calls_of
-from strictreply.story import printable
 from strictreply.testing.server import LoopbackServer
 from strictreply.typing import Channel
 

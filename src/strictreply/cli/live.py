@@ -10,8 +10,7 @@ from rich.text import Text
 
 from strictreply.attempts import Attempt
 from strictreply.channels import peek
-from strictreply.issues import Issue
-from strictreply.story import printable
+from strictreply.issues import Issue, printable, printable_lines
 from strictreply.typing import JSON
 
 MAX_SHOWN_CHARS = 240
@@ -42,9 +41,10 @@ class Live:
             self.line("valid", f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens", "green")
 
     def line(self, label: str, words: str, style: str = "default") -> None:
-        """Print ``words`` beside their label, hanging when they take several lines; they must be printable."""
+        """Print ``words`` beside their label, hanging when they take several lines; no control character acts."""
         lead = f"  {label}".ljust(HANGING)
-        for shown in Text(words, style=style).wrap(self._console, max(1, self._console.width - HANGING)):
+        text = Text(printable_lines(words), style=style)
+        for shown in text.wrap(self._console, max(1, self._console.width - HANGING)):
             shown.rstrip()
             self._console.print(Text(lead, style="dim").append_text(shown))
             lead = " " * HANGING

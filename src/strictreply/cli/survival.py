@@ -20,7 +20,7 @@ from strictreply.cli.catalogue import kinds_of, named
 from strictreply.cli.endpoint import load_tools
 from strictreply.cli.live import Live
 from strictreply.cli.terminal import Status, console, fail
-from strictreply.story import printable
+from strictreply.issues import printable, printable_lines
 from strictreply.testing.demands import Demand, Told
 from strictreply.testing.probing.junit import junit_xml
 from strictreply.testing.probing.outcomes import FINDINGS, Outcome, Report, Run
@@ -150,7 +150,7 @@ def survive(aim: Aim, choice: Choice, files: Files) -> None:
     except KeyboardInterrupt:
         interrupted = True
     except Unusable as unusable:
-        typer.echo(f"strictreply: {aim.name}: {unusable}", err=True)
+        typer.echo(printable_lines(f"strictreply: {aim.name}: {unusable}"), err=True)
         raise typer.Exit(Status.USAGE) from None
     report = prober.report()
     if report is not None:
@@ -187,7 +187,7 @@ class Watcher:
 
     def planned(self, demand: Demand, runs: int) -> None:
         """Say what is about to be done."""
-        self._screen.print(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive")
+        self._screen.print(printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"))
         self._task = self.progress.add_task("tried", total=runs)
 
     def ran(self, run: Run) -> None:
@@ -198,7 +198,7 @@ class Watcher:
         if run.outcome in FINDINGS and cause not in self._met:
             self._met.add(cause)
             line = Text(f"  {run.outcome.value.ljust(9)}", style=STYLES[run.outcome])
-            self._screen.print(line.append(f" {run.id}: {printable(run.detail)}", style="default"))
+            self._screen.print(line.append(printable(f" {run.id}: {run.detail}"), style="default"))
 
 
 def print_report(report: Report, screen: Console) -> None:

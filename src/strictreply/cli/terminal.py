@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Generator
 from enum import IntEnum
 from typing import NoReturn
@@ -10,7 +11,7 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
-from strictreply.story import printable
+from strictreply.issues import printable, printable_json
 
 
 class Status(IntEnum):
@@ -35,6 +36,11 @@ def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
     """End the command with one sentence on stderr."""
     typer.echo(f"strictreply: {printable(message)}", err=True)
     raise typer.Exit(status)
+
+
+def echo_json(value: object) -> None:
+    """Print a value as one line of ASCII JSON in which nothing acts on a terminal."""
+    typer.echo(printable_json(json.dumps(value)))
 
 
 def refuse_broken(words: str, name: str) -> None:

@@ -85,7 +85,7 @@ MAX_LISTED = 12
 
 def _listed(headline: str, issues: tuple[Issue, ...]) -> str:
     """Put each fault on a line of its own, the first dozen of them."""
-    lines = [f"  {issue.path or '/'}: {issue.message}{_hinted(issue)}" for issue in issues[:MAX_LISTED]]
+    lines = [f"  {issue.place}: {issue.message}{_hinted(issue)}" for issue in issues[:MAX_LISTED]]
     more = [f"  and {len(issues) - MAX_LISTED} more"] if len(issues) > MAX_LISTED else []
     return "\n".join([f"{headline}:", *lines, *more])
 

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from strictreply.story import printable
+from strictreply.issues import printable
 from strictreply.testing.mounting import async_openai_client, openai_client
 from strictreply.testing.probing.excerpts import abridged
 from strictreply.testing.scripted_client import AsyncScriptedClient, ScriptedClient

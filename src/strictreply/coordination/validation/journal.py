@@ -16,7 +16,7 @@ from strictreply.attempts import Attempt, plain, type_name
 from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.validation.metrics import ValidationMetrics
-from strictreply.issues import Issue
+from strictreply.issues import Issue, printable
 
 logger = logging.getLogger("strictreply")
 
@@ -60,10 +60,10 @@ def log_validation(
     """
     if not logger.isEnabledFor(logging.DEBUG):
         return
-    faults = ", ".join(f"{issue.code} at {issue.path or '/'}" for issue in issues)
+    faults = ", ".join(f"{issue.code} at {issue.place}" for issue in issues)
     logger.debug("reply of %r: %s", agent, f"invalid ({faults})" if issues else action)
     if redact is not None:
-        logger.debug("reply of %r: raw %s", agent, redact(_spelled(raw)))
+        logger.debug("reply of %r: raw %s", agent, printable(redact(_spelled(raw))))
 
 
 def _spelled(raw: object) -> str:

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from os.path import commonprefix
 
-from strictreply.story import printable
+from strictreply.issues import printable
 from strictreply.testing.rendering import EVENT_STREAM
 from strictreply.testing.sse import events
 from strictreply.testing.wire import Ending, HTTPReply, Pause, Served

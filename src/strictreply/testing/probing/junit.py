@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from strictreply.story import printable
+from strictreply.issues import printable, printable_lines
 from strictreply.testing.probing.outcomes import FINDINGS, REMEDIES, Outcome, Report, Run
 
 
@@ -12,7 +12,7 @@ def junit_xml(report: Report) -> str:
     """Write a test suite with a test case a run; every text in it is printable."""
     suite = ET.Element(
         "testsuite",
-        name=f"strictreply probe {report.app}",
+        name=f"strictreply probe {printable(report.app)}",
         errors="0",
         failures=str(len(report.findings)),
         skipped=str(len(report.of(Outcome.NOT_APPLICABLE))),
@@ -30,15 +30,15 @@ def junit_xml(report: Report) -> str:
 
 def _add_case(suite: ET.Element, app: str, run: Run) -> None:
     """Add one run."""
-    named = {"classname": f"{app}.{run.kind.value}", "name": printable(run.id), "time": f"{run.seconds:.3f}"}
+    named = {"classname": printable(f"{app}.{run.kind.value}"), "name": printable(run.id), "time": f"{run.seconds:.3f}"}
     case = ET.SubElement(suite, "testcase", named)
     if run.outcome in FINDINGS:
         failure = ET.SubElement(
             case, "failure", type=run.outcome.value, message=printable(f"{run.outcome.value}: {run.detail}")
         )
-        failure.text = "\n".join(_story(run))
+        failure.text = printable_lines("\n".join(_story(run)))
     elif run.outcome is Outcome.NOT_APPLICABLE:
-        ET.SubElement(case, "skipped", type="pytest.skip", message=run.detail)
+        ET.SubElement(case, "skipped", type="pytest.skip", message=printable(run.detail))
 
 
 def _story(run: Run) -> list[str]:

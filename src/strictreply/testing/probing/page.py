@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from xml.etree import ElementTree as ET
 
+from strictreply.issues import printable_lines
 from strictreply.testing.probing.outcomes import FINDINGS, MEANINGS, REMEDIES, Outcome, Report, Run
 from strictreply.testing.steps import Kind
 
@@ -53,9 +54,9 @@ def report_page(report: Report) -> str:
 
 
 def _add(parent: ET.Element, tag: str, text: str = "", kind: str = "", **attributes: str) -> ET.Element:
-    """Add an element; ``kind`` is its class."""
+    """Add an element, its text printable line by line; ``kind`` is its class."""
     element = ET.SubElement(parent, tag, {"class": kind} if kind else {}, **attributes)
-    element.text = text
+    element.text = printable_lines(text)
     return element
 
 
