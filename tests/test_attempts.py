@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.attempts import MAX_DEPTH, Attempt, Usage, plain, total_usage
+from strictreply.attempts import MAX_DEPTH, MAX_TOKENS, Attempt, Usage, plain, total_usage
 from strictreply.issues import Code, Issue
 
 
@@ -118,3 +118,19 @@ def test_plain_ends_whatever_it_is_given() -> None:
     told = json.dumps(Attempt(1, {"deep": deep}).to_dict(raw=True))
     assert told.count("[") < MAX_DEPTH + 10
     assert '"<list>"' in told
+
+
+def test_v14_a_count_beyond_all_counts_is_none() -> None:
+    """A number of 4,300 digits is no count of tokens, so sums of counts can always be spelled."""
+    for digits in (16, 4_300):
+        nines = 10**digits - 1
+        counts = {"prompt_tokens": nines, "completion_tokens": nines, "total_tokens": nines}
+        assert Usage.of({"usage": counts}) == Usage()
+    assert Usage.of({"usage": {"prompt_tokens": MAX_TOKENS}}).total_tokens == MAX_TOKENS
+
+
+@given(st.integers() | st.integers(min_value=10**4_299, max_value=10**4_301))
+def test_v14_plain_is_always_spelled(number: int) -> None:
+    """An integer that Python will not spell is named by its type; every other stays what it was."""
+    told = json.loads(json.dumps(plain({"n": [number, -number]})))["n"]
+    assert told == ([number, -number] if abs(number) < 10**4_300 else ["<int>", "<int>"])

@@ -131,7 +131,7 @@ def test_v13_the_story_is_printable(words: str) -> None:
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_v13_reports_hold_no_control_character(outcome: Outcome) -> None:
     """HTML and JUnit are printable line by line, wherever a hostile text stands in a run."""
-    hostile = dict.fromkeys(("detail", "at", "summary", "source", "served", "fault", "code"), FORGED)
+    hostile: dict[str, Any] = dict.fromkeys(("detail", "at", "summary", "source", "served", "fault", "code"), FORGED)
     whole = replace(
         report(outcome), app=FORGED, asks=FORGED, versions={FORGED: FORGED},
         runs=tuple(replace(run(number, outcome, report(outcome).runs[0].kind), **hostile) for number in range(9)),

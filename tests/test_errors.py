@@ -188,3 +188,17 @@ def test_what_ended_a_call_comes_with_what_to_do(reason: str) -> None:
     error = sr.CallFailed("it ended", reason=reason, attempts=())
     assert REASON_ADVICE[reason] in str(error)
     assert REASON_ADVICE[reason] in error.explain()
+
+
+@pytest.mark.parametrize("digits", [4_300, 5_000])
+def test_v14_no_usage_breaks_the_story(digits: int) -> None:
+    """However many digits a server, or a client without HTTP, puts into ``usage``, every account of it can be made."""
+    endless = {"prompt_tokens": 10**digits - 1, "completion_tokens": 10**digits - 1, "total_tokens": 1}
+    bad = completion("") | {"usage": endless}
+    with pytest.raises(sr.ReplyRejected) as caught:
+        sr.wrap(Client(bad, bad, bad, bad), tools=[]).reply(model="m", messages=USER)
+    error = caught.value
+    assert "4 attempts, 4 tokens in all" in error.explain()
+    assert json.loads(json.dumps(error.to_dict()))["reason"] == "retries"
+    assert json.loads(json.dumps(error.attempts[0].to_dict(raw=True)))["number"] == 1
+    assert pickle.loads(pickle.dumps(error)).usage == error.usage  # noqa: S301 - our own bytes

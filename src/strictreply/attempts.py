@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strictreply.issues import Issue
+from strictreply.limits import MAX_NUMBER_DIGITS
 from strictreply.typing import JSON, Request
 
 MAX_DEPTH = 200
 """How deep a copy of a request goes: far beyond any that can be sent, and short of Python's own limit."""
+
+_ENDLESS: int = 10**MAX_NUMBER_DIGITS
+"""The least integer that ``str`` and ``json.dumps`` refuse to spell."""
+
+MAX_TOKENS = 2**53 - 1
+"""The largest count of tokens that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Usage:
 
     @classmethod
     def of(cls, completion: JSON) -> Usage:
-        """Read the ``usage`` of a completion; what is not a count of tokens counts as zero."""
+        """Read the ``usage`` of a completion; what is not a count of tokens, or one above 2^53 - 1, counts as zero."""
         usage = completion.get("usage") if isinstance(completion, dict) else None
         if not isinstance(usage, dict):
             return cls()
@@ -43,7 +50,7 @@ class Usage:
 
 def _count(value: object) -> int:
     """Take a whole number of tokens, zero for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +114,13 @@ def type_name(value: object) -> str:
 def plain(value: object, *, other: Callable[[object], str] = type_name, above: tuple[int, ...] = ()) -> JSON:
     """Copy mappings and sequences into dicts and lists, and scalars as exactly str, int and float.
 
-    ``other`` spells what JSON cannot hold. A value inside itself, or more than 200 levels deep, is named by its type;
-    ``above`` holds the identities of the values around this one.
+    ``other`` spells what JSON cannot hold. A value inside itself, or more than 200 levels deep, is named by its type,
+    and so is an integer that Python refuses to spell; ``above`` holds the identities of the values around this one.
     """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str | int | float):
-        return _exact(value)
+        return type_name(value) if isinstance(value, int) and abs(value) >= _ENDLESS else _exact(value)
     if not isinstance(value, Mapping | list | tuple):
         return other(value)
     if id(value) in above or len(above) >= MAX_DEPTH:
