@@ -15,7 +15,7 @@ from pathlib import Path
 # From the lowest layer to the highest; a room may import its own layer and those listed before it.
 # A room is a module or a package right under strictreply; "" is strictreply/__init__.py.
 LAYERS: dict[str, set[str]] = {
-    "values": {"attempts", "errors", "issues", "limits", "replies", "story", "typing", "worded"},
+    "values": {"attempts", "credentials", "errors", "issues", "limits", "replies", "story", "typing", "worded"},
     "mechanisms": {
         "answers",
         "asking",

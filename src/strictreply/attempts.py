@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from strictreply.credentials import without_transport
 from strictreply.issues import Issue
 from strictreply.limits import MAX_NUMBER_DIGITS
 from strictreply.typing import JSON, Request
@@ -62,6 +63,8 @@ class Attempt:
     ``tier`` is the escalation it was asked at, 0 for none; ``scope`` the one tool whose arguments were re-asked.
     ``leniency`` names the steps that an opted-in extraction took; ``seconds`` is the time the call took.
     The request and the raw reply stay out of ``repr``: they hold the prompt and what the model wrote.
+    ``request`` is what was asked, without how it was sent: in place of ``extra_headers``, ``extra_query``,
+    ``extra_body`` and every keyword named like a credential stands ``"[not kept]"``.
     """
 
     number: int
@@ -75,6 +78,10 @@ class Attempt:
     leniency: tuple[str, ...] = ()
     usage: Usage = Usage()
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Leave out credentials here, where every watcher, pickle and story takes the request from."""
+        object.__setattr__(self, "request", without_transport(self.request))
 
     @property
     def accepted(self) -> bool:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from strictreply.attempts import Attempt, Usage, plain_request, total_usage
+from strictreply.attempts import Attempt, Usage, plain, plain_request, total_usage
 from strictreply.issues import Issue, printable
 from strictreply.story import cause_line, reason_lines, remedy_lines, tell
 
@@ -75,8 +75,11 @@ class CallFailed(StrictReplyError):
         super().__init__(_capped("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields; of each request what JSON can hold, for a caller may have put anything into it."""
-        attempts = tuple(replace(attempt, request=plain_request(attempt.request)) for attempt in self.attempts)
+        """Pickle by fields; of requests and replies what JSON can hold: a caller, or its client, may give anything."""
+        attempts = tuple(
+            replace(attempt, request=plain_request(attempt.request), raw=plain(attempt.raw))
+            for attempt in self.attempts
+        )
         return _rebuilt, (type(self), self.args, self.__dict__ | {"attempts": attempts})
 
     @property

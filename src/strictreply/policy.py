@@ -82,7 +82,7 @@ class RetryPolicy:
     wait: Wait | None = None
     max_retry_after: float = 60.0
     allow_tool_switch: bool = False
-    escalation: Mapping[str, Any] = field(default_factory=dict)
+    escalation: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold headers
 
     def __post_init__(self) -> None:
         """Refuse budgets that mean nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from strictreply.attempts import Attempt, plain, total_usage
+from strictreply.credentials import without_credentials
 from strictreply.issues import Issue, Remedy, printable, printable_json
 
 MAX_RAW_CHARS = 2_000
@@ -57,8 +58,15 @@ def tell(headline: str, attempts: tuple[Attempt, ...]) -> str:
 
 
 def cause_line(cause: Exception) -> str:
-    """Say in a line what an exception said, capped; what is not printable ASCII is escaped, as in a ``repr``."""
-    return f"Caused by {type(cause).__name__}: {_capped(ascii(str(cause)))}"
+    """Say in a line what an exception said, capped, without what its request was sent with.
+
+    What is not printable ASCII is escaped, as in a ``repr``.
+    """
+    try:
+        words = str(cause)
+    except Exception:  # noqa: BLE001 - an exception's own code may raise anything, and the story is told all the same
+        words = ""
+    return f"Caused by {type(cause).__name__}: {_capped(ascii(without_credentials(words, cause)))}"
 
 
 def _attempt_lines(attempt: Attempt) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from strictreply.cli.terminal import Status, fail, refuse_broken
 from strictreply.contract import Contract
+from strictreply.credentials import without_credentials
 from strictreply.errors import ContractError, TransportFailed
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ NO_KEY = "none"
 
 PUBLIC = "the OpenAI API"
 MAX_SAID_CHARS = 300
+_USERINFO = re.compile(r"(?<=://)[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,8 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """What to call the endpoint."""
-        return self.base_url or PUBLIC
+        """What to call the endpoint: its address, without a password that stands in it."""
+        return _USERINFO.sub("", self.base_url or PUBLIC)
 
     def connect(self) -> tuple[OpenAI, str]:
         """Make the SDK's client and choose the model; a key is only demanded by the public API."""
@@ -46,7 +49,7 @@ class Endpoint:
         try:
             client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
         except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
-            fail(f"--base-url {self.base_url}: {error}")
+            fail(f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}")
         return client, self.model or self._only_model(client)
 
     def _refuse_unusable(self) -> None:
@@ -57,7 +60,7 @@ class Endpoint:
             if self.model is None:
                 fail("give --model")
         elif not self.base_url.startswith(("http://", "https://")):
-            fail(f"--base-url {self.base_url}: it must begin with http:// or https://")
+            fail(f"--base-url {self.name}: it must begin with http:// or https://")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
         refuse_broken(self.model or "", "--model")
@@ -81,14 +84,15 @@ class Endpoint:
 
 
 def said(cause: BaseException) -> str:
-    """Give what the server, or else the operating system, said; at most 300 characters."""
+    """Return what the server, or else the operating system, said, without credentials; at most 300 characters."""
     body = getattr(cause, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
-    if isinstance(message, str) and message:
-        return message[:MAX_SAID_CHARS]
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    return (str(cause) or type(cause).__name__)[:MAX_SAID_CHARS]
+    if not isinstance(message, str) or not message:
+        first = cause
+        while first.__cause__ is not None:
+            first = first.__cause__
+        message = str(first) or type(first).__name__
+    return without_credentials(message, cause)[:MAX_SAID_CHARS]
 
 
 def declare(sources: Sequence[str], **declared: Any) -> Contract:

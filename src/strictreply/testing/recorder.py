@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
 
+from strictreply.credentials import credentials_of
 from strictreply.decoding import decode
 from strictreply.recordings import LINE_LIMITS
 from strictreply.testing.assembling import assembled
@@ -22,7 +23,6 @@ from strictreply.typing import JSON, JSONObject
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
 _RECORDED = "/chat/completions"
-_CREDENTIALS = ("authorization", "api-key", "x-api-key")
 _DONE = re.compile(rb"^data: ?\[DONE\]\r?$", re.MULTILINE)
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _OK = 200
@@ -164,7 +164,7 @@ class _Take:
         if left and _DONE.search(reply.body):
             reply, left = replace(reply, ending=Ending.WHOLE), False
         completion = None if left else completion_of(request, reply)
-        self._cassette.add(Taken(request, completion, reply), secrets=self._secrets())
+        self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
 
     def _reply(self, ending: Ending) -> HTTPReply:
         """Put the response together, its content encoding undone; bytes that cannot be decoded stay as they are."""
@@ -176,11 +176,6 @@ class _Take:
         except self._library.DecodingError:
             headers["content-encoding"] = encoding
         return HTTPReply(self.response.status_code, headers, (body,), ending)
-
-    def _secrets(self) -> tuple[str, ...]:
-        """Give the credentials that the request was sent with."""
-        sent = [self._request.headers.get(name, "") for name in _CREDENTIALS]
-        return tuple(value.rpartition(" ")[2] for value in sent)
 
 
 class _Tee:
