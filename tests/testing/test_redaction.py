@@ -278,3 +278,46 @@ def test_what_was_redacted_once_stays(text: str) -> None:
 def test_hostile_texts_are_read_in_bounded_work(piece: str) -> None:
     """Half a megabyte of beginnings is done: no pattern tries each of them against all the rest."""
     assert redacted(piece * (500_000 // len(piece)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token: {}",
+        "x-api-key: {}",
+        "X-Api-Key:{}",
+        "secret : {} and more",
+        "Cookie: sid={}; theme=dark",
+        "Set-Cookie: sid={}; HttpOnly",
+        "Authorization: Basic {}",
+        "Proxy-Authorization: {}",
+        "bearer {}",
+        "BEARER {}",
+        "api-key={}",
+        "GET /v1/chat?key={}&page=2",
+        "see https://store.invalid/a?x=1&X-Amz-Signature={}#top",
+        "https://store.invalid/a?sig={}",
+    ],
+)
+@pytest.mark.parametrize("secret", ["CANARY-4711-abcd", "canary0123456789"])
+def test_v13_what_a_text_labels_is_gone(text: str, secret: str) -> None:
+    """Headers, labelled values, bearers, cookies and members of queries are taken out, in prose and in JSON."""
+    spelled = text.format(secret)
+    for written in (spelled, f"line\n{spelled}\nnext", json.dumps(spelled), json.dumps({"a": json.dumps([spelled])})):
+        assert secret not in redacted(written)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: required",
+        "def login(token: str, secret: bytes) -> None:",
+        "the key: it opens the door",
+        "GET /v1/models?page=2&code=200",
+        "the bearer of bad news",
+        "author: somebody, 1999",
+    ],
+)
+def test_v13_a_label_alone_is_no_secret(text: str) -> None:
+    """Words after a label, annotations and short members of a query stay."""
+    assert redacted(text) == text

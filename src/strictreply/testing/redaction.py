@@ -7,17 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from strictreply import credentials
+
 Redact: TypeAlias = Callable[[str], str]
 """Given a text of a request or a response, gives what may be written of it."""
 
-REDACTED = "[redacted]"
-
-MIN_SECRET_CHARS = 8
-"""A shorter credential is a placeholder (``none``, ``EMPTY``), and its letters may stand anywhere."""
+REDACTED = credentials.REDACTED
 
 _NAMES = (
     r"(?:(?:api|access|private|secret|signing)[-_]?key"
-    r"|authorization|credentials?|passphrase|passwd|password|pwd|secret|token)"
+    r"|authorization|cookie|credentials?|passphrase|passwd|password|pwd|secret|token)"
 )
 _NUMBER = r"-?[0-9][0-9.eE+-]*"
 _SECRET_NAME = re.compile(rf"(?is).*{_NAMES}")
@@ -28,6 +27,14 @@ _NAMED_IN_PYTHON = re.compile(rf"""(?i)({_NAMES}'\s*:\s*)(?:'[^'\n]*'|"[^"\n]*"|
 _ASSIGNED = re.compile(
     rf"""(?i)({_NAMES}[ \t]*=(?!=)[ \t]*)"""
     r"""(?:(\\*["'])[^"'\\\n]+|(?:(?:basic|bearer)[ \t]+)?[^\s"'\\&,;()<>]+)"""
+)
+# a header's whole line; after other names only what is no word: "token: str" and "password: required" are none
+_LABELLED = re.compile(
+    r"""(?i)((?:authorization|cookie)[ \t]*:[ \t]*(?:(?:basic|bearer)[ \t]+)?)[^\s"'\\][^"'\\\r\n]*"""
+    rf"""|({_NAMES}[ \t]*:[ \t]*)(?=[^\s"'\\&,;()<>]{{0,200}}[0-9]|[^\s"'\\&,;()<>]{{20}})[^\s"'\\&,;()<>{{[]{{8,}}"""
+)
+_IN_QUERY = re.compile(
+    r"""(?i)(?<=[?&])([a-z0-9_.-]{0,40}(?:key|sig|signature|auth|code|sid|session)=)[^\s&"'\\#<>]{8,}"""
 )
 _QUOTE = re.compile(r'(?<!\\)(?P<escapes>\\*)"')
 _BRACKET = re.compile(r'(?<!\\)(?P<escapes>\\*)(?:(?P<quote>")|(?P<opening>[{\[])|[}\]])')
@@ -43,7 +50,7 @@ _SECRETS = re.compile(
     rf"{_START}(?:(?:sk|pk|rk|xai|gsk)-|(?:sk|pk|rk)_(?:live|test)_)[A-Za-z0-9_-]{{16,}}"
     rf"|{_START}(?:gh[opsur]_|github_pat_|glpat-|gsk_|hf_|npm_|nvapi-|pplx-|pypi-|r8_|xox[abprs]-|ya29\.|AKIA|ASIA|AIza)[A-Za-z0-9_-]{{16,}}"
     rf"|(?<![-.]){_START}eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*"
-    r"|(?i:(?<=bearer )(?=[A-Za-z._~+/=-]*[0-9])[A-Za-z0-9._~+/=-]{8,})"
+    r"|(?:(?<=[Bb]earer )|(?<=BEARER ))(?!-)(?=[A-Za-z._~+/=-]*[0-9]|[a-z._~+/=-]+[A-Z]|[A-Z]{2})[A-Za-z0-9._~+/=-]{8,}"
     r"|(?i:(?<=basic )(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{8,}={0,2})"
     r"|(?<=://)[^/\s:@\"\\]*:[^/\s@\"\\]+(?=@)"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
@@ -53,10 +60,12 @@ _SECRETS = re.compile(
 def redacted(text: str) -> str:
     """Take out what looks like a secret.
 
-    That is ``sk-…``, ``ghp_…``, a JWT, a private key, and what follows ``"password":`` or ``OPENAI_API_KEY=``. Under
-    such a name a number, an object and an array go as a whole; a JSON Schema stays, it is a parameter's declaration.
+    That is ``sk-…``, ``ghp_…``, a JWT, a private key, what follows ``"password":``, ``OPENAI_API_KEY=``, ``token:`` or
+    ``Cookie:``, and what a query says under ``key=`` or ``sig=``. Under such a name a number, an object and an array go
+    as a whole; a JSON Schema stays, it is a parameter's declaration.
     """
     text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", _without_named(text))
+    text = _IN_QUERY.sub(rf"\1{REDACTED}", _LABELLED.sub(rf"\1\2{REDACTED}", text))
     return _SECRETS.sub(REDACTED, _ASSIGNED.sub(rf"\1\2{REDACTED}", text))
 
 
@@ -69,7 +78,9 @@ class Redaction:
 
     def knowing(self, secrets: tuple[str, ...]) -> Redaction:
         """Take out these texts as well, but for those too short to be a secret."""
-        return replace(self, secrets=(*self.secrets, *(one for one in secrets if len(one) >= MIN_SECRET_CHARS)))
+        return replace(
+            self, secrets=(*self.secrets, *(one for one in secrets if len(one) >= credentials.MIN_CREDENTIAL_CHARS))
+        )
 
     def text(self, text: str) -> str:
         """Give what may be written of a text."""
