@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -360,3 +361,21 @@ def test_replay_knows_a_request_by_what_was_written_of_it(tmp_path: Path) -> Non
     cassette.add(taken(GOOD, request))
     assert replay(cassette.path, redact=hide)(request) == GOOD
     assert isinstance(replay(cassette.path)(request), HTTPReply)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+@pytest.mark.parametrize("mask", [0o000, 0o022])
+@pytest.mark.parametrize("before", [None, 0o644, 0o666])
+def test_v13_a_cassette_is_its_owners_alone(tmp_path: Path, mask: int, before: int | None) -> None:
+    """Whatever the umask, and whatever the file was before, it is 0600 once a line was added."""
+    path = tmp_path / "replies.jsonl"
+    if before is not None:
+        path.touch()
+        path.chmod(before)
+    old = os.umask(mask)
+    try:
+        Cassette(path).add(Taken({"messages": []}, None, HTTPReply()))
+    finally:
+        os.umask(old)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(list(Cassette(path))) == 1

@@ -7,7 +7,11 @@ response; how it is caught on the wire is :mod:`strictreply.testing.recorder`'s 
 from __future__ import annotations
 
 import base64
+import contextlib
+import io
 import json
+import os
+import stat
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +35,7 @@ KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "re
 """The headers of a response that are kept; of a request none is."""
 
 _OK = 200
+_PRIVATE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,8 @@ class Cassette:
     """A file of recorded exchanges; lines are added as they come, whole or not at all.
 
     What looks like a secret is not written (see :func:`strictreply.testing.redaction.redacted`), nor are ``secrets``;
-    ``redact`` is given every text of a line after that, for more. Safe to share between threads.
+    ``redact`` is given every text of a line after that, for more. The file is its owner's alone (0600). Safe to share
+    between threads.
     """
 
     def __init__(self, path: str | Path, *, redact: Redact | None = None, secrets: tuple[str, ...] = ()) -> None:
@@ -115,8 +121,20 @@ class Cassette:
         safe = taken.redacted(self._redaction.knowing(secrets))
         line = json.dumps(safe.to_dict(), ensure_ascii=False) + "\n"
         # In one write to the end of the file, so that the lines of several processes stay whole.
-        with self._lock, self.path.open("ab", buffering=0) as file:
+        with self._lock, self._opened() as file:
             file.write(line.encode("utf-8", "backslashreplace"))
+
+    def make(self) -> None:
+        """Make the file, empty, unless it is there; OSError when it cannot be written."""
+        self._opened().close()
+
+    def _opened(self) -> io.FileIO:
+        """Open the file to add to it; whatever it was, from now on only its owner reads it: it holds prompts."""
+        file = io.FileIO(str(self.path), "a", opener=lambda path, flags: os.open(path, flags, _PRIVATE))
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and hasattr(os, "fchmod"):
+            with contextlib.suppress(PermissionError):  # another's file that we may write to
+                os.fchmod(file.fileno(), _PRIVATE)
+        return file
 
     def __iter__(self) -> Iterator[Taken]:
         """Read the lines; ValueError names the first that cannot be read, OSError comes when there is no file."""

@@ -43,7 +43,7 @@ def record(client: Client, path: str | Path, *, redact: Redact | None = None) ->
     if not issubclass(type(sdk), OpenAI | AsyncOpenAI):
         raise TypeError(f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy")
     cassette = Cassette(path, redact=redact)
-    cassette.path.open("ab").close()
+    cassette.make()
     given: Client = sdk.with_options(http_client=_recording(sdk._client, cassette))  # noqa: SLF001 - it has no other name
     return given
 
