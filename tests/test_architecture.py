@@ -44,6 +44,7 @@ LAYERS: dict[str, set[str]] = {
         "steering",
         "terms",
         "tools",
+        "watching",
     },
     "loop": {"flow"},
     "shells": {"client", "endings", "pauses", "recordings", "running", "transport"},

@@ -47,6 +47,7 @@ from strictreply.steering import Steering, TieredSteering
 from strictreply.terms import Terms
 from strictreply.transport import Sending, Transport
 from strictreply.typing import JSONObject, Message
+from strictreply.watching import unharmed
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -55,7 +56,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("strictreply")
 
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
-"""Told of every attempt as soon as it is judged; may be async with an async client."""
+"""Told of every attempt as soon as it is judged; may be async with an async client.
+
+What it raises changes nothing of the call: the type is logged as an error, not the words, which may be the model's.
+KeyboardInterrupt, cancellation and other exceptions that are no ``Exception`` pass through.
+"""
 
 Redact = Callable[[str], str]
 """Given the raw reply as JSON text, gives what may be logged."""
@@ -162,7 +167,9 @@ class _Wrapped(ABC):
         logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
         redact = self._settings.log_replies
         if redact is not None and logger.isEnabledFor(logging.DEBUG):
-            logger.debug("attempt %d: raw reply %s", attempt.number, printable(redact(json.dumps(plain(attempt.raw)))))
+            with unharmed("log_replies"):
+                shown = printable(redact(json.dumps(plain(attempt.raw))))
+                logger.debug("attempt %d: raw reply %s", attempt.number, shown)
         watcher = self._settings.on_attempt
         return None if watcher is None else watcher(attempt)
 
@@ -225,7 +232,8 @@ class StrictClient(_Wrapped):
             case Check():
                 return replace(perform_check(effect), seconds=time.perf_counter() - start)
             case _:
-                self._note(effect.attempt)
+                with unharmed("on_attempt"):
+                    self._note(effect.attempt)
                 return Noted(time.perf_counter() - start)
 
     def _call(self, request: JSONObject, timeout: float | None, sending: Sending, start: float) -> Replied | Failed:
@@ -277,9 +285,10 @@ class AsyncStrictClient(_Wrapped):
                 checked = await aperform_check(effect)
                 return replace(checked, seconds=time.perf_counter() - start)
             case _:
-                told = self._note(effect.attempt)
-                if inspect.isawaitable(told):
-                    await told
+                with unharmed("on_attempt"):
+                    told = self._note(effect.attempt)
+                    if inspect.isawaitable(told):
+                        await told
                 return Noted(time.perf_counter() - start)
 
     async def _acall(
@@ -300,15 +309,19 @@ class AsyncStrictClient(_Wrapped):
 
 def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awaitable[None] | None:
     """Tell every watcher of an attempt; what is to be awaited is given back as one."""
-    told = [watcher(attempt) for watcher in watchers if watcher is not None]
-    waiting = [one for one in told if one is not None]
+    waiting: list[Awaitable[None]] = []
+    for watcher in watchers:
+        with unharmed("on_attempt"):
+            told = None if watcher is None else watcher(attempt)
+            waiting += [] if told is None else [told]
     return _await_each(waiting) if waiting else None
 
 
 async def _await_each(waiting: list[Awaitable[None]]) -> None:
     """Await one after the other."""
     for one in waiting:
-        await one
+        with unharmed("on_attempt"):
+            await one
 
 
 class _Guarded:

@@ -5,7 +5,6 @@ A tool runs only when the whole reply that calls it has passed (requirement T43)
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable
@@ -35,8 +34,7 @@ from strictreply.running.tool_running import ToolRunner
 from strictreply.terms import Terms
 from strictreply.tools import must_be_awaited
 from strictreply.typing import Message
-
-logger = logging.getLogger("strictreply")
+from strictreply.watching import unharmed
 
 DEFAULT_AGENT: Final = AgentContext(id="default")
 DEFAULT_LOOP: Final = LoopPolicy()
@@ -203,10 +201,8 @@ def _listener(on_event: OnEvent | None) -> OnEvent:
 
     def tell(event: RunEvent) -> None:
         """Tell of one event."""
-        try:
+        with unharmed("on_event"):
             on_event(event)
-        except Exception:
-            logger.exception("on_event raised at %s; the run goes on", type(event).__name__)
 
     return tell
 

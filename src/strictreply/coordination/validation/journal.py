@@ -17,6 +17,7 @@ from strictreply.coordination.actions.kinds import ActionType
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.validation.metrics import ValidationMetrics
 from strictreply.issues import Issue, printable
+from strictreply.watching import unharmed
 
 logger = logging.getLogger("strictreply")
 
@@ -63,7 +64,8 @@ def log_validation(
     faults = ", ".join(f"{issue.code} at {issue.place}" for issue in issues)
     logger.debug("reply of %r: %s", agent, f"invalid ({faults})" if issues else action)
     if redact is not None:
-        logger.debug("reply of %r: raw %s", agent, printable(redact(_spelled(raw))))
+        with unharmed("log_replies"):
+            logger.debug("reply of %r: raw %s", agent, printable(redact(_spelled(raw))))
 
 
 def _spelled(raw: object) -> str:
