@@ -228,3 +228,79 @@ def test_a_check_returns_issues_or_none(found: object) -> None:
     """Anything else than issues is a mistake in the check, told as such."""
     with pytest.raises(ContractError):
         contract(lambda _: found).check(reply())
+
+
+class Unspeakable(ValueError):
+    """A ValueError whose own code fails when it is spelled."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError("no words")
+
+
+class Endless(ValueError):
+    """A ValueError that says 100 MB."""
+
+    def __str__(self) -> str:
+        """Say too much."""
+        return "word " * 20_000_000
+
+
+class NoText(ValueError):
+    """A ValueError whose text is none."""
+
+    def __str__(self) -> str:
+        """Give a number."""
+        return 7  # type: ignore[return-value] # noqa: PLE0307 - what is tested
+
+
+class Sly(str):
+    """A text that fails when it is cut."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: object) -> str:
+        """Fail."""
+        raise RuntimeError("no part of it")
+
+
+class Odd(ValueError):
+    """A ValueError that says a text of its own kind."""
+
+    def __str__(self) -> str:
+        """Say it."""
+        return Sly("not now")
+
+
+ODD_ERRORS: list[ValueError] = [
+    *(Unspeakable(), Endless(), NoText(), Odd(), ValueError(), ValueError(object())),
+    *(ValueError(10**5_000), ValueError(b"\xff", {1: ...}), ValueError("\ud800")),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+]
+
+
+@pytest.mark.parametrize("error", ODD_ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("way", ["raised", "generated", "awaited"])
+def test_v14_a_verdict_that_cannot_be_spelled_is_one(error: ValueError, way: str) -> None:
+    """Whatever a ValueError says, or fails to say, it is one short issue of the code ``args.check``."""
+
+    def check(args: Any) -> Any:
+        """Refuse."""
+        raise error
+
+    def generated(args: Any) -> Any:
+        """Refuse once it is read."""
+        yield from ()
+        raise error
+
+    async def awaited(args: Any) -> Any:
+        """Refuse once it is awaited."""
+        raise error
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    checks: dict[str, Any] = {"raised": check, "generated": generated, "awaited": awaited}
+    tool = Tool.from_json_schema("take", schema, check=checks[way])
+    verdict = asyncio.run(Contract(tools=[tool]).acheck(message(None, [call("take", {"n": 1})])))
+    assert isinstance(verdict, Invalid)
+    assert [issue.code for issue in verdict.issues] == ["args.check"]
+    assert 0 < len(verdict.issues[0].message) <= 250

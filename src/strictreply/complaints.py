@@ -79,7 +79,7 @@ def check_issues(
     if isinstance(outcome, ValidationError):
         return tuple(complaint.all_from_pydantic(outcome))
     if isinstance(outcome, ValueError):
-        return (complaint.issue(at, str(outcome)),)
+        return (complaint.issue(at, _said(outcome)),)
     try:
         return tuple(complaint.from_user(issue) for issue in islice(_issues(outcome), _MAX_ISSUES))
     except ValueError as error:
@@ -87,6 +87,14 @@ def check_issues(
         if isinstance(error, ContractError):
             raise
         return check_issues(error, args, at=at, names=names, place=place)
+
+
+def _said(error: Exception) -> str:
+    """Return the beginning of what an exception says, empty when its own code fails: it is refused all the same."""
+    try:
+        return str.__str__(str(error))[:_MAX_READ]
+    except Exception:  # noqa: BLE001 - a user's exception may do anything when it is spelled
+        return ""
 
 
 def _issues(outcome: object) -> Iterator[Issue]:
@@ -123,7 +131,7 @@ class _Complaint:
         """Report one of pydantic's errors: the validator's own words where it raised, else pydantic's."""
         cause = detail.get("ctx", {}).get("error")
         path, value = self._locate(detail["loc"])
-        return self.issue(path, str(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
+        return self.issue(path, _said(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
 
     def from_user(self, issue: Issue) -> Issue:
         """Take an issue that a check made: its words made safe, its path set below ours."""
