@@ -367,3 +367,13 @@ def test_words_that_utf8_cannot_spell_do_not_break_a_pause(opened: Opened) -> No
     paused = loop.run()
     assert paused.transcript[-1]["content"] == "so \N{REPLACEMENT CHARACTER}"
     assert loop.run(continuation=paused, results=LOCATED).answer == "done"
+
+
+def test_v14_a_large_result_of_a_client_is_json_all_the_same(opened: Opened) -> None:
+    """A result of 5 MB is taken, and cut for the model as a tool's own result would be."""
+    loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
+    paused = loop.run()
+    done = loop.run(continuation=paused, results=[paused.pending[0].answered("x" * 5_000_000)])
+    assert done.answer == "done"
+    told = loop.script.requests[-1]["messages"][-1]["content"]
+    assert 1_000 < len(told) < 20_000

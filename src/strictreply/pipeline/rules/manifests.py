@@ -10,6 +10,7 @@ from typing import Final
 
 from strictreply.decoding import decode
 from strictreply.issues import pointer
+from strictreply.limits import Limits
 from strictreply.pipeline.results import InvokeCode
 from strictreply.pipeline.rules.arguments import read_arguments, schema_issues, tool_named
 from strictreply.pipeline.rules.entries import Entry, entries_at, where_each_entry, without_null_entries
@@ -19,6 +20,9 @@ from strictreply.replies import Invalid
 
 CALLS: Final = "/tool_calls"
 RESULTS: Final = "/tool_call_results"
+
+RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
+"""What a client may give as a result: a program's own data, not a model's reply."""
 
 
 def _is_list(value: object) -> bool:
@@ -100,10 +104,13 @@ def _with_both(subject: Subject) -> Iterator[Breach]:
 
 
 def _unreadable_results(subject: Subject) -> Iterator[Breach]:
-    """Find the results whose text is no JSON to the reader of replies (requirement P61)."""
+    """Find the results whose text is no JSON to the reader of replies (requirement P61).
+
+    A long one is JSON all the same: what goes to the model is cut as a tool's own result is.
+    """
     for entry in entries_at(subject, RESULTS):
         text = entry["result_json"]
-        value = decode(text, at=_place(subject, entry, "result_json")) if is_present(text) else None
+        value = decode(text, RESULT_LIMITS, at=_place(subject, entry, "result_json")) if is_present(text) else None
         if isinstance(value, Invalid):
             yield entry.breach("result_json", issues=value.issues)
 
