@@ -56,7 +56,7 @@ def assert_harmless(text: str, lines: int | None = None) -> None:
 @given(TEXTS, TEXTS, TEXTS)
 def test_v13_an_issue_is_shown_printable_and_points_exactly(name: str, words: str, hint: str) -> None:
     """Message, hint, excerpt, place and dotted text are printable; the path is still the RFC 6901 pointer."""
-    issue = Issue.of(Code.SHAPE_WRONG_TYPE, pointer("", name), hint=hint, found=words, expected=words)
+    issue = Issue.of(Code.SHAPE_WRONG_TYPE, pointer("", name), hint=hint, found=quote(words), expected=words)
     shown = (issue.message, issue.hint, issue.found, issue.place, issue.dotted, quote(words), repr(issue))
     assert all(text.isprintable() for text in shown)
     assert pointer_tokens(issue.path) == [name]

@@ -102,9 +102,12 @@ class Code(StrEnum):
     CALL_ID_MISSING = "call.id_missing", "a tool call must have a non-empty id"
     CALL_ID_DUPLICATE = "call.id_duplicate", "two tool calls have the same id"
 
+    CALL_ID_TOO_LONG = "call.id_too_long", "the id of a tool call has more than {limit} bytes"
+
     REPLY_EMPTY = "reply.empty", "neither a tool call nor an answer"
     REPLY_ROLE = "reply.role", "the role must be assistant"
     REPLY_CONTENT = "reply.content", "content must be text or null"
+    REPLY_TOO_LARGE = "reply.too_large", "the content has more than {limit} bytes"
     REPLY_TRUNCATED = (
         "reply.truncated",
         "the reply was cut off at the token limit",
@@ -190,8 +193,8 @@ class Issue:
     ``arguments``), the JSON in ``content`` in the text channel; ``envelope.*`` codes count from the response.
     ``hint`` is the nearest remedy, or empty. ``found`` is an excerpt of what the model wrote, escaped and capped; it
     stays out of ``repr``, which may be logged.
-    ``message``, ``hint`` and ``found`` are printable: names in the schema of a tool from elsewhere may hold control
-    characters. ``path`` stays the pointer as it is; show it as ``place`` or ``dotted``.
+    ``message`` and ``hint`` are printable: names in the schema of a tool from elsewhere may hold control characters, as
+    may what a user's check writes. ``path`` stays the pointer as it is; show it as ``place`` or ``dotted``.
     """
 
     code: str
@@ -203,7 +206,7 @@ class Issue:
 
     def __post_init__(self) -> None:
         """Escape what would act on a terminal, forge a line of a log, or begin another line of a correction."""
-        for name in ("message", "hint", "found"):
+        for name in ("message", "hint"):
             text = getattr(self, name)
             if not text.isprintable():
                 object.__setattr__(self, name, printable(text))

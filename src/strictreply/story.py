@@ -82,7 +82,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     lines += [f"  lenient step: {step}" for step in attempt.leniency]
     for issue in attempt.issues:
         lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
-        lines += [f"         found {issue.found}"] if issue.found else []
+        lines += [f"         found {printable(issue.found)}"] if issue.found else []
         lines += [f"         {issue.hint}"] if issue.hint else []
     return [*lines, "  accepted"] if attempt.accepted else lines
 
