@@ -152,7 +152,7 @@ def calls() -> Iterator[HostileInput]:
     broken = '{"a":[' + "1," * 3_000
     yield HostileInput("128 broken calls", NATIVE, many(128, "search", broken), "json.incomplete")
     endless = call("search", "{}", "x" * 10**7)
-    yield HostileInput("an id of 10 MB", NATIVE, lambda: message(None, [endless]), None)
+    yield HostileInput("an id of 10 MB", NATIVE, lambda: message(None, [endless]), "call.id_too_long")
     yield HostileInput("equal ids of 10 MB", NATIVE, lambda: message(None, [endless] * 2), "call.id_duplicate")
     yield HostileInput("a refusal of 10 MB", NATIVE, lambda: message(None, refusal="x" * 10**7), "reply.refusal")
     yield HostileInput("a role of 10 MB", NATIVE, lambda: message("x", role="x" * 10**7), "reply.role")

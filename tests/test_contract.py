@@ -90,6 +90,8 @@ PROVOKED: dict[Code, tuple[Terms, object]] = {
     Code.CALL_MALFORMED: (NATIVE.terms, message(None, [{"id": "a"}])),
     Code.CALL_ID_MISSING: (NATIVE.terms, message(None, [call("now", {}, "")])),
     Code.CALL_ID_DUPLICATE: (PARALLEL.terms, message(None, [call("now", {}), call("now", {})])),
+    Code.CALL_ID_TOO_LONG: (replace(NATIVE.terms, limits=Limits(id_bytes=3)), message(None, [call("now", {}, "é-é")])),
+    Code.REPLY_TOO_LARGE: (replace(NATIVE.terms, limits=Limits(reply_bytes=3)), message("é-é")),
     Code.REPLY_EMPTY: (NATIVE.terms, message(None)),
     Code.REPLY_ROLE: (NATIVE.terms, message("hi", role="user")),
     Code.REPLY_CONTENT: (NATIVE.terms, message(["hi"])),

@@ -16,8 +16,9 @@ class Limits:
     """The caps of one reply; beyond any of them it is refused, not read on.
 
     ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message together, ``depth``
-    its nested containers, ``nodes`` its values of every kind, ``calls`` the tool calls of one message. Work stays
-    linear, and some 100 ms at the defaults.
+    its nested containers, ``nodes`` its values of every kind, ``calls`` the tool calls of one message, ``id_bytes`` the
+    UTF-8 bytes of one call's id. ``reply_bytes`` also holds for a text answer, and for the text beside calls. Work
+    stays linear, and some 100 ms at the defaults.
 
     Raises ValueError when a cap is not positive, or ``depth`` is above 200.
     """
@@ -26,16 +27,26 @@ class Limits:
     depth: int = 64
     nodes: int = 100_000
     calls: int = 128
+    # OpenAI takes back 40 characters, but ids with a Gemini thought signature in them, as LiteLLM makes them, were seen
+    # with 949 (github.com/BerriAI/litellm/issues/41534), and a signature grows with the thinking.
+    id_bytes: int = 16_384
 
     def __post_init__(self) -> None:
         """Refuse caps that could not hold."""
-        for name in ("reply_bytes", "depth", "nodes", "calls"):
+        for name in ("reply_bytes", "depth", "nodes", "calls", "id_bytes"):
             if getattr(self, name) < 1:
                 message = f"Limits.{name} must be at least 1"
                 raise ValueError(message)
         if self.depth > MAX_JSON_DEPTH:
             message = f"Limits.depth must be at most {MAX_JSON_DEPTH}"
             raise ValueError(message)
+
+
+def utf8_size(text: object) -> int:
+    """Return the bytes of a text in UTF-8, of a lone surrogate three; 0 for what is no text."""
+    if not isinstance(text, str):
+        return 0
+    return str.__len__(text) if str.isascii(text) else len(str.encode(text, "utf-8", "surrogatepass"))
 
 
 DEFAULT_LIMITS = Limits()

@@ -334,3 +334,54 @@ def test_final_answer_is_among_the_names_that_are_listed() -> None:
     assert "final_answer" in misspelt.hint
     forced = FINAL.terms.with_choice("final_answer")
     assert judge_reply(forced, message(None, [call("final_answer", {"answer": "x"})])) == Valid(DirectAnswer("x"))
+
+
+SMALL = Limits(reply_bytes=40, id_bytes=12)
+
+
+@pytest.mark.parametrize("text", ["x" * 40, "é" * 20, "x" * 41, "é" * 21, "\ud800" * 14])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_v14_a_text_answer_is_capped_in_bytes(text: str, wrapped: bool) -> None:
+    """A plain answer has at most ``reply_bytes`` bytes of UTF-8, in a message and in a whole completion."""
+    reply = message(text)
+    wrong = [("reply.too_large", "/content")] if len(text.encode("utf-8", "surrogatepass")) > 40 else []
+    assert faults(Contract(limits=SMALL), completion(reply) if wrapped else reply) == wrong
+
+
+def test_v14_a_text_of_20_mb_is_no_answer() -> None:
+    """At the default caps, too, and where tools might have been called."""
+    assert faults(CONTRACT, message("x" * 20_000_000)) == [("reply.too_large", "/content")]
+
+
+def test_v14_the_text_beside_calls_is_capped() -> None:
+    """What stands beside a good call joins the conversation, so it has the cap of an answer."""
+    contract = Contract(tools=[NOW], limits=SMALL)
+    assert faults(contract, message("é" * 21, [call("now", {})])) == [("reply.too_large", "/content")]
+    assert faults(contract, message("é" * 20, [call("now", {})])) == []
+
+
+@pytest.mark.parametrize(("id_", "fits"), [("x" * 12, True), ("é" * 6, True), ("x" * 13, False), ("é" * 7, False)])
+def test_v14_an_id_is_capped_in_bytes(id_: str, fits: bool) -> None:
+    """An id has at most ``id_bytes`` bytes of UTF-8; nothing of a longer one is in the issue."""
+    contract = Contract(tools=[NOW], limits=SMALL)
+    assert faults(contract, message(None, [call("now", {}, id_)])) == (
+        [] if fits else [("call.id_too_long", "/tool_calls/0/id")]
+    )
+
+
+@pytest.mark.parametrize("size", [949, 8_000, 16_384])
+def test_v14_ids_that_carry_a_thought_signature_fit(size: int) -> None:
+    """Ids of several kilobytes, as gateways make them of Gemini's thought signatures, are taken at the default caps."""
+    id_ = f"call_{'a' * 28}__thought__".ljust(size, "A")
+    assert faults(CONTRACT, message(None, [call("now", {}, id_)])) == []
+    assert faults(CONTRACT, message(None, [call("now", {}, "x" * 2_000_000)])) == [
+        ("call.id_too_long", "/tool_calls/0/id")
+    ]
+
+
+def test_v14_arguments_share_their_cap_in_bytes() -> None:
+    """All arguments of a message together are counted in bytes, not in characters."""
+    contract = Contract(tools=[SEARCH], parallel=True, limits=Limits(reply_bytes=60))
+    calls = [call("search", '{"query": "ééééééééé"}', name) for name in ("a", "b")]  # 22 characters, 31 bytes each
+    assert faults(contract, message(None, calls)) == [("json.too_large", "/tool_calls")]
+    assert faults(contract, message(None, calls[:1])) == []

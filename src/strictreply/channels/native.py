@@ -7,6 +7,7 @@ from strictreply.channels.envelope import peek
 from strictreply.decoding import decode
 from strictreply.extraction import extract
 from strictreply.issues import Code, Issue, pointer, quote
+from strictreply.limits import utf8_size
 from strictreply.replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.terms import Terms
 from strictreply.typing import JSON
@@ -51,7 +52,8 @@ def _judge_parts(terms: Terms, message: object) -> Verdict:
         return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=terms.limits.calls),))
     if sum(map(_written, calls)) > terms.limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=terms.limits.reply_bytes),))
-    return _judge_calls(terms, calls)
+    large = _too_large(terms, peek(message, "content"))  # what stands beside calls joins the conversation too
+    return Invalid((large,)) if large is not None else _judge_calls(terms, calls)
 
 
 def judge_answer(terms: Terms, content: object) -> Verdict:
@@ -61,12 +63,21 @@ def judge_answer(terms: Terms, content: object) -> Verdict:
         return Invalid((issue,))
     text = str(content)
     if terms.answer.schema is None:
+        large = _too_large(terms, text)
+        if large is not None:
+            return Invalid((large,))
         answer = terms.answer.judge(text, "/content")
         return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
     cut, steps = extract(text, terms.extraction, terms.limits)
     value = decode(cut, terms.limits, at="/content", names=terms.names)
     answer = value if isinstance(value, Invalid) else terms.answer.judge(value, "/content")
     return Invalid(answer.issues, steps) if isinstance(answer, Invalid) else Valid(DirectAnswer(answer), steps)
+
+
+def _too_large(terms: Terms, content: object) -> Issue | None:
+    """Report a text beyond the cap that JSON texts have; None for one within it."""
+    limit = terms.limits.reply_bytes
+    return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit) if utf8_size(content) > limit else None
 
 
 def _answer_barred(terms: Terms, content: object) -> Issue | None:
@@ -87,7 +98,7 @@ def _tool_required(terms: Terms) -> Issue | None:
 
 def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...]) -> Verdict:
     """Judge every call and the set of them; all faults are collected, but after 8 faulty calls no more is read."""
-    issues: list[Issue] = list(_id_issues(calls))
+    issues: list[Issue] = list(_id_issues(calls, terms.limits.id_bytes))
     if len(calls) > 1 and not terms.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
     judged: list[ToolCall | DirectAnswer] = []
@@ -103,9 +114,8 @@ def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...]) -> Verd
 
 
 def _written(call: object) -> int:
-    """Count the characters of a call's arguments: the calls of one message share its cap."""
-    arguments = peek(peek(call, "function"), "arguments")
-    return len(arguments) if isinstance(arguments, str) else 0
+    """Count the bytes of a call's arguments: the calls of one message share its cap."""
+    return utf8_size(peek(peek(call, "function"), "arguments"))
 
 
 def _one_reply(judged: list[ToolCall | DirectAnswer]) -> Verdict:
@@ -118,8 +128,8 @@ def _one_reply(judged: list[ToolCall | DirectAnswer]) -> Verdict:
     return Valid(ToolCalls(calls))
 
 
-def _id_issues(calls: list[object] | tuple[object, ...]) -> list[Issue]:
-    """Report missing and repeated call ids: results are attached by them."""
+def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue]:
+    """Report missing, repeated and overlong call ids: results are attached by them, and later requests repeat them."""
     issues: list[Issue] = []
     seen: set[str] = set()
     for index, call in enumerate(calls):
@@ -130,6 +140,8 @@ def _id_issues(calls: list[object] | tuple[object, ...]) -> list[Issue]:
             issues.append(Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)))
         else:
             seen.add(id_)
+            if utf8_size(id_) > cap:
+                issues.append(Issue.of(Code.CALL_ID_TOO_LONG, pointer("/tool_calls", index, "id"), limit=cap))
     return issues
 
 
