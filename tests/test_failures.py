@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from email.utils import formatdate
 
 import pytest
 from hypothesis import given
@@ -98,7 +99,7 @@ DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
         ({"retry-after-ms": "x", "retry-after": "7"}, 7.0),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", "date": DATE}, 30.0),
         ({"retry-after": "Wed, 21 Oct 2015 07:27:00 GMT", "date": DATE}, 0.0),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, 0.0),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:30", "date": DATE}, None),
         ({"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:00 GMT", "date": DATE}, None),
         ({"retry-after": "-1"}, None),
@@ -112,6 +113,23 @@ DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
 def test_retry_after_is_read_in_every_spelling(headers: dict[str, str], seconds: float | None) -> None:
     """Seconds, milliseconds and dates count from the response; what means nothing is None."""
     assert retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize("date", [{}, {"date": ""}, {"date": "yesterday"}])
+@pytest.mark.parametrize(("now", "seconds"), [(1445412480.0, 30.0), (1445412509.5, 0.5), (1445412600.0, 0.0)])
+def test_v14_a_date_alone_counts_from_now(date: dict[str, str], now: float, seconds: float) -> None:
+    """Without a ``Date`` that can be read, ``Retry-After`` as a date counts from the moment it is read."""
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", **date}, now=now) == seconds
+
+
+def test_v14_a_date_alone_reaches_the_failure() -> None:
+    """An SDK's error that carries such a date asks for a wait; one long past asks for none."""
+    far = formatdate(4102444800, usegmt=True)  # in 2100
+    failure, past = (classify(StatusError(429, {"retry-after": date})) for date in (far, DATE))
+    assert failure is not None
+    assert past is not None
+    assert (failure.retry_after or 0) > 0
+    assert past.retry_after == 0.0
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))

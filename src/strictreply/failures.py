@@ -7,9 +7,10 @@ that is none of these is a bug of the caller and is not caught.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import cast
@@ -77,10 +78,12 @@ def _by_status(error: Exception, status: int) -> Failure:
     return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
     """Read how many seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
 
-    A date counts from the response's own ``Date``. What is absent, malformed, negative or not finite gives None.
+    A date counts from the response's own ``Date``, and from ``now`` (seconds since the epoch, None for this moment)
+    where that is absent or malformed: a clock that is wrong costs a wait, which the policy bounds. What is absent,
+    malformed, negative or not finite gives None.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -89,9 +92,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     seconds = _seconds(value)
     if seconds is not None or not value:
         return seconds
-    until, sent = _date(value), _date(headers.get("date", ""))
-    if until is None or sent is None:
+    until = _date(value)
+    if until is None:
         return None
+    sent = _date(headers.get("date", "")) or datetime.fromtimestamp(time.time() if now is None else now, UTC)
     return max(0.0, (until - sent).total_seconds())
 
 
