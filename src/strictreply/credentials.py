@@ -78,6 +78,7 @@ def credentials_of(request: Any) -> tuple[str, ...]:
 def _secrets(name: str, value: str) -> Iterator[str]:
     """Find what may be secret in one header, or one member of a query."""
     if _CREDENTIAL.search(name):
-        yield from (part for part in (value, *_BETWEEN.split(value)) if len(part) >= MIN_CREDENTIAL_CHARS)
+        parts = {*value.split(), *_BETWEEN.split(value)}
+        yield from (part for part in parts if len(part) >= MIN_CREDENTIAL_CHARS)
     elif len(value) >= _MIN_UNNAMED_CHARS and _UNGUESSABLE.fullmatch(value) and not _PLAIN.fullmatch(name):
         yield value

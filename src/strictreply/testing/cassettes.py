@@ -117,8 +117,9 @@ class Cassette:
         self._lock = threading.Lock()
 
     def add(self, taken: Taken, *, secrets: tuple[str, ...] = ()) -> None:
-        """Write one line, without these secrets as well."""
-        safe = taken.redacted(self._redaction.knowing(secrets))
+        """Write one line, without these secrets as well, which no later line holds either."""
+        self._redaction = redaction = self._redaction.knowing(secrets)
+        safe = taken.redacted(redaction)
         line = json.dumps(safe.to_dict(), ensure_ascii=False) + "\n"
         # In one write to the end of the file, so that the lines of several processes stay whole.
         with self._lock, self._opened() as file:

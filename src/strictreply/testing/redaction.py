@@ -78,9 +78,8 @@ class Redaction:
 
     def knowing(self, secrets: tuple[str, ...]) -> Redaction:
         """Take out these texts as well, but for those too short to be a secret."""
-        return replace(
-            self, secrets=(*self.secrets, *(one for one in secrets if len(one) >= credentials.MIN_CREDENTIAL_CHARS))
-        )
+        long = (one for one in secrets if len(one) >= credentials.MIN_CREDENTIAL_CHARS)
+        return replace(self, secrets=tuple(dict.fromkeys((*self.secrets, *long))))
 
     def text(self, text: str) -> str:
         """Give what may be written of a text."""
