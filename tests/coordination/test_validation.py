@@ -684,6 +684,22 @@ def test_every_verdict_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -
     assert not any("dance" in record.message for record in caplog.records)
 
 
+@pytest.mark.parametrize(
+    ("content", "id_", "code"),
+    [
+        ("x" * 1_000_001, "a", "reply.too_large"),
+        ("x" * 1_000_000, "a", None),
+        (None, "x" * 16_385, "call.id_too_long"),
+        (None, "x" * 16_384, None),
+    ],
+)
+def test_v14_texts_and_ids_are_capped(content: str | None, id_: str, code: str | None) -> None:
+    """Agents' native calls have the caps of all others: the call's id, and the text beside it."""
+    calls = [{"id": id_, "type": "function", "function": {"name": "search", "arguments": '{"query": "a"}'}}]
+    verdict = judged({"role": "assistant", "content": content, "tool_calls": calls})
+    assert [issue.code for issue in verdict.issues] == ([] if code is None else [code])
+
+
 XML = XMLResponseFormat()
 
 

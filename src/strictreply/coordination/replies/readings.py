@@ -17,7 +17,7 @@ from strictreply.coordination.replies.api_errors import ERROR_ROLE
 from strictreply.decoding import decode
 from strictreply.extraction import extract
 from strictreply.issues import Code, Issue, quote
-from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.limits import DEFAULT_LIMITS, Limits, utf8_size
 from strictreply.replies import Invalid
 from strictreply.typing import JSON, Extraction, JSONObject
 
@@ -125,6 +125,8 @@ def read_message(message: object, extraction: tuple[Extraction, ...], limits: Li
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
     content = peek(message, "content")
+    if peek(message, "tool_calls") and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
+        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limits.reply_bytes),))
     if isinstance(content, str) and content:
         return Reading(message, content, extraction=extraction, limits=limits)
     if peek(message, "tool_calls"):
