@@ -119,7 +119,7 @@ def test_retry_after_is_read_in_every_spelling(headers: dict[str, str], seconds:
 @pytest.mark.parametrize(("now", "seconds"), [(1445412480.0, 30.0), (1445412509.5, 0.5), (1445412600.0, 0.0)])
 def test_v14_a_date_alone_counts_from_now(date: dict[str, str], now: float, seconds: float) -> None:
     """Without a ``Date`` that can be read, ``Retry-After`` as a date counts from the moment it is read."""
-    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", **date}, now=now) == seconds
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", **date}, clock=lambda: now) == seconds
 
 
 def test_v14_a_date_alone_reaches_the_failure() -> None:

@@ -381,7 +381,8 @@ def wrap(
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()`` or anything with their ``chat.completions.create``;
     it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready ``contract``, or its keywords
     (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None ours.
-    ``on_attempt`` is told of every attempt; ``log_replies`` turns a raw reply into what DEBUG may log, None logs none.
+    ``on_attempt`` is told of every attempt, and what it raises is logged by its type; ``log_replies`` turns a raw
+    reply into what DEBUG may log, None logs none.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
     async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -78,12 +78,12 @@ def _by_status(error: Exception, status: int) -> Failure:
     return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error)
 
 
-def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:
     """Read how many seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
 
-    A date counts from the response's own ``Date``, and from ``now`` (seconds since the epoch, None for this moment)
-    where that is absent or malformed: a clock that is wrong costs a wait, which the policy bounds. What is absent,
-    malformed, negative or not finite gives None.
+    A date counts from the response's own ``Date``, and from ``clock`` (seconds since the epoch) where that is absent or
+    malformed: one that is wrong costs a wait, which the policy bounds. What is absent, malformed, negative or not
+    finite gives None.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -95,7 +95,7 @@ def retry_after(headers: Mapping[str, str], *, now: float | None = None) -> floa
     until = _date(value)
     if until is None:
         return None
-    sent = _date(headers.get("date", "")) or datetime.fromtimestamp(time.time() if now is None else now, UTC)
+    sent = _date(headers.get("date", "")) or datetime.fromtimestamp(clock(), UTC)
     return max(0.0, (until - sent).total_seconds())
 
 
