@@ -108,11 +108,14 @@ class AsyncClient:
 class StatusError(Exception):
     """What an SDK raises for an HTTP error: told by its ``status_code`` and the response's headers."""
 
-    def __init__(self, status: int, headers: dict[str, str] | None = None, code: str | None = None) -> None:
-        """Carry the status and the headers."""
+    def __init__(
+        self, status: int, headers: dict[str, str] | None = None, code: str | None = None, body: object = None
+    ) -> None:
+        """Carry the status, the headers, and what the body says of the error."""
         super().__init__(f"HTTP {status}")
         self.status_code = status
         self.code = code
+        self.body = body
         self.response = SimpleNamespace(headers=headers or {})
 
 

@@ -223,6 +223,43 @@ def test_room_is_doubled_where_the_caller_set_a_limit(key: str) -> None:
         assert turn.request.get(key) == expected
 
 
+def after_cuts(ask: Ask, count: int) -> list[Turn]:
+    """Make the requests that follow so many cut replies."""
+    issues = judge_issues(ask, completion("x", finish_reason="length"))
+    turns = [first_turn(ask)]
+    for tier in range(1, count + 1):
+        turns.append(next_turn(ask, turns[-1], Bad(message("x"), issues), Again(tier)))
+    return turns
+
+
+@given(st.integers(1, 10**7), st.none() | st.integers(0, 10**8), st.integers(1, 12))
+def test_v6_room_grows_to_the_cap_and_no_further(said: int, most: int | None, cuts: int) -> None:
+    """The limit doubles up to the policy's cap, four times the caller's by default, and is never lowered."""
+    ask = ask_of(policy=RetryPolicy(max_reply_tokens=most), request={"max_tokens": said})
+    limits = [turn.request["max_tokens"] for turn in after_cuts(ask, cuts)]
+    cap = 4 * said if most is None else max(said, most)
+    assert limits == [min(said * 2**number, cap) for number in range(cuts + 1)]
+    assert all(
+        "shorter" in str(turn.correction) or "least" in str(turn.correction) for turn in after_cuts(ask, cuts)[1:]
+    )
+
+
+@pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
+@pytest.mark.parametrize("said", [True, False, 0, -5, 4096.0, "4096", None])
+def test_v6_what_is_no_limit_is_never_raised(key: str, said: object) -> None:
+    """A bool, zero, a negative number and what is no whole number go out as they came."""
+    for turn in after_cuts(ask_of(request={key: said}), 3):
+        assert turn.request[key] is said
+
+
+def test_v6_other_faults_leave_the_room_as_it_is() -> None:
+    """A limit that was raised stays for the corrections after it; another fault raises nothing."""
+    ask = ask_of(request={"max_tokens": 8})
+    cut = after_cuts(ask, 1)[-1]
+    other = next_turn(ask, cut, Bad(message("  "), judge_issues(ask, message("  "))), Again(2))
+    assert (cut.request["max_tokens"], other.request["max_tokens"], other.raised) == (16, 16, False)
+
+
 @given(st.text(max_size=300), st.text(max_size=100), st.text(max_size=30))
 def test_no_byte_of_the_model_stands_in_another_turn(content: str, arguments: str, name: str) -> None:
     """Whatever the model wrote is replayed only as its own assistant turn."""

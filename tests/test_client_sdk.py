@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -79,7 +80,7 @@ OPTIONS = st.fixed_dictionaries(
     {},
     optional={
         "temperature": st.floats(0, 2),
-        "max_tokens": st.integers(1, 99),
+        "max_tokens": st.integers(6, 99),  # the served reply says that it took five
         "stop": TEXT | st.lists(TEXT, max_size=2),
         "seed": st.integers(),
         "user": TEXT,
@@ -113,7 +114,7 @@ def test_sdk_message_objects_take_the_sdks_own_way() -> None:
     """A conversation that holds the SDK's message objects gives the body that their plain form gives."""
     reply = ChatCompletion.model_validate(GOOD).choices[0].message
     plain = reply.model_dump(exclude_unset=True)
-    client, server = wrapped(GOOD)
+    client, server = wrapped(completion("done"))
     for turn in (reply, plain):
         client.create(model="m", messages=[*USER, turn, {"role": "tool", "tool_call_id": "call_a", "content": "x"}])
     assert json.loads(server.bodies[0]) == json.loads(server.bodies[1])
@@ -344,3 +345,110 @@ def test_a_larger_reply_needs_larger_caps() -> None:
     with pytest.raises(sr.TransportFailed):
         client.reply(model="m", messages=USER, contract=small)
     assert isinstance(client.reply(model="m", messages=USER), sr.DirectAnswer)
+
+
+TOOL_USE_FAILED = {
+    "error": {
+        "message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+        "type": "invalid_request_error",
+        "code": "tool_use_failed",
+        "failed_generation": '<function=search>{"query": 1}</function> CANARY-11',
+    }
+}
+FILTERED = {
+    "error": {
+        "message": "The response was filtered. CANARY-11",
+        "type": None,
+        "param": "prompt",
+        "code": "content_filter",
+        "status": 400,
+        "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}},
+    }
+}
+TOO_LARGE = {"error": {"message": "max_tokens is too large", "param": "max_tokens", "code": "invalid_value"}}
+CUT = completion("so f", finish_reason="length")
+
+
+def served(answer: Any) -> Any:
+    """Spell an answer anew for each server: a status with its body, or a completion."""
+    return status(*answer) if isinstance(answer, tuple) else answer
+
+
+def each_twin(*answers: Any, **request: Any) -> list[tuple[Any, Server]]:
+    """Make the same call through both twins; gives what came back or was raised, and the server of each."""
+    keywords = {"model": "m", "messages": USER, **request}
+    client, server = wrapped(*map(served, answers))
+    twin_server = Server(*map(served, answers))
+    twin = sr.wrap(twin_server.async_client(), tools=[SEARCH], policy=NO_WAIT)
+
+    async def main() -> Any:
+        return await twin.exchange(**keywords)
+
+    told: list[tuple[Any, Server]] = []
+    ways: list[tuple[Callable[[], Any], Server]] = [
+        (lambda: client.exchange(**keywords), server),
+        (lambda: asyncio.run(main()), twin_server),
+    ]
+    for ask, its in ways:
+        try:
+            told.append((ask(), its))
+        except sr.StrictReplyError as error:
+            told.append((error, its))
+    return told
+
+
+def test_v9_groqs_failed_tool_use_is_corrected() -> None:
+    """The generation in the body of a 400 goes back as the assistant's turn, and turns up nowhere else."""
+    for exchange, server in each_twin((400, TOOL_USE_FAILED), GOOD):
+        assert exchange.reply == sr.ToolCall("search", {"query": "tea"}, "call_a")
+        assert [issue.code for issue in exchange.attempts[0].issues] == ["call.unreadable"]
+        turns = json.loads(server.bodies[1])["messages"]
+        assert turns[-2] == {"role": "assistant", "content": TOOL_USE_FAILED["error"]["failed_generation"]}
+        assert "CANARY-11" not in json.dumps([*turns[:-2], turns[-1]])
+    for error, server in each_twin((400, TOOL_USE_FAILED)):
+        assert isinstance(error, sr.ReplyRejected)
+        assert [issue.code for issue in error.issues] == ["call.unreadable"]
+        assert "CANARY-11" not in str(error) + repr(error)
+        assert len(server.requests) == 4
+
+
+def test_v9_azures_filter_is_halted_at_once() -> None:
+    """A 400 of the content filter is the halt that a filtered reply is, sent once, without the server's words."""
+    for error, server in each_twin((400, FILTERED)):
+        assert isinstance(error, sr.ReplyHalted)
+        assert (error.reason, len(server.requests)) == ("content_filter", 1)
+        assert "CANARY-11" not in str(error) + repr(error)
+
+
+def test_v6_a_refused_limit_goes_on_as_a_cut_reply() -> None:
+    """A 400 for the limit that we raised is answered with the caller's own limit, and a shorter reply asked for."""
+    for exchange, server in each_twin(CUT, (400, TOO_LARGE), GOOD, max_tokens=50):
+        assert isinstance(exchange.reply, sr.ToolCall)
+        assert [json.loads(body)["max_tokens"] for body in server.bodies] == [50, 100, 50]
+    for error, server in each_twin(CUT, (400, TOO_LARGE), CUT, max_tokens=50):
+        assert isinstance(error, sr.ReplyRejected)
+        assert [issue.code for issue in error.issues] == ["reply.truncated"]
+        assert [json.loads(body)["max_tokens"] for body in server.bodies] == [50, 100, 50, 50]
+
+
+def test_v8_a_relabelled_cut_is_asked_for_again() -> None:
+    """The drop-in gives no call that ended at the limit of its request, though the server calls it whole."""
+    relabelled = completion(calls=[call("search", {"query": "tea"})], tokens=(10, 50))
+    client, server = wrapped(relabelled, GOOD)
+    given_back = client.chat.completions.create(model="m", messages=USER, max_completion_tokens=50)
+    assert given_back.usage is not None
+    assert given_back.usage.completion_tokens == 5
+    assert [json.loads(body)["max_completion_tokens"] for body in server.bodies] == [50, 100]
+
+
+def test_v10_what_the_conversation_shows_is_refused_by_the_drop_in() -> None:
+    """An id of an earlier turn, and a call written as text, are asked for again; SDK messages are read alike."""
+    earlier = ChatCompletion.model_validate(GOOD).choices[0].message
+    result = {"role": "tool", "tool_call_id": "call_a", "content": "x"}
+    fresh = completion(calls=[call("search", {"query": "tea"}, "call_b")])
+    text = completion('{"name": "search", "arguments": {"query": "tea"}}')
+    client, server = wrapped(GOOD, text, fresh)
+    given_back = client.chat.completions.create(model="m", messages=[*USER, earlier, result])
+    assert given_back.choices[0].message.tool_calls is not None
+    assert [one.id for one in given_back.choices[0].message.tool_calls] == ["call_b"]
+    assert len(server.requests) == 3

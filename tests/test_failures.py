@@ -60,6 +60,30 @@ def test_a_spent_quota_is_no_rate_limit(code: str) -> None:
     assert (failure.kind, failure.retryable, failure.retry_after) == ("insufficient_credits", False, None)
 
 
+ERROR = {"code": "tool_use_failed", "failed_generation": "<function=search>"}
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (ERROR, ERROR),
+        ({"error": ERROR}, ERROR),
+        ({"error": ERROR, "id": "x"}, ERROR),
+        ({"detail": "no", "cause": {1: object()}}, {"detail": "no", "cause": {"1": "<object>"}}),
+        ({"error": "busy"}, {"error": "busy"}),
+        ("busy", None),
+        (None, None),
+        ([ERROR], None),
+    ],
+)
+def test_v9_the_error_in_a_body_is_kept(body: object, error: object) -> None:
+    """What the body says of the error is read as plain JSON, the SDK's way or whole, and stays out of the text."""
+    failure = classify(StatusError(400, body=body))
+    assert failure is not None
+    assert failure.error == error
+    assert "search" not in repr(failure) + str(failure)
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "retryable"),
     [

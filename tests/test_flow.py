@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -350,3 +351,197 @@ def test_the_requests_of_a_flow_never_touch_the_callers_messages() -> None:
     before = [dict(turn) for turn in USER]
     finish(flow_of(RetryPolicy(max_retries=3)), WRONG, completion(""), WRONG, WRONG)
     assert before == USER
+
+
+GENERATED = '<function=search>{"query": 1}</function>'
+TOOL_USE_FAILED = {"code": "tool_use_failed", "message": "see failed_generation", "failed_generation": GENERATED}
+BAD_REQUEST = Failure("invalid_request", retryable=False, status_code=400)
+
+
+def failed(error: Any = None, failure: Failure = BAD_REQUEST) -> Failed:
+    """Spell a call that ended with an error of the API."""
+    return Failed(replace(failure, error=error))
+
+
+def cut_flow(limit: int = 4096, policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any, Any, Outcome]:
+    """Start the loop for a request with a token limit."""
+    contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
+    return reply_flow(
+        Ask(contract.terms, {"messages": USER, "max_tokens": limit}, policy or RetryPolicy(), TieredSteering())
+    )
+
+
+def limits(effects: list[Any]) -> list[int]:
+    """Give the token limit of each request."""
+    return [made.request["max_tokens"] for made in calls(effects)]
+
+
+class TestRoom:
+    """V6, V8: the token limit that cuts a reply, and how far it is raised."""
+
+    def test_v6_it_ends_at_the_cap(self) -> None:
+        """Ten cut replies raise the limit to four times the caller's, not for ever, and end as a cut reply."""
+        outcome, effects = finish(cut_flow(policy=RetryPolicy(max_retries=10)), *[truncated()] * 11)
+        assert isinstance(outcome, Ended)
+        assert outcome.end == End("rejected", "retries")
+        assert limits(effects) == [4096, 8192, *[16384] * 9]
+        assert {issue.code for issue in outcome.attempts[-1].issues} == {"reply.truncated"}
+
+    def test_v6_a_refused_limit_is_a_cut_reply(self) -> None:
+        """A 400 for a limit that we raised goes on with the limit before it, and asks for less."""
+        outcome, effects = finish(cut_flow(), truncated("long"), failed({"code": "invalid_value"}), truncated(), GOOD)
+        assert isinstance(outcome, Accepted)
+        assert limits(effects) == [4096, 8192, 4096, 4096]
+        _, refused, again, _ = outcome.attempts
+        assert [issue.code for issue in refused.issues] == ["reply.truncated"]
+        assert (refused.failure, refused.raw) == (None, {"error": {"code": "invalid_value"}})
+        messages = calls(effects)[2].request["messages"]
+        assert [turn["role"] for turn in messages[2:]] == ["assistant", "user"]
+        assert messages[2]["content"] == "long"
+        assert again.correction != refused.correction
+
+    def test_v6_refused_limits_end_as_a_cut_reply(self) -> None:
+        """When retries end at a refused limit the call is rejected for the cut, not failed by the transport."""
+        outcome, _ = finish(cut_flow(policy=RetryPolicy(max_retries=1)), truncated(), failed())
+        assert isinstance(outcome, Ended)
+        assert (outcome.end, outcome.failure) == (End("rejected", "retries"), None)
+        assert [issue.code for issue in outcome.attempts[-1].issues] == ["reply.truncated"]
+
+    @pytest.mark.parametrize("events", [[failed()], [truncated(), failed(), failed()], [completion(""), failed()]])
+    def test_v6_any_other_refused_request_fails(self, events: list[Any]) -> None:
+        """A 400 to the caller's own limit is the transport's failure, as before."""
+        outcome, _ = finish(cut_flow(policy=RetryPolicy(max_reply_tokens=8192)), *events)
+        assert isinstance(outcome, Ended)
+        assert outcome.end == End("failed", "invalid_request")
+
+    def test_v6_a_call_re_asked_alone_keeps_its_scope(self) -> None:
+        """Where one call alone was cut, the siblings stay frozen when the server refuses more room."""
+        cut = completion(calls=[call("search", '{"que')], finish_reason="length")
+        outcome, effects = finish(cut_flow(parallel=True), TWO_WRONG_FIRST, cut, failed(), GOOD)
+        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome.reply, ToolCalls)
+        assert limits(effects) == [4096, 4096, 8192, 4096]
+        assert [made.scope for made in outcome.attempts] == [None, "search", "search", "search"]
+
+    @pytest.mark.parametrize("reason", ["stop", "tool_calls"])
+    @pytest.mark.parametrize("of", [{"calls": [call("search", {"query": "tea"})]}, {"content": "It is don"}])
+    def test_v8_a_relabelled_cut_gets_more_room(self, reason: str, of: dict[str, Any]) -> None:
+        """A reply of as many tokens as its own request allowed is cut: asked for again, with more room."""
+        relabelled = completion(**of, finish_reason=reason, tokens=(10, 50))
+        outcome, effects = finish(cut_flow(50), relabelled, GOOD)
+        assert isinstance(outcome, Accepted)
+        assert limits(effects) == [50, 100]
+        assert [issue.code for issue in outcome.attempts[0].issues] == ["reply.truncated"]
+
+    def test_v8_the_limit_is_that_of_the_attempt(self) -> None:
+        """Once raised, it is the raised limit that a count is compared with."""
+        at_first = completion(calls=[call("search", {"query": "tea"})], tokens=(10, 50))
+        outcome, _ = finish(cut_flow(50), truncated(), at_first)
+        assert isinstance(outcome, Accepted)
+        again, _ = finish(cut_flow(50), at_first, completion("x" * 9, tokens=(10, 100)), at_first)
+        assert isinstance(again, Accepted)
+        assert [len(made.issues) for made in again.attempts] == [1, 1, 0]
+
+    def test_v8_a_call_without_a_message_is_asked_for_again(self) -> None:
+        """A cut that left no message is corrected like any other; it is not sent again for ever."""
+        nothing = completion(None, finish_reason="length")
+        nothing["choices"][0]["message"] = None
+        outcome, effects = finish(cut_flow(policy=RetryPolicy(max_retries=2)), *[nothing] * 3)
+        assert isinstance(outcome, Ended)
+        assert outcome.end == End("rejected", "retries")
+        assert len(calls(effects)) == 3
+
+
+class TestErrorsOfTheModel:
+    """V9: what the API reports as an error and is the model's, or its provider's, to answer for."""
+
+    @pytest.mark.parametrize("kind", [{}, {"kind": "server_error", "retryable": True, "status_code": 500}])
+    def test_v9_what_the_provider_could_not_read_is_corrected(self, kind: dict[str, Any]) -> None:
+        """The generation in the error is replayed as the assistant's own turn, and nowhere else."""
+        outcome, effects = finish(flow_of(), failed(TOOL_USE_FAILED, replace(BAD_REQUEST, **kind)), GOOD)
+        assert isinstance(outcome, Accepted)
+        first, second = outcome.attempts
+        assert [issue.code for issue in first.issues] == ["call.unreadable"]
+        assert (first.failure, first.raw, second.tier) == (None, {"error": TOOL_USE_FAILED}, 1)
+        replayed, correction = calls(effects)[1].request["messages"][-2:]
+        assert replayed == {"role": "assistant", "content": GENERATED}
+        assert correction["role"] == "user"
+        assert "function=" not in correction["content"]
+
+    @pytest.mark.parametrize("written", [None, "", {"tool_calls": []}, 7])
+    def test_v9_an_error_without_a_generation_is_corrected_too(self, written: object) -> None:
+        """Where the generation is not there, or no text, the assistant's turn says that nothing came."""
+        outcome, effects = finish(flow_of(), failed(TOOL_USE_FAILED | {"failed_generation": written}), GOOD)
+        assert isinstance(outcome, Accepted)
+        assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
+
+    def test_v9_it_is_corrected_as_often_as_any_reply(self) -> None:
+        """A model that never mends its call ends the call as rejected, on the budget of corrections."""
+        policy = RetryPolicy(max_retries=2, transport_retries=0)
+        outcome, effects = finish(flow_of(policy), *[failed(TOOL_USE_FAILED)] * 3)
+        assert isinstance(outcome, Ended)
+        assert (outcome.end, len(calls(effects))) == (End("rejected", "retries"), 3)
+
+    def test_v9_a_call_re_asked_alone_keeps_its_scope(self) -> None:
+        """What was frozen stays frozen when the re-asked call cannot be read."""
+        outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, failed(TOOL_USE_FAILED), GOOD)
+        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome.reply, ToolCalls)
+
+    @pytest.mark.parametrize(
+        "error", [{"code": "content_filter"}, {"innererror": {"code": "ResponsibleAIPolicyViolation"}}]
+    )
+    def test_v9_a_filtered_request_is_halted_at_once(self, error: dict[str, Any]) -> None:
+        """A content filter that answers with an error is the provider's last word."""
+        outcome, effects = finish(flow_of(), failed(error))
+        assert isinstance(outcome, Ended)
+        assert (outcome.end, len(calls(effects))) == (End("halted", "content_filter"), 1)
+
+    def test_v9_a_filter_without_a_message_is_halted_at_once(self) -> None:
+        """Nothing is sent again, though there is no message to judge."""
+        nothing = filtered()
+        nothing["choices"][0]["message"] = None
+        outcome, effects = finish(flow_of(), nothing)
+        assert isinstance(outcome, Ended)
+        assert (outcome.end, len(calls(effects))) == (End("halted", "content_filter"), 1)
+
+    def test_v9_gemini_is_asked_for_the_call_again(self) -> None:
+        """A malformed call whose tail leaks as text is corrected, and its tail is no answer."""
+        leaked = completion('query": "tea"})', finish_reason="function_call_filter: MALFORMED_FUNCTION_CALL")
+        outcome, _ = finish(flow_of(), leaked, GOOD)
+        assert isinstance(outcome, Accepted)
+        assert [issue.code for issue in outcome.attempts[0].issues] == ["call.unreadable"]
+
+
+class TestConversation:
+    """V10: what only the conversation shows."""
+
+    def test_v10_a_call_as_text_is_asked_for_as_a_call(self) -> None:
+        """The text is replayed as it came, and the correction says where a call belongs."""
+        text = '<tool_call>{"name": "search", "arguments": {"query": "tea"}}</tool_call>'
+        outcome, effects = finish(flow_of(), completion(text), GOOD)
+        assert isinstance(outcome, Accepted)
+        replayed, correction = calls(effects)[1].request["messages"][-2:]
+        assert (replayed["role"], replayed["content"]) == ("assistant", text)
+        assert "tool_calls" in correction["content"]
+        assert "<tool_call>" not in correction["content"]
+
+    @pytest.mark.parametrize("wrong", [{"query": "tea"}, {"query": 1}])
+    def test_v10_an_id_of_an_earlier_turn_is_taken(self, wrong: dict[str, Any]) -> None:
+        """A call with the id of an earlier call of the conversation is refused, alone or beside other faults."""
+        earlier = [*USER, completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]]
+        earlier.append({"role": "tool", "tool_call_id": "call_1", "content": "x"})
+        contract = Contract(tools=[SEARCH, WEATHER])
+        flow = reply_flow(Ask(contract.terms, {"messages": earlier}, RetryPolicy(), TieredSteering()))
+        outcome, effects = finish(flow, completion(calls=[call("search", wrong, "call_1")]), GOOD)
+        assert isinstance(outcome, Accepted)
+        issues = [(issue.code, issue.path) for issue in outcome.attempts[0].issues]
+        assert ("call.id_duplicate", "/tool_calls/0/id") in issues
+        assert outcome.attempts[1].scope is None
+        assert len(calls(effects)) == 2
+
+    def test_the_ids_that_we_replay_are_nobodys(self) -> None:
+        """An id that a correction showed is no id of the conversation."""
+        first = completion(calls=[call("bogus", {}, "call_a")])
+        outcome, _ = finish(flow_of(), first, completion(calls=[call("search", {"query": "x"}, "call00001")]))
+        assert isinstance(outcome, Accepted)

@@ -55,6 +55,11 @@ class Answer:
         return cls(schema, adapter, name=_schema_name(getattr(kind, "__name__", "")))
 
     @property
+    def is_text(self) -> bool:
+        """Whether any text is an answer: no schema, and no judgement of a kind of its own."""
+        return self.schema is None and type(self) is Answer
+
+    @property
     def document(self) -> JSON:
         """The JSON Schema of the answer, as it is shown to the model."""
         return {"type": "string", "minLength": 1} if self.schema is None else self.schema.source

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from strictreply.channels.envelope import peek
+from strictreply.channels.truncation import LENGTH_KEYS, is_limit
 from strictreply.describing import (
     admits_answer,
     final_answer_definition,
@@ -27,7 +28,9 @@ from strictreply.typing import JSONObject, Message
 
 ESCALATION_TIER = 3
 _INSTRUCTION_ROLES = ("system", "developer")
-_LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
+
+ROOM_FACTOR = 4
+"""How many times the caller's token limit a request may ask for, unless the policy says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +44,48 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked."""
-
-    request: JSONObject
-    base: JSONObject
-    correction: str | None = None
-    tier: int = 0
-    scope: Scope | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Bad:
-    """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong."""
+    """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong.
+
+    ``room_refused`` says that the server refused the request for the token limit that we had raised in it.
+    """
 
     message: JSONObject
     issues: tuple[Issue, ...]
     scope: Scope | None = None
+    room_refused: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether the reply was cut at the token limit."""
+        return any(issue.remedy is Remedy.SHORTEN for issue in self.issues)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked.
+
+    ``room`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
+    ``answers`` is the bad reply that it corrects.
+    """
+
+    request: JSONObject
+    correction: str | None = None
+    tier: int = 0
+    scope: Scope | None = None
+    room: int = 0
+    grows: bool = True
+    answers: Bad | None = None
+
+    @property
+    def raised(self) -> bool:
+        """Whether this request answers a cut reply with a token limit above the caller's own."""
+        return self.room > 0 and self.answers is not None and self.answers.cut
 
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    return Turn(_dressed(ask.terms, ask.base, ask.base["messages"]), ask.base)
+    return Turn(_dressed(ask.terms, ask.base, ask.base["messages"]))
 
 
 def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
@@ -71,7 +94,8 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         return turn
     issues, about = bad.issues, bad.scope
     scope = None if ask.policy.allow_tool_switch else about
-    base = _with_more_room(turn.base) if any(issue.remedy is Remedy.SHORTEN for issue in issues) else turn.base
+    room, grows = _next_room(ask, turn, bad)
+    base = ask.base | _limits(ask, room)
     terms = ask.terms if scope is None else ask.terms.only(scope.tool)
     situation = Situation(issues, ask.terms, step.tier, about.tool if about else None, about.at if about else "")
     correction = ask.steering.correction(situation)
@@ -81,12 +105,28 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         request.pop("response_format", None)  # a forced call is all that is wanted
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
-    return Turn(request, base, correction, step.tier, scope)
+    return Turn(request, correction, step.tier, scope, room, grows, bad)
 
 
-def _with_more_room(base: JSONObject) -> JSONObject:
-    """Double the token limit that cut a reply; without one there is nothing to raise."""
-    return base | {key: 2 * base[key] for key in _LENGTH_KEYS if isinstance(base.get(key), int)}
+def _next_room(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
+    """Say how often the token limit is raised next, and whether it may be raised after that.
+
+    A limit that the server refused is taken back, and not raised any more: the reply can only become shorter.
+    """
+    if bad.room_refused:
+        return turn.room - 1, False
+    more = turn.room + 1
+    if bad.cut and turn.grows and _limits(ask, more) != _limits(ask, turn.room):
+        return more, True
+    return turn.room, turn.grows
+
+
+def _limits(ask: Ask, room: int) -> JSONObject:
+    """Give the caller's token limits, doubled ``room`` times, as far as the policy lets them grow."""
+    said = {key: ask.base[key] for key in LENGTH_KEYS if is_limit(ask.base.get(key))}
+    most = ask.policy.max_reply_tokens
+    caps = {key: ROOM_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
+    return {key: min(limit << room, caps[key]) for key, limit in said.items()}
 
 
 def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObject:

@@ -16,7 +16,7 @@ from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.replies import Invalid, Verdict
 from strictreply.terms import Terms, by_name
 from strictreply.tools import Tool
-from strictreply.typing import AnswerStyle, Channel, Extra, Extraction, Formats
+from strictreply.typing import AnswerStyle, CallsAsText, Channel, Extra, Extraction, Formats
 
 _CHANNELS = ("native", "text")
 _EXTRACTIONS = ("strict", "fenced", "first_object", "after_think")
@@ -35,6 +35,7 @@ class Declaration(TypedDict, total=False):
     formats: Formats | None
     answer_style: AnswerStyle
     blank_answers: bool
+    calls_as_text: CallsAsText
     limits: Limits
 
 
@@ -47,7 +48,9 @@ class Contract:
     calls at once. ``extraction`` is one leniency or several; ``strict`` forgives nothing. ``extra`` is ``forbid`` or
     ``schema`` for all tools and the answer, None to leave each tool as it was declared. ``answer_style="tool"`` makes
     the tool ``final_answer`` the only way to answer (requirement T14). ``blank_answers`` admits white space as an
-    answer. ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it
+    answer. ``calls_as_text="answer"`` admits a native text answer that is, as a whole, a call of a declared tool in a
+    spelling that models are known to write (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
+    ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it
     was declared, and asserts it in the answer.
 
     Raises ContractError when a declaration is wrong.
@@ -67,11 +70,13 @@ class Contract:
         formats: Formats | None = None,
         answer_style: AnswerStyle = "union",
         blank_answers: bool = False,
+        calls_as_text: CallsAsText = "refuse",
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """Compile the declaration once."""
         _one_of("channel", channel, _CHANNELS)
         _one_of("answer_style", answer_style, ("union", "tool"))
+        _one_of("calls_as_text", calls_as_text, ("refuse", "answer"))
         _one_of("extra", extra, _EXTRAS)
         _one_of("formats", formats, (None, "assert", "annotate"))
         modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
@@ -92,6 +97,7 @@ class Contract:
             limits=limits,
             extra=extra,
             formats=formats,
+            calls_as_text=calls_as_text,
         )
 
     @classmethod

@@ -15,6 +15,9 @@ from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import cast
 
+from strictreply.attempts import plain
+from strictreply.typing import JSON
+
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 FIRST_SERVER_ERROR = 500
 _KINDS = {
@@ -36,7 +39,8 @@ class Failure:
     """A call that brought no response to judge.
 
     ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, …), ``retryable`` whether
-    the same request may succeed later, ``retry_after`` the seconds the server asked to wait, or None.
+    the same request may succeed later, ``retry_after`` the seconds the server asked to wait, or None. ``error`` is the
+    error that the body of the response holds, None when there is none: it may carry what the model wrote.
     """
 
     kind: str
@@ -44,6 +48,7 @@ class Failure:
     status_code: int | None = None
     retry_after: float | None = None
     cause: Exception | None = field(default=None, repr=False, compare=False)
+    error: JSON = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         """Say the kind and the HTTP status; the server's own words stay in ``cause``."""
@@ -75,7 +80,16 @@ def _by_status(error: Exception, status: int) -> Failure:
     if getattr(error, "code", None) in _SPENT:
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
     kind = _KINDS.get(status, "server_error" if status >= FIRST_SERVER_ERROR else "api_error")
-    return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error)
+    told = _error_in(getattr(error, "body", None))
+    return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=told)
+
+
+def _error_in(body: object) -> JSON:
+    """Find the error in the body of a response; the openai SDK keeps what is inside of ``error`` as its body."""
+    if not isinstance(body, Mapping):
+        return None
+    inner = body.get("error")
+    return plain(inner if isinstance(inner, Mapping) else body)
 
 
 def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:

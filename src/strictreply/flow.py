@@ -7,16 +7,18 @@ what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``). Any d
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from strictreply.asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.attempts import Attempt, Usage
 from strictreply.channels import judge_opened, open_envelope, peek
-from strictreply.channels.envelope import Opened
+from strictreply.channels.envelope import error_code
+from strictreply.channels.native import ids_in, with_fresh_ids
+from strictreply.channels.truncation import cut_at_limit
 from strictreply.checking import Check, Checked, check_of
 from strictreply.failures import Failure
-from strictreply.issues import Code, Issue
+from strictreply.issues import Code, Issue, Remedy
 from strictreply.policy import Again, End
 from strictreply.replies import AssistantReply, Invalid, Valid, Verdict
 from strictreply.scoping import scope_of, splice
@@ -107,12 +109,16 @@ Outcome: TypeAlias = Accepted | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked."""
+    """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked.
+
+    ``room_refused`` says that the event was the server's refusal of a token limit that we had raised.
+    """
 
     verdict: Verdict | None
     message: JSONObject | None = None
     failure: Failure | None = None
     response: JSON = field(default=None, repr=False)
+    room_refused: bool = False
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -154,21 +160,54 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
 
 def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
     """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message first."""
-    if isinstance(event, Failed):
-        return Judged(None, failure=event.failure)
-    response = event.response if isinstance(event, Replied) else None
+    if isinstance(event, Failed) and error_code(event.failure.error) is Code.ENVELOPE_ERROR:
+        return _judge_failure(turn, event.failure)
+    response = _response_of(event)
     opened = open_envelope(response)
     message = _message_in(response)
-    if message is None:
-        return Judged(opened if isinstance(opened, Invalid) else _NO_COMPLETION, response=response)
     if isinstance(opened, Invalid):
-        return Judged(opened, message, response=response)
+        return Judged(opened, message or _written_in(response, opened), response=response)
+    if message is None:
+        return Judged(_NO_COMPLETION, response=response)
+    cut = cut_at_limit(ask.terms, message, turn.request, response)
+    if cut is not None:
+        return Judged(cut, message, response=response)
     if turn.scope is not None:
         spliced = splice(ask.terms, turn.scope, message)
         if isinstance(spliced, Invalid):
             return Judged(spliced, message, response=response)
         message = spliced
-    return Judged(judge_opened(ask.terms, Opened(message)), message, response=response)
+    verdict = judge_opened(ask.terms, replace(opened, message=message))
+    if message.get("tool_calls") and not ask.terms.ids_may_repeat:
+        verdict = with_fresh_ids(message, verdict, ids_in(ask.base["messages"]))
+    return Judged(verdict, message, response=response)
+
+
+def _judge_failure(turn: Turn, failure: Failure) -> Judged:
+    """Judge a call that brought no reply: a token limit that we raised may be what the server refused."""
+    if failure.kind != "invalid_request" or not turn.raised or turn.answers is None:
+        return Judged(None, failure=failure)
+    cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
+    response: JSON = None if failure.error is None else {"error": failure.error}
+    return Judged(Invalid((cut,)), turn.answers.message, response=response, room_refused=True)
+
+
+def _response_of(event: Event) -> JSON:
+    """Give the response to judge: what came, or the error that says what became of the model's reply."""
+    if isinstance(event, Failed):
+        return {"error": event.failure.error}
+    return event.response if isinstance(event, Replied) else None
+
+
+def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
+    """Give what the model wrote, where there is no message and yet a fault of the model's to correct.
+
+    Groq tells what its parser could not read as ``failed_generation``.
+    """
+    if all(issue.remedy in {Remedy.RESEND, Remedy.STOP} for issue in verdict.issues):
+        return None
+    written = peek(peek(response, "error"), "failed_generation")
+    return {"role": "assistant", "content": written if isinstance(written, str) else None}
 
 
 _NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="an object with choices"),))
@@ -184,11 +223,12 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         return None
     kept = turn.scope
     if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
-        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept)
-    return Bad(judged.message, judged.issues, scope_of(ask.terms, judged.message, judged.issues))
+        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.room_refused)
+    scope = scope_of(ask.terms, judged.message, judged.issues)
+    return Bad(judged.message, judged.issues, scope, judged.room_refused)
 
 
-_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED})
+_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
 
 
 def _message_in(response: JSON) -> JSONObject | None:

@@ -100,14 +100,20 @@ class Code(StrEnum):
 
     CALL_MALFORMED = "call.malformed", "a tool call must be {expected}"
     CALL_ID_MISSING = "call.id_missing", "a tool call must have a non-empty id"
-    CALL_ID_DUPLICATE = "call.id_duplicate", "two tool calls have the same id"
-
+    CALL_ID_DUPLICATE = "call.id_duplicate", "another tool call has the same id"
+    CALL_AS_TEXT = "call.as_text", "the tool call is written as text; call the tool through tool_calls"
+    CALL_MISSING = "call.missing", "the reply ended to call a tool, and calls none"
+    CALL_UNREADABLE = (
+        "call.unreadable",
+        "the provider could not read the tool call; name a declared tool, its arguments one JSON object",
+    )
     CALL_ID_TOO_LONG = "call.id_too_long", "the id of a tool call has more than {limit} bytes"
 
     REPLY_EMPTY = "reply.empty", "neither a tool call nor an answer"
     REPLY_ROLE = "reply.role", "the role must be assistant"
     REPLY_CONTENT = "reply.content", "content must be text or null"
     REPLY_TOO_LARGE = "reply.too_large", "the content has more than {limit} bytes"
+    REPLY_UNREADABLE = "reply.unreadable", "the provider could not read the reply; it must have the form asked for"
     REPLY_TRUNCATED = (
         "reply.truncated",
         "the reply was cut off at the token limit",

@@ -20,7 +20,7 @@ Wait: TypeAlias = Callable[[RetryCallState], float]
 
 _BUDGETS = (
     *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
-    *("deadline", "max_tokens_total", "max_cost", "max_retry_after"),
+    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens"),
 )
 _NEEDED = frozenset({"max_retries", "transport_retries", "max_retry_after"})
 _BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
@@ -63,6 +63,8 @@ class RetryPolicy:
     repeated after a jittered exponential pause. ``max_retry_after`` is the longest ``Retry-After`` that is obeyed.
     ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29):
     the whole reply is then asked for again, and ``arg_retries`` has nothing to count.
+    ``max_reply_tokens`` is how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
+    when replies are cut at it: twice as much each time, up to this; None is four times what the caller said.
     ``escalation`` holds request keywords (a stronger ``model``, ``response_format``, …) sent from the third
     correction on.
 
@@ -82,6 +84,7 @@ class RetryPolicy:
     wait: Wait | None = None
     max_retry_after: float = 60.0
     allow_tool_switch: bool = False
+    max_reply_tokens: int | None = None
     escalation: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold headers
 
     def __post_init__(self) -> None:
@@ -94,6 +97,9 @@ class RetryPolicy:
             if value is not None and not value >= 0:  # NaN is no budget either
                 message = f"RetryPolicy.{name} must not be negative"
                 raise ValueError(message)
+        if self.max_reply_tokens is not None and type(self.max_reply_tokens) is not int:
+            message = "RetryPolicy.max_reply_tokens must be a whole number of tokens, or None"
+            raise ValueError(message)
         if self.max_cost is not None and self.price is None:
             message = "RetryPolicy.max_cost needs price, a function from Usage to a cost"
             raise ValueError(message)

@@ -117,14 +117,9 @@ def _shaped_by_format(terms: Terms, request: JSONObject) -> tuple[Terms, JSONObj
         raise ContractError(message)
     if wanted["type"] == "json_schema":
         return replace(terms, answer=_answer(terms, _schema_in(wanted.get("json_schema")))), request
-    if wanted["type"] == "json_object" and _is_text(terms.answer):
+    if wanted["type"] == "json_object" and terms.answer.is_text:
         return replace(terms, answer=Answer.of({"type": "object"}, extra="schema")), request
     return terms, request
-
-
-def _is_text(answer: Answer) -> bool:
-    """Tell an answer that may be any text from one that is held to something."""
-    return answer.schema is None and type(answer) is Answer
 
 
 def _answer(terms: Terms, kind: object) -> Answer:

@@ -11,7 +11,7 @@ from strictreply.errors import ContractError
 from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.replies import AssistantReply, DirectAnswer, ToolCall, calls_of
 from strictreply.tools import Tool
-from strictreply.typing import AnswerStyle, Channel, Extra, Extraction, Formats
+from strictreply.typing import AnswerStyle, CallsAsText, Channel, Extra, Extraction, Formats
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
 MAX_LISTED_NAMES = 20
@@ -25,7 +25,8 @@ class Terms:
     ``tools`` are by name, in the order they were declared. ``choice`` is ``auto``, ``required``, ``none`` or the name
     of the one tool that must be called, as ``tool_choice`` says it. ``extraction`` names the leniencies in order.
     ``extra`` and ``formats`` are what the contract says of tools and answers that a request brings along, None when it
-    says nothing.
+    says nothing. ``calls_as_text`` says whether a text that is a call as a whole may be an answer,
+    ``ids_may_repeat`` whether a call may have the id of an earlier one of its conversation: whoever asks numbers them.
     """
 
     tools: Mapping[str, Tool]
@@ -38,6 +39,8 @@ class Terms:
     limits: Limits = DEFAULT_LIMITS
     extra: Extra | None = None
     formats: Formats | None = None
+    calls_as_text: CallsAsText = "refuse"
+    ids_may_repeat: bool = False
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -33,3 +33,6 @@ Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think
 
 AnswerStyle: TypeAlias = Literal["union", "tool"]
 """Whether an answer is ``{"answer": …}`` or a call of the tool ``final_answer`` (requirement T14)."""
+
+CallsAsText: TypeAlias = Literal["refuse", "answer"]
+"""What a text answer is that is, as a whole, a call of a declared tool: a fault, or an answer like any other."""

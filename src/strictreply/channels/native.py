@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+
 from strictreply.channels.calling import is_final_answer, judge_args, judge_name
 from strictreply.channels.envelope import peek
+from strictreply.channels.spellings import is_call
 from strictreply.decoding import decode
 from strictreply.extraction import extract
 from strictreply.issues import Code, Issue, pointer, quote
@@ -62,6 +65,8 @@ def judge_answer(terms: Terms, content: object) -> Verdict:
     if issue is not None:
         return Invalid((issue,))
     text = str(content)
+    if _is_call_as_text(terms, text):
+        return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
     if terms.answer.schema is None:
         large = _too_large(terms, text)
         if large is not None:
@@ -78,6 +83,45 @@ def _too_large(terms: Terms, content: object) -> Issue | None:
     """Report a text beyond the cap that JSON texts have; None for one within it."""
     limit = terms.limits.reply_bytes
     return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit) if utf8_size(content) > limit else None
+
+
+def without_promised_call(terms: Terms, message: object, verdict: Verdict) -> Verdict:
+    """Refuse an answer where the response ended to call a tool, and the call is not there: it was lost on the way."""
+    if isinstance(verdict, Invalid) or not terms.tools or peek(message, "tool_calls"):
+        return verdict
+    return Invalid((Issue.of(Code.CALL_MISSING, "/tool_calls"),), verdict.leniency)
+
+
+def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) -> Verdict:
+    """Refuse calls that have the id of an earlier call of their conversation: results are attached by it."""
+    calls = peek(message, "tool_calls")
+    ids = [peek(call, "id") for call in calls] if isinstance(calls, list) else []
+    issues = tuple(
+        Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_))
+        for index, id_ in enumerate(ids[:MAX_FAULTY_CALLS])
+        if isinstance(id_, str) and id_ in taken
+    )
+    if not issues:
+        return verdict
+    return Invalid((*verdict.issues, *issues) if isinstance(verdict, Invalid) else issues, verdict.leniency)
+
+
+def ids_in(messages: Iterable[object]) -> frozenset[str]:
+    """Collect the ids of the calls in a conversation."""
+    calls = (peek(message, "tool_calls") for message in messages)
+    return frozenset(
+        id_
+        for several in calls
+        if isinstance(several, list | tuple)
+        for one in several
+        if isinstance(id_ := peek(one, "id"), str)
+    )
+
+
+def _is_call_as_text(terms: Terms, text: str) -> bool:
+    """Tell a call that a model wrote as its answer; a structured answer has a schema of its own to be held to."""
+    refused = terms.calls_as_text == "refuse" and terms.choice != "none" and terms.answer.is_text
+    return refused and bool(terms.tools) and len(text) <= terms.limits.reply_bytes and is_call(text, terms.tools)
 
 
 def _answer_barred(terms: Terms, content: object) -> Issue | None:

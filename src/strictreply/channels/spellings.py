@@ -1,0 +1,186 @@
+"""A call written as text: the spellings that models are known to use, and whether a text is nothing but such calls.
+
+A text is a call when calls and the markers around them are all of it, and one of the calls names a declared tool. Prose
+before, between or after makes it an answer. Whether the arguments fit is not asked here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+_NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
+_LAST = r"(?=\s*(?:```\s*)?\Z)"
+_SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
+
+# Each row is a spelling that was met in the place of a native call, and says where; owner/repository#number is a thread
+# on GitHub. A row that ends in \Z as well takes a call that was cut.
+
+MARKERS = (
+    r"<\|[^|<>\n]{1,40}\|>",  # special tokens: Llama's <|python_tag|> (raullenchai/Rapid-MLX#703), Kimi's, LFM's
+    r"<\uff5c[^\uff5c<>\n]{1,40}\uff5c>",  # DeepSeek's: tokens with full-width bars (vllm-project/vllm#23454)
+    r"<\|tool_call>|<tool_call\|>",  # Gemma 4 (NousResearch/hermes-agent#38376)
+    r"</?(?:tool_calls?|function_calls?|tools?|tool[-_]use)>",  # Hermes, Qwen, GLM (NousResearch/hermes-agent#742)
+    r"</?(?:[a-z]{1,20}:|\uff5cDSML\uff5c)(?:tool|function)_calls?>",  # MiniMax, DeepSeek V3.2 (hermes-agent#29115)
+    r"\[/?TOOL_CALLS?\]",  # Mistral (ai-dynamo/dynamo#10725); MiniMax (NousResearch/hermes-agent#11994)
+    r"functools(?=\[)",  # Phi-4-mini (vLLM's documentation, tool parsers: phi4_mini_json)
+    r"</?s>",  # begin and end of a turn: Llama 2, Mistral
+)
+"""What stands around calls and between them."""
+
+CALLS = (
+    rf"<function={_NAME}>.*?(?:</function>|\Z)",  # Llama 3.1 (Rapid-MLX#703); Qwen3-Coder (ggml-org/llama.cpp#24644)
+    rf"<(?:\uff5cDSML\uff5c)?invoke\s+name={_NAME}\s*>.*?(?:</(?:\uff5cDSML\uff5c)?invoke>|\Z)",  # as DeepSeek V3.2
+    rf"{_NAME}\s*<arg_key>.*?(?=</tool_call>|\Z)",  # GLM 4.5 (pwilkin/llama.cpp#5)
+    rf"{_NAME}\s*(?=</tool_call>)",  # GLM 4.5, a call without arguments
+    rf"call:{_NAME}\{{{_SOME}\}}(?=<tool_call\|>|\s*\Z)",  # Gemma 4 (NousResearch/hermes-agent#38376)
+    rf"\[\s*{_NAME}\({_SOME}\)\s*\](?=\s*(?:<\||```|\Z))",  # LFM (ggml-org/llama.cpp#23838), Llama 4: a list in Python
+    rf"{_NAME}\.call\({_SOME}\){_LAST}",  # Llama 3.1, built-in tools (unslothai/unsloth#5620)
+    rf"(?:(?:print|python)\()?default_api\.{_NAME}\({_SOME}\)+{_LAST}",  # Gemini (langchain-ai/langchain-google#725)
+)
+"""Calls that are no JSON as a whole."""
+
+HEADS = (
+    rf"function<\uff5ctool▁sep\uff5c>{_NAME}(?=\s)",  # DeepSeek V3 (google/adk-python#5654)
+    rf"{_NAME}<\uff5ctool▁sep\uff5c>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
+    rf"{_NAME}(?:\[CALL_ID\]\w+)?\[ARGS\]",  # Mistral Small, Devstral (raullenchai/Rapid-MLX#1071)
+    rf"{_NAME}(?::[0-9]+)?\s*<\|tool_call_argument_begin\|>",  # Kimi K2 (NousResearch/hermes-agent#24534)
+    rf"(?:assistant<\|channel\|>)?\w{{1,20}}\s+to={_NAME}\s*(?:<\|constrain\|>)?(?:json)?\s*<\|message\|>",  # gpt-oss
+    rf"{_NAME}\s*(?=\{{)",  # Mistral Small (raullenchai/Rapid-MLX#1071); ChatGLM: the name on a line of its own
+)
+"""What names a call before the JSON object of its arguments."""
+
+NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
+ARGUMENTS = ("arguments", "parameters", "args", "params", "input", "tool_input", "action_input")
+"""The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
+
+WRAPPERS = ("function", "tool_call", "tool_calls", "function_call", "function_calls", "tool_uses", "calls")
+"""The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103)."""
+
+BESIDE = frozenset({"id", "type", "index", "call_id", "role", "content", "thought", "thoughts", "reasoning"})
+"""What may stand beside those; any other member makes a value of it that only looks like a call."""
+
+_MAX_WRAPPERS = 4
+_MAX_CALLS = 128
+_FLAGS = re.DOTALL | re.IGNORECASE
+_FENCE = r"```[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?=\s*\Z|\s*<)"
+_BETWEEN = re.compile(rf"(?:\s++|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+", _FLAGS)
+_MARKER = re.compile("|".join(MARKERS), _FLAGS)
+_CALLS = tuple(re.compile(row, _FLAGS) for row in CALLS)
+_HEADS = tuple(re.compile(row, _FLAGS) for row in HEADS)
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", _FLAGS)
+_NAMED = re.compile(rf'"(?:{"|".join(NAMES)})"\s*:\s*"(?P<name>[^"]{{1,128}})"')
+_CLOSING = re.compile(
+    r"</[\w:-]*(?:tool|function)[\w-]*>|\[/TOOL_CALLS?\]|<tool_call\|>|<[^<>]{0,40}end[|\uff5c]>|\Z", _FLAGS
+)
+_JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long arguments
+
+
+class _Call(NamedTuple):
+    """A call in a text: where it ends, and the tools that it names."""
+
+    end: int
+    names: tuple[str, ...]
+
+
+def is_call(text: str, tools: Container[str]) -> bool:
+    """Tell a text that is, as a whole, one call or more, at least one of them of a tool in ``tools``.
+
+    White space, one leading ``<think>…</think>``, code fences and markers do not count. The time is linear.
+    """
+    thought = _THOUGHT.match(text)
+    at = _beyond(text, thought.end() if thought else 0)
+    known = False
+    for _ in range(_MAX_CALLS):  # what begins with so many calls is no answer, whatever follows
+        if at >= len(text):
+            break
+        call = _call_at(text, at, tools)
+        if call is None:
+            return False
+        known = known or any(name in tools for name in call.names)
+        at = _beyond(text, call.end)
+    return known
+
+
+def _beyond(text: str, at: int) -> int:
+    """Pass over the space and the markers between calls."""
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
+
+
+def _call_at(text: str, at: int, tools: Container[str]) -> _Call | None:
+    """Read the call that begins here, in whatever spelling."""
+    if text[at] in "{[":
+        call = _json_call(text, at) or (_broken_call(text, at, tools) if _MARKER.search(text, 0, at) else None)
+        if call is not None:
+            return call
+    for row in _CALLS:
+        found = row.match(text, at)
+        if found and found["name"] in tools:
+            return _Call(found.end(), (found["name"],))
+    for row in _HEADS:
+        found = row.match(text, at)
+        if found and found["name"] in tools:
+            return _with_arguments(text, _beyond(text, found.end()), found["name"])
+    return None
+
+
+def _with_arguments(text: str, at: int, name: str) -> _Call | None:
+    """Read the arguments behind the name of a tool; what is no JSON ends where its markers say."""
+    if not text.startswith("{", at):
+        return None
+    try:
+        return _Call(_JSON.raw_decode(text, at)[1], (name,))
+    except (ValueError, RecursionError):
+        return _Call(_closing(text, at), (name,)) if _MARKER.search(text) else None
+
+
+def _json_call(text: str, at: int) -> _Call | None:
+    """Read a call that is JSON as a whole."""
+    try:
+        value, end = _JSON.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None
+    names = _names_in(value, _MAX_WRAPPERS)
+    return None if names is None else _Call(end, tuple(names))
+
+
+def _broken_call(text: str, at: int, tools: Container[str]) -> _Call | None:
+    """Read a call between markers whose JSON is cut or malformed: it names a tool all the same."""
+    end = _closing(text, at)
+    named = (found["name"] for found in _NAMED.finditer(text, at, end))
+    name = next((one for one in named if one in tools), None)
+    return None if name is None else _Call(end, (name,))
+
+
+def _closing(text: str, at: int) -> int:
+    """Find the marker that closes a call, or the end of the text."""
+    closing = _CLOSING.search(text, at)
+    return closing.start() if closing else len(text)
+
+
+def _names_in(value: Any, depth: int) -> list[str] | None:
+    """Name the tools that a JSON value calls; None when it is anything but calls."""
+    if depth == 0 or not isinstance(value, dict | list) or not value:
+        return None
+    if isinstance(value, list):
+        inside = [_names_in(one, depth - 1) for one in value]
+        return None if None in inside else [name for names in inside for name in names or ()]
+    for key in WRAPPERS:
+        if isinstance(value.get(key), dict | list) and BESIDE.issuperset(value.keys() - {key}):
+            return _names_in(value[key], depth - 1)
+    return _named_call(value)
+
+
+def _named_call(value: dict[str, Any]) -> list[str] | None:
+    """Name the tool that an object calls: it has a name and arguments, which are no schema of a definition."""
+    name_key = next((key for key in NAMES if isinstance(value.get(key), str)), None)
+    args_key = next((key for key in ARGUMENTS if key in value), None)
+    if name_key is None or args_key is None or not BESIDE.issuperset(value.keys() - {name_key, args_key}):
+        return None
+    args = value[args_key]
+    if not (args is None or isinstance(args, str | dict)) or (isinstance(args, dict) and "properties" in args):
+        return None
+    return [value[name_key].removeprefix("functions.").removeprefix("default_api.")]
