@@ -148,6 +148,21 @@ def test_an_id_that_repeats_in_a_turn_is_another_call(opened: Opened) -> None:
     assert written == ["call_1", "call_1.2"]
 
 
+def test_v10_an_id_of_an_earlier_turn_of_the_conversation_is_another_call(opened: Opened) -> None:
+    """No call of a run has the id of a call before it, in whichever turn that was: the later one is numbered."""
+    ask = completion(calls=[call("locate", {"query": "b"}, "call_1")])
+    loop = opened(ask, DONE, tools=[LOCATE])
+    earlier = completion(calls=[call("locate", {"query": "a"}, "call_1")])["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "at a"}
+    before = [{"role": "user", "content": "a?"}, earlier, result, {"role": "user", "content": "b?"}]
+    paused = loop.run(before)
+    assert ids(paused) == ["call_1.2"]
+    done = loop.run(continuation=paused, results=[paused.pending[0].answered("at b")])
+    assert told(done) == [("call_1", "at a"), ("call_1.2", "at b")]
+    written = [turn["tool_calls"][0]["id"] for turn in done.transcript if turn.get("tool_calls")]
+    assert written == ["call_1", "call_1.2"]
+
+
 def test_the_walks_of_a_pause_and_of_what_follows() -> None:
     """The first request goes the Initial way, the second the Continuation's, with its calls held to the rules."""
     loop = Loop(MIXED, DONE, tools=[spy("search", []), LOCATE])

@@ -19,8 +19,8 @@ from strictreply.typing import JSON, Message
 def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()) -> tuple[ToolCall, ...]:
     """Give the calls of a reply, each with an id: the provider's, or in the text channel one made from ``stem``.
 
-    One that is ``taken`` by an earlier call of the turn is numbered (``call_1.2``): with servers that count anew in
-    every reply, a late result would meet a call that it was not made for.
+    One that is ``taken`` by an earlier call of the conversation is numbered (``call_1.2``): with servers that count
+    anew in every reply, a late result would meet a call that it was not made for.
     """
     calls = calls_of(reply)
     used = taken | {str(call.id) for call in calls}

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from strictreply.attempts import Usage
 from strictreply.channels import judge
+from strictreply.channels.native import ids_in
 from strictreply.describing import compact
 from strictreply.pipeline.effects import Asked, AskModel, RunTool, RunTools, ToolOutcome, TurnEffect, UseStore
 from strictreply.pipeline.fingerprint import fingerprint
@@ -185,7 +186,8 @@ class TurnSteps:
         asked: Asked | Raised = yield AskModel(messages, is_first=not turn.tool_calls)
         if isinstance(asked, Raised):
             raise asked.error
-        self.calls = identified(asked.reply, _stem(turn), taken={call.tool_call_id for call in turn.tool_calls})
+        taken = {call.tool_call_id for call in turn.tool_calls} | ids_in(messages)
+        self.calls = identified(asked.reply, _stem(turn), taken=taken)
         asked = replace(asked, message=readdressed(asked.message, asked.reply, self.calls))
         self.asked.append(asked)
         calls = self._manifest_calls(turn, asked.message)

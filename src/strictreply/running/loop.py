@@ -27,7 +27,7 @@ from strictreply.pipeline.turn_flow import Stamp, release, turn_flow
 from strictreply.pipeline.turn_steps import TurnSteps
 from strictreply.pipeline.values import AgentContext, Envelope
 from strictreply.running.events import AttemptMade, OnEvent, RunEvent
-from strictreply.running.performing import AsyncPerformer, Performer
+from strictreply.running.performing import AsyncPerformer, Performer, numbering
 from strictreply.running.runs import Earlier, Given, Request, Run
 from strictreply.running.threads import finished_in_thread
 from strictreply.running.tool_running import ToolRunner
@@ -77,7 +77,8 @@ def run(
     terms, tell = client.terms(**keywords), _listener(on_event)
     _refuse_async(terms)
     turn = _Turn.opened(request, terms, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
-    performer = Performer(client.watched(_telling(tell)), keywords, ToolRunner(loop, tell), turn.sessions)
+    asking = numbering(client, keywords)
+    performer = Performer(client.watched(_telling(tell)), asking, ToolRunner(loop, tell), turn.sessions)
     with turn:
         return turn.ended(drive(turn.flow(), performer))
 
@@ -104,7 +105,8 @@ async def arun(
     keywords = _kept(keywords)
     terms, tell = client.terms(**keywords), _listener(on_event)
     turn = _Turn.opened(request, terms, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
-    performer = AsyncPerformer(client.watched(_telling(tell)), keywords, ToolRunner(loop, tell), turn.sessions)
+    asking = numbering(client, keywords)
+    performer = AsyncPerformer(client.watched(_telling(tell)), asking, ToolRunner(loop, tell), turn.sessions)
     async with turn:
         return turn.ended(await adrive(turn.flow(), performer))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 from strictreply.client import AsyncStrictClient, Exchange, StrictClient
+from strictreply.contract import Contract
 from strictreply.pipeline.effects import Asked, AskModel, RunTools, TurnEffect
 from strictreply.pipeline.line import Raised
 from strictreply.pipeline.sessions import SessionStore
@@ -66,6 +67,15 @@ def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
     demanded = keywords.get("tool_choice") not in _UNDEMANDING and not effect.is_first
     kept = {name: value for name, value in keywords.items() if name != "tool_choice"} if demanded else keywords
     return {**kept, "messages": effect.messages}
+
+
+def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:
+    """Let replies repeat the ids of earlier calls: a turn numbers these itself, whatever its server does.
+
+    Some servers count anew in every reply, and no other ask mends them (fw-ai/fireconnect#16).
+    """
+    contract: Contract = keywords.get("contract") or client.contract
+    return {**keywords, "contract": Contract.of(replace(contract.terms, ids_may_repeat=True))}
 
 
 def asked_of(exchange: Exchange) -> Asked:

@@ -25,7 +25,7 @@ from strictreply.pipeline.turn_flow import Stamp, turn_flow
 from strictreply.pipeline.turn_steps import TurnSteps
 from strictreply.pipeline.values import AgentContext
 from strictreply.running.events import RunEvent
-from strictreply.running.performing import AsyncPerformer, Performer
+from strictreply.running.performing import AsyncPerformer, Performer, numbering
 from strictreply.running.tool_running import ToolRunner
 from strictreply.terms import Terms
 from strictreply.typing import JSONObject
@@ -105,7 +105,7 @@ def _body(setting: Setting, client: StrictClient) -> Callable[[str], str]:
     def run_turn(text: str) -> str:
         """Run one turn; what it did before a process died is read, not done again."""
         turn = setting.opened(text)
-        perform = Performer(client, setting.keywords, ToolRunner(setting.loop, _nobody), turn.store)
+        perform = Performer(client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store)
         return turn.ended(drive(turn.flow(), StepPerformer(perform, setting.terms)))
 
     return run_turn
@@ -117,7 +117,9 @@ def _async_body(setting: Setting, client: AsyncStrictClient) -> Callable[[str], 
     async def run_turn(text: str) -> str:
         """Run one turn, awaiting."""
         turn = setting.opened(text)
-        perform = AsyncPerformer(client, setting.keywords, ToolRunner(setting.loop, _nobody), turn.store)
+        perform = AsyncPerformer(
+            client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store
+        )
         return turn.ended(await adrive(turn.flow(), AsyncStepPerformer(perform, setting.terms)))
 
     return run_turn
