@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -347,6 +348,22 @@ def test_what_waits_can_be_withdrawn(desk: Callable[..., Desk]) -> None:
     assert over.value.kind == "RunCancelled"
     assert [error.code for error in told.value.errors] == [InvokeCode.NOT_FOUND]
     assert place.done == []
+
+
+def test_v11_a_decision_on_another_run_is_refused(desk: Callable[..., Desk]) -> None:
+    """Equal id, name and arguments in another durable run: refused, nothing spent, and the right decision fits."""
+    place = desk(REFUND, REFUND, ok.answer("Paid."))
+    with place as runs:
+        first, second = (runs.start("Refund 7.", id=one) for one in ("first", "second"))
+        (theirs,), (ours,) = (run.result(poll_seconds=POLL).pending for run in (first, second))
+        with pytest.raises(InvokeFailed) as told:
+            second.answer([replace(theirs.approved(), tool_call_id=ours.tool_call_id)])
+        assert place.done == []
+        second.answer([ours.approved()])
+        assert second.result(poll_seconds=POLL).answer == "Paid."
+    (error,) = told.value.errors
+    assert error.code == InvokeCode.DECISION_ELSEWHERE
+    assert place.done == ["refund 7"]
 
 
 @pytest.mark.parametrize("method", ["look", "waiting", "cancel", "retry"])

@@ -8,6 +8,7 @@ from typing import Final
 
 from strictreply.decoding import decode
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline.sessions import manifest_id
 from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, Decision, ToolCallManifest
 
 _FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
@@ -30,6 +31,10 @@ _FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
     InvokeCode.DECISION_MISMATCH: (
         "reconcile.same_arguments",
         "the decision is on other arguments",
+    ),
+    InvokeCode.DECISION_ELSEWHERE: (
+        "reconcile.same_run",
+        "the decision is for another run or another turn; decide on the calls that are pending here",
     ),
     InvokeCode.DECISION_UNEXPECTED: ("reconcile.no_decision", "this call waits for the client's result, no decision"),
     InvokeCode.MISSING_RESULT: ("reconcile.every_call", "this call waits for a result, and none was sent"),
@@ -60,6 +65,8 @@ def reconcile(
     *,
     earlier: Iterable[AgentToolCall] = (),
     decided: Iterable[Decision] | None = None,
+    session_id: str = "",
+    turn_id: str = "",
     allow_error_results: bool = False,
 ) -> ToolCallManifest | InvokeResult:
     """Put a client's results to the calls that wait for them, in the order of the calls (requirement P65).
@@ -68,9 +75,10 @@ def reconcile(
     with its index, and of each call of the client that stays without a result. A call that needs approval wants a
     decision (:func:`approval_of`); any other one ``result_json``, or with ``allow_error_results`` either this or an
     ``error_message`` (X11). ``decided`` are the program's decisions, which some results spell; None when it has made
-    sure of all of them. A client's own word approves nothing, and a decision holds for the arguments that it was made
-    on. ``earlier`` are calls of this turn that were answered before: a result for one of them that waits no more is
-    ALREADY_CONSUMED (requirement P66). Names and JSON texts are held to the rules of a manifest after.
+    sure of all of them. A client's own word approves nothing, and a decision holds for the arguments, the session and
+    the turn that it was made on; ``session_id`` and ``turn_id`` say where the manifest waits. ``earlier`` are calls of
+    this turn that were answered before: a result for one of them that waits no more is ALREADY_CONSUMED (requirement
+    P66). Names and JSON texts are held to the rules of a manifest after.
     """
     given = tuple(results)
     desk = _Desk(
@@ -78,6 +86,7 @@ def reconcile(
         frozenset(result.tool_call_id for result in manifest.tool_call_results),
         frozenset(call.tool_call_id for call in earlier),
         None if decided is None else {one.tool_call_id: one for one in decided},
+        (session_id, turn_id),
         allow_error_results,
     )
     errors = (*desk.wrong_results(given), *desk.missing_results(given))
@@ -96,6 +105,7 @@ class _Desk:
     answered: frozenset[str]
     earlier: frozenset[str]
     decided: Mapping[str, Decision] | None
+    waits_in: tuple[str, str]
     allow_error_results: bool
 
     def wrong_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
@@ -106,7 +116,9 @@ class _Desk:
             seen.add(result.tool_call_id)
             code = InvokeCode.DUPLICATE_ID if twice else self._fault(result)
             if code is not None:
-                yield _error(code, result, index, f"/envelope/tool_results/{index}")
+                error = _error(code, result, index, f"/envelope/tool_results/{index}")
+                elsewhere = code is InvokeCode.DECISION_ELSEWHERE
+                yield replace(error, decided_for=self._decided_for(result) or None) if elsewhere else error
 
     def missing_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
         """Report each call of the client that has no result and gets none."""
@@ -117,6 +129,8 @@ class _Desk:
 
     def _fault(self, result: AgentToolCallResult) -> InvokeCode | None:
         """Say what is wrong with a result, None when nothing is."""
+        if self._decided_for(result):  # before its call is looked for: an equal id means nothing in another run
+            return InvokeCode.DECISION_ELSEWHERE
         call = self.calls.get(result.tool_call_id)
         if call is None:
             spent = result.tool_call_id in self.earlier
@@ -136,7 +150,16 @@ class _Desk:
             return None if decision is None else InvokeCode.DECISION_UNEXPECTED
         if decision is None:
             return InvokeCode.DECISION_EXPECTED
-        return None if decision.arguments_json == call.arguments_json else InvokeCode.DECISION_MISMATCH
+        if decision.arguments_json != call.arguments_json:
+            return InvokeCode.DECISION_MISMATCH
+        named = (decision.session_id, decision.turn_id) == self.waits_in
+        return None if named else InvokeCode.DECISION_ELSEWHERE
+
+    def _decided_for(self, result: AgentToolCallResult) -> str:
+        """Name the other run that a result is a decision for; empty when it names none, or this one."""
+        decision = (self.decided or {}).get(result.tool_call_id)
+        run = ("", "") if decision is None else (decision.session_id, decision.turn_id)
+        return manifest_id(*run) if any(run) and run != self.waits_in else ""
 
     def _fault_inside(self, call: AgentToolCall, result: AgentToolCallResult) -> InvokeCode | None:
         """Say what is wrong with what a result says."""

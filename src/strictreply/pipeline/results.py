@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from strictreply.errors import StrictReplyError
 from strictreply.issues import Issue
@@ -14,6 +14,9 @@ from strictreply.pipeline.values import Value
 MAX_LISTED = 12
 RULESET = "AGN-036/draft-1"
 """Which rules a result speaks of: the published text calls itself a draft (X12)."""
+
+_OUR_RUN: Final = frozenset("0123456789abcdef.")
+_MAX_RUN_CHARS: Final = 65
 
 
 class InvokeCode(StrEnum):
@@ -101,6 +104,7 @@ class InvokeCode(StrEnum):
     RESULT_AND_ERROR = "RESULT_AND_ERROR"
     MISSING_RESULT_JSON = "MISSING_RESULT_JSON"
     APPROVAL_MALFORMED = "APPROVAL_MALFORMED"
+    DECISION_ELSEWHERE = "DECISION_ELSEWHERE"
     DECISION_EXPECTED = "DECISION_EXPECTED"
     DECISION_MISMATCH = "DECISION_MISMATCH"
     DECISION_UNEXPECTED = "DECISION_UNEXPECTED"
@@ -112,7 +116,9 @@ class InvokeError(Value):
 
     ``index``, ``tool_call_id``, ``name`` and ``reason`` tell of one entry of a manifest, None elsewhere; ``result_id``
     and ``result_name`` are what its result says where that is another. ``issues`` are the faults of its arguments
-    against the tool's schema. What a model or a client wrote is in these members alone, never in ``message``.
+    against the tool's schema. ``decided_for`` is the run that a decision holds for, where that is another: its session
+    and turn, as ``manifest_id`` spells them. What a model or a client wrote is in these members alone, never in
+    ``message``.
     """
 
     code: InvokeCode
@@ -124,6 +130,7 @@ class InvokeError(Value):
     name: str | None = None
     result_id: str | None = None
     result_name: str | None = None
+    decided_for: str | None = None
     reason: str | None = field(default=None, repr=False)
     issues: tuple[Issue, ...] = ()
 
@@ -181,5 +188,10 @@ class IterationsExceeded(InvokeFailed):
 
 
 def _entry(error: InvokeError) -> str:
-    """Name the entry of a manifest by its place, None for none; its id may be the model's own words."""
-    return "" if error.index is None else f" (call {error.index + 1})"
+    """Name the entry of a manifest by its place, None for none; its id may be the model's own words.
+
+    The run that a decision is for is named when its ids are of the kind that we make: others may say anything.
+    """
+    named = error.decided_for or ""
+    run = f", decided for run {named}" if named and len(named) <= _MAX_RUN_CHARS and set(named) <= _OUR_RUN else ""
+    return "" if error.index is None else f" (call {error.index + 1}{run})"

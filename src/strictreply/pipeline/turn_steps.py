@@ -151,7 +151,14 @@ class TurnSteps:
         self.claim = claim
         waiting = _undecided(claim.manifest)
         envelope, earlier = ctx.envelope, _earlier(_turn(ctx), waiting)
-        answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=envelope.decided)
+        answered = reconcile(
+            waiting,
+            envelope.tool_results,
+            earlier=earlier,
+            decided=envelope.decided,
+            session_id=envelope.session_id,
+            turn_id=envelope.turn_id,
+        )
         if not isinstance(answered, ToolCallManifest):
             raise InvokeFailed(answered.errors)
         self._refuse_unfit(answered)  # before anything that was approved is run

@@ -7,7 +7,7 @@ the validator can be shown any content; :meth:`Value.from_json` is strict.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Self, cast
 
@@ -56,8 +56,22 @@ def _adapter_of(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
+class _Waiting:
+    """The session and the turn that a call of a response waits in, beside its members: AGN-033 has them once.
+
+    They are no part of the value: not compared, not in its JSON, and a call that is replaced is another one.
+    """
+
+    __slots__ = ("_waits_in",)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy with them."""
+        call = cast("AgentToolCall", self)
+        return _waiting, (_members(call), *_waits_in(call))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentToolCall(Value):
+class AgentToolCall(_Waiting, Value):
     """A call as it stands in a manifest; ``arguments_json`` is a JSON text (AGN-033, requirement P49).
 
     ``requires_client_execution`` says that the result comes from the client: of a tool that it runs, or, with
@@ -80,9 +94,15 @@ class AgentToolCall(Value):
         )
 
     def approved(self) -> Decision:
-        """Decide that a call which needs approval may be run."""
+        """Decide that a call which needs approval may be run; the decision names where the call waits."""
+        session_id, turn_id = _waits_in(self)
         return Decision(
-            tool_call_id=self.tool_call_id, name=self.name, arguments_json=self.arguments_json, approved=True
+            session_id=session_id,
+            turn_id=turn_id,
+            tool_call_id=self.tool_call_id,
+            name=self.name,
+            arguments_json=self.arguments_json,
+            approved=True,
         )
 
     def denied(self, reason: str = "") -> Decision:
@@ -90,12 +110,31 @@ class AgentToolCall(Value):
         return replace(self.approved(), approved=False, reason=reason)
 
 
+def _waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToolCall:
+    """Make a call that knows where it waits."""
+    call = AgentToolCall(**members)
+    object.__setattr__(call, "_waits_in", (session_id, turn_id))
+    return call
+
+
+def _members(call: AgentToolCall) -> dict[str, Any]:
+    """Return what a call is made of, which may be anything."""
+    return {member.name: getattr(call, member.name) for member in fields(call)}
+
+
+def _waits_in(call: AgentToolCall) -> tuple[str, str]:
+    """Return the session and the turn that a call waits in, empty where nobody has said so."""
+    known: tuple[str, str] = getattr(call, "_waits_in", ("", ""))
+    return known
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Value):
     """Whether a call that needs approval may be run here, with the arguments that were decided on, and why not.
 
     It is a value of its own so that no result a client sends is ever taken for one: the program makes it, when it knows
-    who decides.
+    who decides. ``session_id`` and ``turn_id`` name the one turn of the one run that it holds for; empty, it holds for
+    none. A call of ``run.pending``, or of a response that was read from JSON, fills them in.
     """
 
     tool_call_id: str
@@ -103,6 +142,8 @@ class Decision(Value):
     arguments_json: str
     approved: bool
     reason: str = ""
+    session_id: str = ""
+    turn_id: str = ""
 
     @property
     def result(self) -> AgentToolCallResult:
@@ -252,6 +293,14 @@ class AgentResponse(Value):
     usage: JSONObject | None = None
     tool_calls: tuple[AgentToolCall, ...] | None = None
     tool_continuation_message: str | None = None
+
+    def __post_init__(self) -> None:
+        """Have each call know where it waits; what is no call stays as it is, for the validator to see."""
+        given: object = self.tool_calls
+        if isinstance(given, tuple):
+            known = (self.session_id, self.turn_id)
+            calls = (_waiting(_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
+            object.__setattr__(self, "tool_calls", tuple(calls))
 
     def to_dict(self) -> JSONObject:
         """Give the response as plain JSON, without the members that are not there."""

@@ -154,7 +154,14 @@ class DurableRuns:
             raise _refused(InvokeCode.NOT_FOUND, "loop.session", "this run is one of another org or user")
         waiting = end.waiting or ToolCallManifest()
         before = end.turn.tool_calls[: len(end.turn.tool_calls) - len(waiting.tool_calls)]
-        verdict = reconcile(waiting, envelope.tool_results, earlier=before, decided=envelope.decided)
+        verdict = reconcile(
+            waiting,
+            envelope.tool_results,
+            earlier=before,
+            decided=envelope.decided,
+            session_id=envelope.session_id,
+            turn_id=envelope.turn_id,
+        )
         if isinstance(verdict, ToolCallManifest):
             verdict = LOOP_VALIDATOR.validate_tool_call_manifest(verdict)
         if not verdict.successful:
