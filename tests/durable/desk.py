@@ -21,6 +21,9 @@ from strictreply.testing.wire import Served
 
 TOOLS: Final = ("look_up", "reserve", "notify")
 ANSWER: Final = "Your order is reserved."
+ORDER: Final = 7
+POISON: Final = 666
+"""The order that kills whoever looks it up."""
 SCHEMA: Final = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
 Moment = Literal["unrecorded", "recorded"]
 Shape = Literal["one by one", "together"]
@@ -78,6 +81,8 @@ class Place:
         """Make a tool that writes its name behind what was done."""
 
         def write(args: Any) -> str:
+            if args["order"] == POISON:
+                os.kill(os.getpid(), signal.SIGKILL)
             with self.journal.open("a", encoding="utf-8") as lines:
                 lines.write(f"{name}\n")
             return f"{name} {args['order']}"
@@ -86,20 +91,29 @@ class Place:
 
 
 class DeskModel:
-    """Serves the desk's model: the calls that are left of the shape, then the answer; counts what it was asked."""
+    """Serves the desk's model: the calls that are left of the shape, then the answer; counts what it was asked.
+
+    The calls are about the order that the user asks for, if it is the poisoned one.
+    """
 
     def __init__(self, shape: Shape) -> None:
         """Give each call an id of its own."""
         self.asked: Counter[str] = Counter()
-        calls = [ok.call(sr.Tool.from_json_schema(name, SCHEMA), order=7) for name in TOOLS]
-        replies = {"one by one": dict(enumerate(calls)), "together": {0: ok.calls(*calls)}}[shape]
-        self._replies = {**replies, len(TOOLS): ok.answer(ANSWER)}
+        self._replies = {order: self._replies_about(order, shape) for order in (ORDER, POISON)}
 
     def __call__(self, body: Any) -> Served:
         """Give what follows the results that are told."""
         told = sum(message["role"] == "tool" for message in body["messages"])
         self.asked[f"ask {told}"] += 1
-        return self._replies[told].served
+        order = POISON if str(POISON) in body["messages"][0]["content"] else ORDER
+        served: Served = self._replies[order][told].served
+        return served
+
+    def _replies_about(self, order: int, shape: Shape) -> dict[int, Any]:
+        """Make the replies by the number of results that they follow."""
+        calls = [ok.call(sr.Tool.from_json_schema(name, SCHEMA), order=order) for name in TOOLS]
+        replies = {"one by one": dict(enumerate(calls)), "together": {0: ok.calls(*calls)}}[shape]
+        return {**replies, len(TOOLS): ok.answer(ANSWER)}
 
 
 def work(place: Place, kill: Kill | None, up: Any) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +123,14 @@ def wait_for(fact: Callable[[], bool]) -> None:
             return
         soon.wait(POLL)
     raise AssertionError("it never was so")
+
+
+def left_behind(url: str, **attributes: int) -> None:
+    """Leave every run in the hands of a process that died, with what is counted of them."""
+    died = "UPDATE workflow_status SET status = 'PENDING', executor_id = 'embedded', recovery_attempts = 99"
+    version = "application_version = 'strictreply-desk-1'"
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute(f"{died}, {version}, attributes = ?", [json.dumps(attributes)])
 
 
 ADD = sr.Tool.from_json_schema("add", {"type": "object", "properties": {"a": {}, "b": {}}})
@@ -308,14 +319,34 @@ def test_a_run_that_processes_die_of_is_given_up(desk: Callable[..., Desk], url:
     """On SQLite, too, so many processes and no more begin a turn; a retry tries it again."""
     place = desk(ok.answer("At last."))
     run = place.runs.start("Well?")
-    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
-        died = "UPDATE workflow_status SET status = 'PENDING', executor_id = 'embedded', recovery_attempts = ?"
-        connection.execute(f"{died}, application_version = 'strictreply-desk-1'", [MAX_DROPS + 1])
-    connection.close()
+    left_behind(url, drops=MAX_DROPS - 1, recorded=0)
     with place as runs:
         assert failure(run)[0] == "RunGivenUp"
         run.retry()
         assert runs.find(run.id).result(poll_seconds=POLL).answer == "At last."
+
+
+def test_v12_a_count_holds_for_the_step_it_was_made_on(desk: Callable[..., Desk], url: str) -> None:
+    """A run that has recorded a step since it was counted is not given up, whatever DBOS counts of its dispatches."""
+    place = desk(ok.answer("At last."))
+    run = place.runs.start("Well?")
+    left_behind(url, drops=MAX_DROPS, recorded=7)
+    with place:
+        assert run.result(poll_seconds=POLL).answer == "At last."
+
+
+def test_v12_an_orderly_stop_is_no_death(desk: Callable[..., Desk], url: str) -> None:
+    """However often workers are stopped while a suspect's tool runs, it is not given up."""
+    place = desk(ok.call(ADD, a=1, b=2), ok.answer("3"))
+    place.gate.clear()
+    run = place.runs.start("Add.")
+    left_behind(url)
+    for stops in range(1, MAX_DROPS + 2):
+        with place:
+            wait_for(partial(lambda count: len(place.done) == count, stops))
+    place.gate.set()
+    with place:
+        assert run.result(poll_seconds=POLL).answer == "3"
 
 
 def test_a_cancelled_run_is_over(desk: Callable[..., Desk]) -> None:

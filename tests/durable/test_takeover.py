@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def desk(url: str) -> DurableRuns:
 def drop(runs: DurableRuns, *, drops: int) -> Any:
     """Start a run, and leave it in the hands of a worker that is gone."""
     run = runs.start("Well?")
-    executed(runs.url, DROPPED, [f'{{"drops": {drops}}}', run.turn_id(0)])
+    executed(runs.url, DROPPED, [json.dumps({"drops": drops, "recorded": 0}), run.turn_id(0)])
     return run
 
 
@@ -43,7 +44,7 @@ def test_a_dropped_run_is_finished(postgres_url: str) -> None:
 
 
 def test_a_run_that_workers_die_of_is_given_up(postgres_url: str) -> None:
-    """After as many workers as the limit says, a run is cancelled, and takes no other worker down."""
+    """After as many workers as the limit says, a run is not begun again, and takes no other worker down."""
     with desk(postgres_url) as runs:
         run = drop(runs, drops=MAX_DROPS - 1)
         with runs.worker(poll_seconds=POLL), pytest.raises(DurableRunFailed) as told:

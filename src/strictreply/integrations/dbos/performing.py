@@ -13,6 +13,7 @@ from typing import Any
 from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos.library import load
 from strictreply.integrations.dbos.records import asked_from, asked_record, outcome_from, outcome_record
+from strictreply.integrations.dbos.suspects import Trial
 from strictreply.pipeline.effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
 from strictreply.running.performing import AsyncPerformer, Performer
 from strictreply.terms import Terms
@@ -22,20 +23,31 @@ ASK = {"name": "ask"}
 
 @dataclass(frozen=True, slots=True)
 class StepPerformer:
-    """Has each effect performed by ``perform``, inside a step; the store is in memory and is no step."""
+    """Has each effect performed by ``perform``, inside a step; the store is in memory and is no step.
+
+    ``trial`` is told of steps that had no record, and ends behind the first effect with one.
+    """
 
     perform: Performer
     terms: Terms
+    trial: Trial
 
     def __call__(self, effect: TurnEffect) -> Any:
         """Do what the turn wants, or read what it came to before."""
         match effect:
             case AskModel():
-                return asked_from(load().DBOS.run_step(ASK, lambda: asked_record(self.perform(effect))), self.terms)
+                told: Any = asked_from(load().DBOS.run_step(ASK, self._ask, effect), self.terms)
             case RunTools(runs=runs):
-                return self._run_all(runs)
+                told = self._run_all(runs)
             case _:
-                return self.perform(effect)
+                told = self.perform(effect)
+        self.trial.settle()
+        return told
+
+    def _ask(self, effect: AskModel) -> str:
+        """Ask, and spell what came."""
+        self.trial.step()
+        return asked_record(self.perform(effect))
 
     def _run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run the calls of one reply, several at a time; their steps are numbered in the order of the calls."""
@@ -49,6 +61,7 @@ class StepPerformer:
 
     def _run(self, run: RunTool) -> str:
         """Run one call, within its time, and spell its result; an exit fails the run, which would hang without it."""
+        self.trial.step()
         try:
             (outcome,) = self.perform.tools.run_all((run,))
         except SystemExit as error:
@@ -62,21 +75,24 @@ class AsyncStepPerformer:
 
     perform: AsyncPerformer
     terms: Terms
+    trial: Trial
 
     async def __call__(self, effect: TurnEffect) -> Any:
         """Do what the turn wants, or read what it came to before, awaiting."""
         match effect:
             case AskModel():
-
-                async def ask() -> str:
-                    """Ask, and spell what came."""
-                    return asked_record(await self.perform(effect))
-
-                return asked_from(await load().DBOS.run_step_async(ASK, ask), self.terms)
+                told: Any = asked_from(await load().DBOS.run_step_async(ASK, self._ask, effect), self.terms)
             case RunTools(runs=runs):
-                return await self._run_all(runs)
+                told = await self._run_all(runs)
             case _:
-                return await self.perform(effect)
+                told = await self.perform(effect)
+        self.trial.settle()
+        return told
+
+    async def _ask(self, effect: AskModel) -> str:
+        """Ask, and spell what came."""
+        self.trial.step()
+        return asked_record(await self.perform(effect))
 
     async def _run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run the calls of one reply, several at a time; their steps are numbered in the order of the calls."""
@@ -92,6 +108,7 @@ class AsyncStepPerformer:
 
     async def _run(self, run: RunTool) -> str:
         """Run one call, within its time, and spell its result."""
+        self.trial.step()
         (outcome,) = await self.perform.tools.arun_all((run,))
         return outcome_record(outcome)
 

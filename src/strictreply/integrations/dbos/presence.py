@@ -16,7 +16,7 @@ from strictreply.errors import ContractError
 from strictreply.integrations.dbos.library import load
 
 MAX_DROPS: Final = 5
-"""A run that so many workers died of is given up: the next one would die as well."""
+"""A run that so many workers died of, one after the other and no step further, is given up: see ``suspects``."""
 
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 
@@ -135,20 +135,11 @@ class PostgresPresence:
 
 
 def _resume(status: Any) -> None:
-    """Put a run back into its queue; one that too many workers died of is cancelled."""
+    """Put a run back into its queue, with its count, which makes it a suspect: see ``suspects``."""
     dbos = load().DBOS
-    drops = drops_of(status) + 1
+    drops = (status.attributes or {}).get("drops", 0)
     dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
-    if drops >= MAX_DROPS:
-        dbos.cancel_workflow(status.workflow_id)
-    else:
-        dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
-
-
-def drops_of(status: Any) -> int:
-    """Tell how many workers died of a run since it was started or retried, as far as the others saw it."""
-    drops: int = (status.attributes or {}).get("drops", 0)
-    return drops
+    dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
 
 
 def presence_of(url: str, queue: str, executor_id: str) -> Presence:

@@ -18,7 +18,6 @@ from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.errors import ContractError
 from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos.library import load
-from strictreply.integrations.dbos.presence import MAX_DROPS, drops_of
 from strictreply.integrations.dbos.records import TurnEnd, TurnRequest, failure_of, reply_from
 from strictreply.integrations.dbos.turns import Setting
 from strictreply.integrations.dbos.worker import Worker
@@ -77,9 +76,7 @@ class DurableRuns:
         self._setting.refuse_unrunnable()
         library = load()
         portable = library.WorkflowSerializationFormat.PORTABLE
-        declared = library.DBOS.workflow(
-            name=self.workflow, serialization_type=portable, max_recovery_attempts=MAX_DROPS
-        )
+        declared = library.DBOS.workflow(name=self.workflow, serialization_type=portable, max_recovery_attempts=None)
         declared(self._setting.body)
 
     @property
@@ -305,9 +302,9 @@ class DurableRun:
                 return TurnEnd.from_json(status.output)
             case "ERROR":
                 raise _failed(status.error)
-            case "CANCELLED" if drops_of(status) < MAX_DROPS:
+            case "CANCELLED":
                 raise DurableRunFailed(_over("RunCancelled", "it was cancelled; retry() goes on with it"))
-            case _:
+            case _:  # by DBOS itself: an earlier version of this library asked it to
                 raise DurableRunFailed(_over("RunGivenUp", "too many workers died of it; retry() tries it again"))
 
     def _last(self) -> tuple[int, Any]:

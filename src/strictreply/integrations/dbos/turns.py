@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos.library import load
 from strictreply.integrations.dbos.performing import AsyncStepPerformer, StepPerformer
 from strictreply.integrations.dbos.records import TurnEnd, TurnRequest, reply_record
+from strictreply.integrations.dbos.suspects import Trial
 from strictreply.pipeline.effects import TurnEffect
 from strictreply.pipeline.line import LineResult, LineStatus
 from strictreply.pipeline.loop_policy import LoopPolicy
@@ -26,6 +28,7 @@ from strictreply.pipeline.turn_steps import TurnSteps
 from strictreply.pipeline.values import AgentContext
 from strictreply.running.events import RunEvent
 from strictreply.running.performing import AsyncPerformer, Performer, numbering
+from strictreply.running.threads import in_thread
 from strictreply.running.tool_running import ToolRunner
 from strictreply.terms import Terms
 from strictreply.typing import JSONObject
@@ -68,7 +71,7 @@ class Setting:
             model=str(self.keywords.get("model", "")),
             new_id=lambda: uuid5(NAMESPACE_OID, f"{workflow_id}/{next(numbers)}").hex,
         )
-        return _Turn(request, steps, request.store(), workflow_id)
+        return _Turn(request, steps, request.store(), workflow_id, Trial(workflow_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class _Turn:
     steps: TurnSteps
     store: SessionStore
     workflow_id: str
+    trial: Trial
 
     def flow(self) -> Generator[TurnEffect, Any, LineResult]:
         """Begin the turn."""
@@ -106,7 +110,11 @@ def _body(setting: Setting, client: StrictClient) -> Callable[[str], str]:
         """Run one turn; what it did before a process died is read, not done again."""
         turn = setting.opened(text)
         perform = Performer(client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store)
-        return turn.ended(drive(turn.flow(), StepPerformer(perform, setting.terms)))
+        try:
+            turn.trial.begin()
+            return turn.ended(drive(turn.flow(), StepPerformer(perform, setting.terms, turn.trial)))
+        finally:
+            turn.trial.end()
 
     return run_turn
 
@@ -120,7 +128,11 @@ def _async_body(setting: Setting, client: AsyncStrictClient) -> Callable[[str], 
         perform = AsyncPerformer(
             client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store
         )
-        return turn.ended(await adrive(turn.flow(), AsyncStepPerformer(perform, setting.terms)))
+        try:
+            await asyncio.wrap_future(in_thread(turn.trial.begin))
+            return turn.ended(await adrive(turn.flow(), AsyncStepPerformer(perform, setting.terms, turn.trial)))
+        finally:
+            turn.trial.end()
 
     return run_turn
 

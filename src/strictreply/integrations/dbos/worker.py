@@ -13,6 +13,7 @@ from uuid import uuid4
 from strictreply.errors import ContractError
 from strictreply.integrations.dbos.library import load
 from strictreply.integrations.dbos.presence import Presence, presence_of
+from strictreply.integrations.dbos.suspects import TRIALS, forgive
 
 JOURNAL: Final = 1
 """The version of the records: workers of one version go on with each other's runs."""
@@ -81,9 +82,13 @@ class Worker:
         try:
             self._register_queue()
             dbos.launch()
-            yield
+            try:
+                yield
+            finally:
+                forgive()
         finally:
             dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
+            TRIALS.leave()  # a thread that could not be stopped keeps no later worker of this process waiting
 
     def _refuse_unlaunched(self) -> None:
         """Raise ContractError when the app has launched no DBOS: nobody would serve the queue."""

@@ -1,0 +1,165 @@
+"""Whose fault a death was (finding V12): a run that processes die of is given up alone, and its neighbours finish."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("dbos", reason="dbos is an extra")
+
+from durable.desk import ANSWER, POISON, Kill, Moment, Place
+from durable.test_durable_kills import PATIENCE, QUESTION, Workers, served
+from strictreply.integrations.dbos import DurableRun, DurableRunFailed
+from strictreply.integrations.dbos.presence import MAX_DROPS
+from strictreply.integrations.dbos.suspects import Ticket, Trials
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+POLL = 0.05
+MOMENTS: tuple[Moment, ...] = ("unrecorded", "recorded")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/runs.sqlite"
+    given: str = request.getfixturevalue("postgres_url")
+    return given
+
+
+def ended(run: DurableRun) -> str | None:
+    """Tell the answer of a run, or the kind of its failure; None while it is under way."""
+    try:
+        told = run.look()
+    except DurableRunFailed as failed:
+        return failed.kind
+    return None if told is None else str(told.answer)
+
+
+def worked(workers: Workers, kill: Kill | None, runs: list[DurableRun]) -> bool:
+    """Have a worker work until it dies, or all runs have ended; tell whether it died."""
+    process: Any = workers.start(kill)
+    while process.is_alive():
+        if all(ended(run) is not None for run in runs):
+            process.kill()
+            process.join()
+            return False
+        multiprocessing.connection.wait([process.sentinel], timeout=POLL)
+    return True
+
+
+def kill_at_random(place: Place, dead: Path, *, kills: int, count: int) -> list[str | None]:
+    """Start runs, kill worker after worker at random steps, let the last one work, and tell how the runs ended."""
+    chosen = random.Random(12)
+    with Workers(place) as workers, place.runs() as desk:
+        runs = [desk.start(QUESTION, id=f"run-{number}") for number in range(count)]
+        for number in range(kills):
+            kill = Kill(chosen.randint(1, 3), chosen.choice(MOMENTS), dead / f"dead-{number}")
+            assert worked(workers, kill, runs)
+        worked(workers, None, runs)
+        return [ended(run) for run in runs]
+
+
+def test_v12_twenty_kills_over_eight_runs_give_none_up(tmp_path: Path) -> None:
+    """Workers that die at random steps, recorded or not, finish all runs, without a retry by hand."""
+    with served("one by one") as (_, base_url):
+        place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
+        assert kill_at_random(place, tmp_path, kills=20, count=8) == [ANSWER] * 8
+
+
+def test_v12_on_postgres_kills_give_no_run_up(postgres_url: str, tmp_path: Path) -> None:
+    """More deaths than one run may have, over three runs: they are finished by whoever takes them over."""
+    with served("one by one") as (_, base_url):
+        place = Place(base_url, postgres_url, tmp_path / "journal")
+        assert kill_at_random(place, tmp_path, kills=MAX_DROPS + 1, count=3) == [ANSWER] * 3
+
+
+def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
+    """One run whose tool kills the process ends as given up after so many deaths, and four neighbours finish."""
+    with served("one by one") as (_, base_url), ExitStack() as open_now:
+        place = Place(base_url, url, tmp_path / "journal")
+        workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
+        orders = [7, 7, POISON, 7, 7]
+        runs = [desk.start(f"Where is my order {order}?", id=f"run-{n}") for n, order in enumerate(orders)]
+        deaths = 0
+        while worked(workers, None, runs):
+            deaths += 1
+        assert [ended(run) for run in runs] == ["RunGivenUp" if order == POISON else ANSWER for order in orders]
+        assert deaths == MAX_DROPS
+
+
+def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
+    """Three poison runs among three others are given up, each on its own count, and the others finish."""
+    with served("one by one") as (_, base_url), ExitStack() as open_now:
+        place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
+        workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
+        orders = [POISON, 7, POISON, 7, POISON, 7]
+        runs = [desk.start(f"Where is my order {order}?", id=f"run-{n}") for n, order in enumerate(orders)]
+        while worked(workers, None, runs):
+            pass
+        assert [ended(run) for run in runs] == ["RunGivenUp" if order == POISON else ANSWER for order in orders]
+
+
+class Clock:
+    """Tells the time that it is told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Say what time it is."""
+        return self.now
+
+
+def entering(trials: Trials, deaths: int, entered: Callable[[int], None]) -> threading.Thread:
+    """Have a suspect wait for its trial in a thread."""
+
+    def enter() -> None:
+        trials.enter(deaths)
+        entered(deaths)
+
+    thread = threading.Thread(target=enter, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_v12_one_suspect_is_on_trial_at_a_time() -> None:
+    """The next begins when the one before has left, first the one that has died least often."""
+    trials, order = Trials(), list[int]()
+    first = trials.enter(0)
+    threads = [entering(trials, deaths, order.append) for deaths in (2, 1)]
+    while len(trials._waiting) < 2:
+        threading.Event().wait(POLL)
+    assert order == []
+    trials.leave(first)
+    threads[1].join(PATIENCE)
+    assert order == [1]
+
+
+def test_v12_a_trial_that_hangs_keeps_nobody_out_for_ever() -> None:
+    """A suspect is alone for a minute, and four times as long after each of its deaths; then the next may begin."""
+    clock, order = Clock(), list[int]()
+    trials = Trials(clock)
+    trials.enter(0)
+    clock.now = 60
+    trials.leave(trials.enter(0))
+    clock.now, thread = 100, entering(trials, 1, order.append)
+    while thread.is_alive():
+        clock.now += 1
+        threading.Event().wait(POLL)
+    begun = clock.now
+    second = entering(trials, 0, order.append)
+    clock.now = begun + 239
+    second.join(POLL)
+    assert order == [1]
+    clock.now = begun + 241
+    trials.leave(Ticket(9, 9, 9))  # any news has those who wait look again
+    second.join(PATIENCE)
+    assert order == [1, 0]
