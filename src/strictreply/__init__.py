@@ -30,7 +30,7 @@ from strictreply.issues import Category, Code, Issue, Remedy
 from strictreply.limits import Limits
 from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.pipeline.results import InvokeFailed, IterationsExceeded
-from strictreply.pipeline.sessions import MemorySessionStore
+from strictreply.pipeline.sessions import MemorySessionStore, SessionStoreFailed
 from strictreply.pipeline.values import Decision
 from strictreply.policy import RetryPolicy
 from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
@@ -70,6 +70,7 @@ __all__ = [
     "RunEnded",
     "RunEvent",
     "SQLiteSessionStore",
+    "SessionStoreFailed",
     "Situation",
     "Steering",
     "StrictClient",

@@ -14,6 +14,7 @@
     ├── InvokeFailed             a turn of the tool loop broke a rule (in ``pipeline.results``)
     │   ├── IterationsExceeded      …it came to no answer
     │   └── SessionConflict         …its session moved on meanwhile (in ``pipeline.sessions``)
+    ├── SessionStoreFailed       a session could not be read or kept (in ``pipeline.sessions``)
     └── Unanswered               the answer was read of a run that has none (in ``running.runs``)
 
 Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to log.

@@ -27,6 +27,7 @@ from strictreply.pipeline.sessions import (
     MemorySessionStore,
     SessionConflict,
     SessionStore,
+    SessionStoreFailed,
     manifest_id,
     manifest_id_of,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "Session",
     "SessionConflict",
     "SessionStore",
+    "SessionStoreFailed",
     "Stage",
     "StepBody",
     "StepRules",

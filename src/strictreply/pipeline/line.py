@@ -133,16 +133,23 @@ class _Line:
             return replace(failed, errors=(_error(step, InvokeCode.NO_STEP_BODY),))
         if not (before := self._before(ctx, step)).successful:
             return replace(failed, errors=before.errors)
-        if self.cancelled():
-            return replace(failed, status=LineStatus.ABORTED)
+        if (stopped := self._stopped(failed)) is not None:
+            return stopped
         given = yield from _attempted(body, ctx)
-        if self.cancelled():
-            return replace(failed, status=LineStatus.ABORTED, cause=given.error if isinstance(given, Raised) else None)
+        if (stopped := self._stopped(failed)) is not None:
+            return replace(stopped, cause=given.error) if isinstance(given, Raised) else stopped
         if isinstance(given, Raised):
             return replace(failed, errors=_errors_of(step, given.error), cause=given.error)
         if errors := self._after(ctx, step, given):
             return replace(failed, errors=errors)
         return replace(failed, status=LineStatus.COMPLETED, context=given)
+
+    def _stopped(self, failed: LineResult) -> LineResult | None:
+        """Look whether the walk is cancelled; whoever cannot say so fails it, for nobody knows then."""
+        try:
+            return replace(failed, status=LineStatus.ABORTED) if self.cancelled() else None
+        except Exception as error:  # noqa: BLE001 - a caller's own code
+            return replace(failed, errors=(_error(failed.step, InvokeCode.CANCEL_RAISED),), cause=error)
 
     def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> InvokeResult:
         """Validate what a step finds; what the ResponseBuilder finds is also what the LLMClient leaves at last."""
@@ -181,6 +188,7 @@ _FAULTS: Final = {
     InvokeCode.NO_STEP_BODY: ("line.body_present", "this line has no body for the step that the request comes to"),
     InvokeCode.BAD_STEP_RESULT: ("line.context_given", "the body of the step gave something else than a context"),
     InvokeCode.CONTEXT_CHANGED: ("line.context_kept", "the body of the step changed what it may only read"),
+    InvokeCode.CANCEL_RAISED: ("line.cancel_answers", "the function that says whether to cancel raised an exception"),
     InvokeCode.STEP_RAISED: ("line.body_returns", "the body of the step raised an exception; see the result's cause"),
 }
 

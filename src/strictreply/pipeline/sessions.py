@@ -8,12 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
 
-from strictreply.errors import ContractError
+from pydantic_core import PydanticSerializationError
+
+from strictreply.errors import ContractError, StrictReplyError
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline.values import AgentPipelineContext, Session, ToolCallManifest, Turn, Value
 
@@ -36,7 +38,8 @@ class Claim(Value):
 class SessionConflict(InvokeFailed):
     """A turn was not saved: its session moved on, or its claim was lost, since the turn began. Nothing was written.
 
-    ``session_id`` and ``turn_id`` name the turn that is lost; the code of its one error is SESSION_CONFLICT.
+    ``session_id`` and ``turn_id`` name the turn that was not kept; the code of its one error is SESSION_CONFLICT.
+    ``run`` is what that turn came to: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
     def __init__(self, session_id: str, turn_id: str) -> None:
@@ -45,10 +48,51 @@ class SessionConflict(InvokeFailed):
         super().__init__((_error(InvokeCode.SESSION_CONFLICT, "sessions.unmoved", message),))
         self.session_id = session_id
         self.turn_id = turn_id
+        self.run: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by fields."""
         return type(self), (self.session_id, self.turn_id)
+
+
+class SessionStoreFailed(StrictReplyError):
+    """A session store could not read or keep what it was asked to; a call that failed so has written nothing.
+
+    ``place`` is the file, or the type of a store that has none. ``reason`` is a stable word, one of :data:`REASONS`.
+    ``cause`` is what was raised below, None after unpickling: its words may hold what a session holds, so they stand in
+    no message and no traceback. ``run`` is what a run had come to when its store failed, the answer included when there
+    was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
+    """
+
+    def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
+        """Say where it was, what happened and what to do."""
+        happened = f"raised {type(cause).__name__}" if reason == "failed" and cause is not None else REASONS[reason][0]
+        super().__init__(f"the session store {place!r} {happened}; {REASONS[reason][1]}")
+        self.place = place
+        self.reason = reason
+        self.cause = cause
+        self.run: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON-safe values."""
+        return super().to_dict() | {"place": self.place, "reason": self.reason}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by fields, without what holds connections."""
+        return type(self), (self.place, self.reason)
+
+
+REASONS: Final[Mapping[str, tuple[str, str]]] = {
+    "busy": ("is locked by another program", "try again when that has ended"),
+    "full": ("has no room left on its disk", "make room, and try again"),
+    "read_only": ("may not be written", "let this process write the file and its folder, and try again"),
+    "corrupt": ("is damaged, or no store any more", "restore the file from a copy, or begin with a new one"),
+    "unreachable": ("cannot be opened or read", "see that the file, its folder and their permissions are there"),
+    "unreadable": ("holds a record that is none", "restore the file from a copy, or delete the session"),
+    "too_big": ("does not take a record of this size", "keep less in one session"),
+    "failed": ("failed", "see the error's cause"),
+}
+"""Why a store fails: what happened, and what to do."""
 
 
 class SessionStore(Protocol):
@@ -151,15 +195,34 @@ class TransactionalSessionStore(ABC):
     def transaction(self, *, writing: bool) -> AbstractContextManager[Records]:
         """Open the records: with ``writing`` nobody else writes until it ends, and an exception undoes everything."""
 
+    def failure(self, error: Exception) -> SessionStoreFailed:
+        """Return the error that stands for one of the place; a record that is none is a ValueError, of pydantic."""
+        reason = "unreadable" if isinstance(error, ValueError) else "failed"
+        return SessionStoreFailed(type(self).__name__, reason, cause=error)
+
+    @contextmanager
+    def _opened(self, *, writing: bool) -> Generator[Records, None, None]:
+        """Open the records; whatever fails in the place is an error of ours, and so is what it cannot be given."""
+        try:
+            with self.transaction(writing=writing) as records:
+                yield records
+        except StrictReplyError:
+            raise
+        except (PydanticSerializationError, UnicodeEncodeError):
+            message = "a store cannot serialize a value or an id; give text that UTF-8 has, and values that JSON has"
+            raise ContractError(message) from None
+        except Exception as error:  # noqa: BLE001 - anybody's database
+            raise self.failure(error) from None
+
     def session(self, session_id: str) -> Session | None:
         """Give a session as it was saved last, None when there is none."""
-        with self.transaction(writing=False) as records:
+        with self._opened(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
         """Give the last turn of a session, with the calls that wait; see :meth:`SessionStore.turn`."""
         key = manifest_id(session_id, turn_id)
-        with self.transaction(writing=False) as records:
+        with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
         waits = entry is not None and not entry.consumed
         return replace(turn, waiting=entry.manifest) if turn is not None and entry is not None and waits else turn
@@ -172,7 +235,7 @@ class TransactionalSessionStore(ABC):
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
         moved, turn = replace(session, last_turn_id=turn.id), replace(turn, waiting=None)
-        with self.transaction(writing=True) as records:
+        with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
             left = _left(entry, waiting, consumed)
@@ -190,7 +253,7 @@ class TransactionalSessionStore(ABC):
         """Take the right to answer a waiting manifest; see :meth:`SessionStore.claim`."""
         if not holder:
             raise ContractError("holder must not be empty; give a name that no other request has")
-        with self.transaction(writing=True) as records:
+        with self._opened(writing=True) as records:
             entry, now = _read(records, WaitingManifest, manifest_id), self._clock()
             if entry is None:
                 return _error(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls wait for results under this id")
@@ -201,14 +264,14 @@ class TransactionalSessionStore(ABC):
 
     def keep(self, claim: Claim) -> None:
         """Keep what the calls of a claim have come to so far; see :meth:`SessionStore.keep`."""
-        with self.transaction(writing=True) as records:
+        with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _held(entry, claim):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
     def delete(self, session_id: str) -> None:
         """Forget a session, its last turn and what waits on it."""
-        with self.transaction(writing=True) as records:
+        with self._opened(writing=True) as records:
             session = _read(records, Session, session_id)
             if session is not None:
                 records.drop(Session, session_id)
@@ -224,7 +287,7 @@ class TransactionalSessionStore(ABC):
 
     def release(self, claim: Claim) -> None:
         """Give a claim back, with what its calls have come to; see :meth:`SessionStore.release`."""
-        with self.transaction(writing=True) as records:
+        with self._opened(writing=True) as records:
             if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
 

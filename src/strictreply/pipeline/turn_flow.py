@@ -29,8 +29,9 @@ def turn_flow(
 ) -> Generator[TurnEffect, Any, LineResult]:
     """Take a request down the line; a turn that came to its end, or to a pause, is saved in one piece.
 
-    A turn that failed or was aborted leaves the store as it was: what the client answered may be sent again. Raises
-    InvokeFailed when the request is of no type, and what the store raised.
+    A turn that failed or was aborted leaves the store as it was: what the client answered may be sent again. One that
+    came to its end and could not be saved has failed with what the store raised, and its context has all it came to.
+    Raises InvokeFailed when the request is of no type.
     """
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
@@ -41,7 +42,7 @@ def turn_flow(
     line = yield from line_flow(first, steps.bodies, validator=steps.validator, cancelled=cancelled, clock=clock)
     told = yield from _settled(line, steps)
     if isinstance(told, Raised) and line.status is LineStatus.COMPLETED:
-        raise told.error
+        return replace(line, status=LineStatus.FAILED, cause=told.error)
     return line
 
 

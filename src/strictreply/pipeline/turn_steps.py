@@ -278,17 +278,18 @@ class TurnSteps:
                 continue
             decision = _decision(given[call.tool_call_id])
             if decision.approved:
-                yield from self._kept(claim, ran | {call.tool_call_id: interrupted(call, limit)})
+                begun = replace(
+                    claim,
+                    manifest=with_results(claim.manifest, ran | {call.tool_call_id: interrupted(call, limit)}),
+                )
+                yield from _kept(begun)
+                self.claim = begun  # not before: a call that could not be marked was not begun
                 ran |= yield from self._run([call])
-                yield from self._kept(claim, ran)
+                self.claim = replace(claim, manifest=with_results(claim.manifest, ran))
+                yield from _kept(self.claim)
             else:
                 given[call.tool_call_id] = denied(call, decision.reason, limit)
         return with_results(answered, given | ran)
-
-    def _kept(self, claim: Claim, results: Mapping[str, AgentToolCallResult]) -> Generator[TurnEffect, Any, None]:
-        """Keep what the calls of a claim have come to."""
-        self.claim = kept = replace(claim, manifest=with_results(claim.manifest, results))
-        yield from _stored(lambda store: store.keep(kept))
 
     def _ran(
         self, ctx: AgentPipelineContext, manifest: ToolCallManifest
@@ -351,6 +352,11 @@ class TurnSteps:
     def _usage(self) -> JSONObject:
         """Sum the tokens of the turn as far as this process asked."""
         return asdict(sum((asked.usage for asked in self.asked), Usage()))
+
+
+def _kept(claim: Claim) -> Generator[TurnEffect, Any, None]:
+    """Keep what the calls of a claim have come to."""
+    yield from _stored(lambda store: store.keep(claim))
 
 
 def _stored(use: Callable[[SessionStore], Any]) -> Generator[TurnEffect, Any, Any]:

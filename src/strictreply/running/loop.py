@@ -17,12 +17,14 @@ import anyio
 
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.driving import adrive, drive
-from strictreply.errors import ContractError
+from strictreply.errors import ContractError, StrictReplyError
 from strictreply.pipeline.effects import TurnEffect
+from strictreply.pipeline.kinds import PipelineStep
 from strictreply.pipeline.line import LineResult, LineStatus
 from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.pipeline.results import InvokeFailed
-from strictreply.pipeline.sessions import MemorySessionStore, SessionStore
+from strictreply.pipeline.sessions import MemorySessionStore, SessionConflict, SessionStore, SessionStoreFailed
+from strictreply.pipeline.tool_results import result_turns
 from strictreply.pipeline.turn_flow import Stamp, release, turn_flow
 from strictreply.pipeline.turn_steps import TurnSteps
 from strictreply.pipeline.values import AgentContext, Envelope
@@ -144,13 +146,22 @@ class _Turn:
 
     def ended(self, line: LineResult) -> Run:
         """Give what the turn came to, or raise what failed it."""
-        if line.cause is not None and type(line.cause) is not InvokeFailed and line.status is LineStatus.FAILED:
-            raise line.cause
-        if line.status is LineStatus.FAILED:
-            raise InvokeFailed(line.errors, step=line.step.name)
+        if line.status is not LineStatus.FAILED:
+            return self._run(line)
+        cause = line.cause
+        if not isinstance(cause, StrictReplyError):  # of cancel=, or of a store that gives what it should not
+            raise InvokeFailed(line.errors, step=line.step.name) from cause
+        if isinstance(cause, SessionStoreFailed | SessionConflict):
+            cause.run = self._run(line)
+        raise InvokeFailed(line.errors, step=line.step.name) if type(cause) is InvokeFailed else cause
+
+    def _run(self, line: LineResult) -> Run:
+        """Make the run of a turn, as far as it came; what approved calls came to is in no context before their step."""
         ctx = line.context
         built = ctx.built.response if ctx.built is not None else None
         told: list[Message] = [*ctx.prompt.messages, *(ctx.turn.messages if ctx.turn else ())]
+        if line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER and self.steps.claim is not None:
+            told += result_turns(self.steps.claim.manifest, self.steps.terms.channel)
         return Run(built, told, tuple(self.steps.asked), line.trace, self.sessions)
 
     def __enter__(self) -> Self:
@@ -160,8 +171,12 @@ class _Turn:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Give back the claim of a turn that was interrupted: an exception of a step has done so already."""
         settle = release(self.steps)
-        if kind is not None and settle is not None:
+        if kind is None or settle is None:
+            return
+        try:
             settle(self.sessions)
+        except Exception as error:  # noqa: BLE001 - what interrupted the turn is told, and the claim lapses by itself
+            logger.warning("the session store raised %s; the claim of this turn lapses", type(error).__name__)
 
     async def __aenter__(self) -> Self:
         """Begin."""

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from strictreply.client import AsyncStrictClient, Exchange, StrictClient
 from strictreply.contract import Contract
-from strictreply.pipeline.effects import Asked, AskModel, RunTools, TurnEffect
+from strictreply.errors import StrictReplyError
+from strictreply.pipeline.effects import Asked, AskModel, RunTools, TurnEffect, UseStore
 from strictreply.pipeline.line import Raised
-from strictreply.pipeline.sessions import SessionStore
+from strictreply.pipeline.sessions import SessionStore, SessionStoreFailed
 from strictreply.running.threads import finished_in_thread
 from strictreply.running.tool_running import ToolRunner
 from strictreply.typing import JSONObject
@@ -36,7 +37,7 @@ class Performer:
                 ask = partial(self.client.exchange, **request_of(effect, self.keywords))
                 return _attempted(lambda: asked_of(ask()))
             case _:
-                return _attempted(partial(effect.use, self.sessions))
+                return _used(self.sessions, effect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class AsyncPerformer:
                 except Exception as error:  # noqa: BLE001 - as in the twin
                     return Raised(error)
             case _:
-                return await finished_in_thread(partial(_attempted, partial(effect.use, self.sessions)))
+                return await finished_in_thread(partial(_used, self.sessions, effect))
 
 
 def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
@@ -81,6 +82,14 @@ def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) ->
 def asked_of(exchange: Exchange) -> Asked:
     """Give what a turn needs of an exchange."""
     return Asked(exchange.transcript[-1], exchange.reply, exchange.usage, exchange.attempts)
+
+
+def _used(sessions: SessionStore, effect: UseStore) -> Any:
+    """Use the store; what it raises is a value, and an error of ours: a program's own store may raise anything."""
+    given = _attempted(partial(effect.use, sessions))
+    if isinstance(given, Raised) and not isinstance(given.error, StrictReplyError):
+        return Raised(SessionStoreFailed(type(sessions).__name__, "failed", cause=given.error))
+    return given
 
 
 def _attempted(work: Any) -> Any:

@@ -10,7 +10,13 @@ from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from strictreply.errors import ContractError
-from strictreply.pipeline.sessions import CLAIM_SECONDS, Records, TransactionalSessionStore, WaitingManifest
+from strictreply.pipeline.sessions import (
+    CLAIM_SECONDS,
+    Records,
+    SessionStoreFailed,
+    TransactionalSessionStore,
+    WaitingManifest,
+)
 from strictreply.pipeline.values import Session, Turn, Value
 
 APPLICATION_ID: Final = 0x53525331
@@ -22,16 +28,34 @@ SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 30.0
 """How long one transaction waits for another process; each takes milliseconds."""
 
+_PRIMARY: Final = 0xFF
+"""The bits of SQLite's primary result code (https://www.sqlite.org/rescode.html)."""
+
+_REASONS: Final[dict[int, str]] = {
+    sqlite3.SQLITE_ERROR: "corrupt",  # its tables are gone: the file was replaced
+    sqlite3.SQLITE_PERM: "read_only",
+    sqlite3.SQLITE_BUSY: "busy",
+    sqlite3.SQLITE_LOCKED: "busy",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_IOERR: "unreachable",
+    sqlite3.SQLITE_CORRUPT: "corrupt",
+    sqlite3.SQLITE_FULL: "full",
+    sqlite3.SQLITE_CANTOPEN: "unreachable",
+    sqlite3.SQLITE_TOOBIG: "too_big",
+    sqlite3.SQLITE_NOTADB: "corrupt",
+}
+
 _TABLES: Final[dict[type[Value], str]] = {Session: "sessions", Turn: "turns", WaitingManifest: "manifests"}
 
 
 class SQLiteSessionStore(TransactionalSessionStore):
-    """Keeps sessions in the SQLite database at ``path``, which is made when there is none.
+    """Keeps sessions in the SQLite database at ``path``, which is made when there is none, for its owner alone (0600).
 
     Safe for threads, forks and several processes: each call is one transaction on a connection of its own. ``clock``
     gives seconds since 1970, for claims to lapse ``claim_seconds`` after they were made.
 
-    Raises ContractError when the file cannot be opened, is no database of ours, or was made by a newer version.
+    Raises ContractError when the file cannot be opened, is no database of ours, or was made by a newer version; later
+    SessionStoreFailed, by every method, when it cannot be used any more.
     """
 
     def __init__(
@@ -47,10 +71,18 @@ class SQLiteSessionStore(TransactionalSessionStore):
         if self._path in {"", ":memory:"}:
             raise ContractError("SQLiteSessionStore needs the path of a file; MemorySessionStore keeps none")
         try:
+            make_private(self._path)
             with closing(self._connected()) as connection:
                 _prepare(connection, self._path)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: a NUL, or half of a surrogate pair
+            if isinstance(error, ContractError):
+                raise
             raise ContractError(f"{self._path!r} cannot be used to keep sessions: {error}") from error
+
+    def failure(self, error: Exception) -> SessionStoreFailed:
+        """Return the error that stands for one of SQLite, by its code: its words may quote what a session holds."""
+        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+        return SessionStoreFailed(self._path, _REASONS.get(code, "unreadable"), cause=error)
 
     def _connected(self) -> sqlite3.Connection:
         """Open a connection that begins and ends its transactions as it is told."""
@@ -85,6 +117,12 @@ class _SQLiteRecords:
     def drop(self, kind: type[Value], key: str) -> None:
         """Forget a text."""
         self._connection.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
+
+
+def make_private(path: str) -> None:
+    """Make an empty file for its owner alone (0600) when there is none; SQLite gives the files beside it its mode."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:

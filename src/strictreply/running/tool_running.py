@@ -104,7 +104,7 @@ class ToolRunner:
     def _failed(self, run: RunTool, error: ToolExecutionError, start: float) -> ToolOutcome:
         """Make the outcome of a call whose tool raised; only a ToolError's words are meant for the model."""
         cause = error.__cause__ or error
-        words = str(cause) if isinstance(cause, ToolError) else "the tool failed"
+        words = _words_of(cause) if isinstance(cause, ToolError) else "the tool failed"
         logger.warning("tool %r raised %s; the model is told so", run.call.tool, type(cause).__name__)
         told = error_json(type(cause).__name__, words, self.policy.max_result_chars)
         return ToolOutcome(_result(run, told, start), error)
@@ -187,6 +187,14 @@ async def _awaited(run: RunTool) -> Any:
 def _failure(run: RunTool, error: BaseException) -> ToolExecutionError:
     """Take what a tool raised for its failure."""
     return ToolExecutionError(run.tool.name, call_id=run.call.id, kind=type(error).__name__)
+
+
+def _words_of(error: ToolError) -> str:
+    """Read what a tool says to the model; a class of the program's own may fail even at that."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - anybody's code
+        return "the tool failed"
 
 
 def _result(run: RunTool, text: str, start: float) -> AgentToolCallResult:
