@@ -326,6 +326,25 @@ def test_a_run_that_processes_die_of_is_given_up(desk: Callable[..., Desk], url:
         assert runs.find(run.id).result(poll_seconds=POLL).answer == "At last."
 
 
+def test_v18_ids_are_the_same_when_a_turn_is_played_again(url: str) -> None:
+    """In the text channel our own ids name the calls: a recorded result fits the call of a turn that is retried."""
+
+    @sr.tool
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    call, answer = '{"tool": "add", "args": {"a": 1, "b": 2}}', '{"answer": "3"}'
+    script = ScriptedModel(ok.answer(call), faults.bad_request(), ok.answer(answer))
+    client = sr.wrap(ScriptedClient(script), tools=[add], channel="text")
+    with DurableRuns("desk", client, url=url, model="m") as runs, runs.worker(poll_seconds=POLL):
+        run = runs.start("Add.")
+        assert failure(run)[0] == "TransportFailed"
+        run.retry()
+        assert run.result(poll_seconds=POLL).answer == "3"
+    assert len(script.requests) == 3
+
+
 def test_v12_a_count_holds_for_the_step_it_was_made_on(desk: Callable[..., Desk], url: str) -> None:
     """A run that has recorded a step since it was counted is not given up, whatever DBOS counts of its dispatches."""
     place = desk(ok.answer("At last."))
