@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import stat
 import sys
 import threading
 from collections.abc import Callable
@@ -488,17 +489,45 @@ def test_an_answer_that_does_not_fit_any_more(url: str) -> None:
     assert [error.code for error in told.value.errors] == [InvokeCode.TOOLS_CHANGED]
 
 
-def test_a_database_that_is_down_is_said_so() -> None:
-    """Neither starting nor working waits for ever, and the database's own error comes through."""
-    errors = pytest.importorskip("sqlalchemy").exc
+def test_v14_a_database_that_is_down_is_said_so() -> None:
+    """Neither starting nor working waits for ever; the error is ours, and names the database without its user."""
     pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
-    runs = DurableRuns(
-        "desk", sr.wrap(ScriptedClient(ScriptedModel())), url="postgresql://u:p@127.0.0.1:1/none", model="m"
-    )
-    with pytest.raises(errors.OperationalError):
-        runs.start("Well?")
-    with pytest.raises(errors.OperationalError), runs.worker():
+    url = "postgresql://canary:canary@127.0.0.1:1/none"
+    runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url, model="m")
+    with pytest.raises(sr.SessionStoreFailed) as starting:
+        runs.start("canary")
+    with pytest.raises(sr.SessionStoreFailed) as working, runs.worker():
         pass
+    for told in (starting, working):
+        assert (told.value.reason, "127.0.0.1:1" in str(told.value)) == ("unreachable", True)
+        assert "canary" not in str(told.value)
+
+
+@pytest.mark.parametrize("use", ["look", "waiting", "cancel", "retry", "answer"])
+def test_v14_a_database_that_is_damaged_is_said_so(desk: Callable[..., Desk], url: str, use: str) -> None:
+    """Whatever is done with a run whose database was overwritten raises our error, without what is kept there."""
+    place = desk(ok.answer("Never."))
+    run = place.runs.start("canary")
+    place.runs.close()
+    path = Path(url.removeprefix("sqlite:///"))
+    for each in path.parent.glob(f"{path.name}-*"):
+        each.unlink()
+    path.write_bytes(b"no database at all" * 500)
+    with pytest.raises(sr.SessionStoreFailed) as told:
+        getattr(run, use)(*([()] if use == "answer" else []))
+    assert (told.value.reason, str(path) in told.value.place) == ("corrupt", True)
+    assert "canary" not in str(told.value)
+    place.runs.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_v13_the_database_is_made_for_its_owner_alone(desk: Callable[..., Desk], url: str) -> None:
+    """Conversations stand in the file of durable runs, too: it is 0600, and so is what SQLite puts beside it."""
+    place = desk()
+    place.runs.start("Well?")
+    files = Path(url.removeprefix("sqlite:///")).parent.iterdir()
+    assert {stat.S_IMODE(each.stat().st_mode) for each in files} == {0o600}
+    place.runs.close()
 
 
 def test_an_app_that_has_launched_nothing(desk: Callable[..., Desk]) -> None:

@@ -81,8 +81,7 @@ class SQLiteSessionStore(TransactionalSessionStore):
 
     def failure(self, error: Exception) -> SessionStoreFailed:
         """Return the error that stands for one of SQLite, by its code: its words may quote what a session holds."""
-        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
-        return SessionStoreFailed(self._path, _REASONS.get(code, "unreadable"), cause=error)
+        return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
 
     def _connected(self) -> sqlite3.Connection:
         """Open a connection that begins and ends its transactions as it is told."""
@@ -117,6 +116,11 @@ class _SQLiteRecords:
     def drop(self, kind: type[Value], key: str) -> None:
         """Forget a text."""
         self._connection.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
+
+
+def reason_of(error: object) -> str | None:
+    """Read why SQLite failed off its code; None for an error without one, such as text that is no UTF-8."""
+    return _REASONS.get(getattr(error, "sqlite_errorcode", 0) & _PRIMARY)
 
 
 def make_private(path: str) -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
+
+from pydantic import ValidationError
+
+from strictreply.pipeline.sessions import SessionStoreFailed
+from strictreply.running.sqlite_sessions import make_private, reason_of
 
 
 def load(name: str = "dbos") -> Any:
@@ -15,3 +22,47 @@ def load(name: str = "dbos") -> Any:
             raise
         message = "durable runs need dbos 3.4 or newer: pip install 'strictreply[durable]'"
         raise ImportError(message) from error
+
+
+@contextmanager
+def store_errors(url: str) -> Generator[None]:
+    """Raise what the database of durable runs fails with as SessionStoreFailed: its own words quote conversations."""
+    try:
+        yield
+    except _failures() as error:
+        raise SessionStoreFailed(_place_of(url), _reason_of(error), cause=error) from None
+
+
+def migrated(url: str) -> None:
+    """Make DBOS's tables where there are none; a file is made for its owner alone."""
+    read = load("sqlalchemy").make_url(url)
+    with store_errors(url):
+        if read.get_backend_name() == "sqlite" and read.database and read.database != ":memory:":
+            try:
+                make_private(read.database)
+            except OSError as error:
+                raise SessionStoreFailed(_place_of(url), "unreachable", cause=error) from None
+        load().DBOS.migrate(url)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """List what a database fails with: SQLAlchemy's errors, those of the driver of our locks, records that are none."""
+    kinds: list[type[Exception]] = [load("sqlalchemy").exc.SQLAlchemyError, ValidationError]
+    with suppress(ImportError):
+        kinds.append(load("psycopg").Error)
+    return tuple(kinds)
+
+
+def _place_of(url: str) -> str:
+    """Name a database without who connects to it."""
+    read = load("sqlalchemy").make_url(url)
+    plain = load("sqlalchemy").URL.create(read.drivername, host=read.host, port=read.port, database=read.database)
+    return str(plain)
+
+
+def _reason_of(error: Exception) -> str:
+    """Name why a database failed, as far as it can be told."""
+    if isinstance(error, ValidationError):
+        return "unreadable"
+    of_sqlite = reason_of(getattr(error, "orig", None))
+    return of_sqlite or ("unreachable" if type(error).__name__ == "OperationalError" else "failed")

@@ -17,7 +17,7 @@ import anyio
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.errors import ContractError
 from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
-from strictreply.integrations.dbos.library import load
+from strictreply.integrations.dbos.library import load, migrated, store_errors
 from strictreply.integrations.dbos.records import TurnEnd, TurnRequest, failure_of, reply_from
 from strictreply.integrations.dbos.turns import Setting
 from strictreply.integrations.dbos.worker import Worker
@@ -176,9 +176,8 @@ class DurableRuns:
         """DBOS's client of the database, connected when first needed: it has no global state, and runs nothing."""
         with self._connecting:
             if self._database is None:
-                library = load()
-                library.DBOS.migrate(self.url)
-                self._database = library.DBOSClient(system_database_url=self.url, retry_connection_errors=False)
+                migrated(self.url)
+                self._database = load().DBOSClient(system_database_url=self.url, retry_connection_errors=False)
             return self._database
 
     def close(self) -> None:
@@ -209,7 +208,8 @@ class DurableRuns:
             "workflow_id": workflow_id,
             "serialization_type": portable,
         }
-        self.database.enqueue(ours | options, text)
+        with store_errors(self.url):
+            self.database.enqueue(ours | options, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,8 @@ class DurableRun:
             options = {"delay_seconds": _WITHDRAWING_SECONDS, "attributes": {_WITHDRAWN: True}}
             self._gone_on(number + 1, self.runs.withdrawn(end), **options)  # else: somebody's answer came first
             number += 1
-        self.runs.database.cancel_workflow(self.turn_id(number))
+        with store_errors(self.runs.url):
+            self.runs.database.cancel_workflow(self.turn_id(number))
 
     def retry(self) -> None:
         """Go on with a run that failed, was cancelled or given up: what it has done is kept, what failed is done again.
@@ -278,10 +279,11 @@ class DurableRun:
         if status.status in _UNDER_WAY | {"SUCCESS"} or _WITHDRAWN in (status.attributes or {}):
             return
         database, turn_id = self.runs.database, self.turn_id(number)
-        steps = database.list_workflow_steps(turn_id)
-        database.update_workflow_attributes(turn_id, {}, merge=False)
         try:
-            database.rewind_workflow(turn_id, start_step=_first_failed(steps), queue_name=self.runs.workflow)
+            with store_errors(self.runs.url):
+                steps = database.list_workflow_steps(turn_id)
+                database.update_workflow_attributes(turn_id, {}, merge=False)
+                database.rewind_workflow(turn_id, start_step=_first_failed(steps), queue_name=self.runs.workflow)
         except load().error.DBOSException:
             if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
                 raise
@@ -299,7 +301,8 @@ class DurableRun:
             case under_way if under_way in _UNDER_WAY:
                 return None
             case "SUCCESS":
-                return TurnEnd.from_json(status.output)
+                with store_errors(self.runs.url):
+                    return TurnEnd.from_json(status.output)
             case "ERROR":
                 raise _failed(status.error)
             case "CANCELLED":
@@ -310,9 +313,10 @@ class DurableRun:
     def _last(self) -> tuple[int, Any]:
         """Find the last turn: its number, and DBOS's status of it; DurableRunFailed when the run is not there."""
         database, first = self.runs.database, self.turn_id(0)
-        listed = database.list_workflows(workflow_id_prefix=f"{first}/", load_input=False, load_output=False)
-        later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)  # SQLite's LIKE takes A for a
-        found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
+        with store_errors(self.runs.url):
+            listed = database.list_workflows(workflow_id_prefix=f"{first}/", load_input=False, load_output=False)
+            later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)  # SQLite's LIKE takes A for a
+            found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
         if not found:
             raise DurableRunFailed(_over("RunNotFound", "no run has this id"))
         return later, found[0]

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import uuid4
 
 from strictreply.errors import ContractError
-from strictreply.integrations.dbos.library import load
+from strictreply.integrations.dbos.library import load, migrated, store_errors
 from strictreply.integrations.dbos.presence import Presence, presence_of
 from strictreply.integrations.dbos.suspects import TRIALS, forgive
 
@@ -49,8 +49,9 @@ class Worker:
         own = f"{self.queue}-{uuid4().hex}" if self.launch else dbos.executor_id
         presence = presence_of(self.url, self.queue, own)
         try:
-            dbos.migrate(self.url)
-            presence.hold()
+            migrated(self.url)
+            with store_errors(self.url):
+                presence.hold()
             with self._serving_dbos(presence.executor_id), self._watching(presence):
                 yield
         finally:
