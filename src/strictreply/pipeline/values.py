@@ -296,7 +296,7 @@ class AgentResponse(Value):
 
     def __post_init__(self) -> None:
         """Have each call know where it waits; what is no call stays as it is, for the validator to see."""
-        given: object = self.tool_calls
+        given = cast("Any", self.tool_calls)
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
             calls = (_waiting(_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
