@@ -48,7 +48,7 @@ def load_of(graph: Graph) -> int | None:
         TopologicalSorter({id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}).prepare()
     except CycleError:
         return None
-    message = f"the choices of the schema multiply: more than {MAX_LOAD} judgements of one place"
+    message = f"the choices of the schema multiply: more than {MAX_LOAD} judgements of one place; use fewer of them"
     raise ContractError(message)
 
 
@@ -60,7 +60,7 @@ def _refuse_many_patterns(graph: Graph) -> None:
         written = [node.schema.get("pattern"), *(members if isinstance(members, dict) else ())]
         patterns.update(text for text in written if isinstance(text, str))
     if len(patterns) > MAX_PATTERNS:
-        raise ContractError(f"the schema is too complex: more than {MAX_PATTERNS} patterns")
+        raise ContractError(f"the schema is too complex: more than {MAX_PATTERNS} patterns; leave some out")
 
 
 def _judges_here(graph: Graph) -> dict[int, int]:
@@ -73,13 +73,13 @@ def _judges_here(graph: Graph) -> dict[int, int]:
         order = tuple(sorter.static_order())
     except CycleError as error:
         place = nodes[error.args[1][0]].pointer or ""
-        message = "the schema refers to itself without end"
+        message = "the schema refers to itself without end; let it do so only inside properties or items"
         raise ContractError(message, path=place) from None
     counts: dict[int, int] = {}
     for key in order:
         counts[key] = 1 + sum(counts[id(edge.target)] for edge in nodes[key].along(Applies.HERE))
         if counts[key] > MAX_HERE:
-            message = f"more than {MAX_HERE} schemas judge the same value"
+            message = f"more than {MAX_HERE} schemas judge the same value; combine fewer of them"
             raise ContractError(message, path=nodes[key].pointer or "")
     return counts
 
@@ -95,7 +95,7 @@ def _places(graph: Graph) -> dict[int, Below]:
         judges = list(_judges(place))
         steps += len(judges)
         if steps > MAX_EXPANSIONS:
-            message = f"the schema is too complex: more than {MAX_EXPANSIONS} combinations"
+            message = f"the schema is too complex: more than {MAX_EXPANSIONS} combinations; use fewer alternatives"
             raise ContractError(message)
         places[id(place)] = _below(judges)
         pending.extend(edge.target for node, _ in judges for edge in node.along(Applies.MEMBER, Applies.ITEM))

@@ -15,7 +15,7 @@ from strictreply.schema.faults import Engine
 from strictreply.schema.graph import Graph
 from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
-from strictreply.schema.vocabulary import draft_of
+from strictreply.schema.upgrade import modern, upgraded
 from strictreply.schema.work import Work, size_of, too_much_work
 from strictreply.typing import JSON, Extra, Formats
 
@@ -29,7 +29,7 @@ FREE_LOAD = 48
 class Schema:
     """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    ``source`` is the document as the user wrote it, which is what a model is shown; ``closed`` is the same with its
+    ``source`` is the document as the user wrote it, older drafts than 06 upgraded, which is what a model is shown; ``closed`` is the same with its
     objects closed, which is what is enforced. ``names`` holds every member name the schema speaks of: paths of
     issues are made of these only. Make one with :meth:`compile`; it never changes.
     """
@@ -60,7 +60,7 @@ class Schema:
     def compile(
         cls, document: object, *, extra: Extra = "forbid", formats: Formats = "assert", root_closed: bool = True
     ) -> Schema:
-        """Compile a schema of 2020-12 (also when it does not say), 2019-09, draft-07 or draft-06.
+        """Compile a schema of 2020-12 (also when it does not say), 2019-09, or a draft from 07 down to 03.
 
         ``extra="forbid"`` closes objects that list properties and say nothing about others, and with
         ``root_closed`` the root in any case; ``"schema"`` enforces the schema as written. ``formats="annotate"``
@@ -69,9 +69,8 @@ class Schema:
         Raises ContractError, with the place as ``path``, for what is not a schema, does not fit its metaschema,
         refers to what is not embedded, holds a pattern that is not linear, or would be endless or exploding work.
         """
-        source = read_document(document)
-        draft_of(source)  # before the engine looks up a metaschema nobody knows
-        refuse_malformed(source)
+        source = modern(read_document(document))
+        refuse_malformed(upgraded(source))
         written = Graph(source)
         load = load_of(written)
         closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
@@ -86,7 +85,7 @@ class Schema:
         schema._engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
-        schema._as_written = engine_for(source, formats=False) if chooses else None
+        schema._as_written = engine_for(upgraded(source), formats=False) if chooses else None
         schema._explainer = Explainer(closed, schema._engine, schema.names)
         return schema
 

@@ -26,7 +26,7 @@ def read_document(document: object) -> Document:
     that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 120 levels, 10 000 values, 2 MB.
     """
     if not isinstance(document, Mapping | bool):
-        message = f"a schema must be an object or a boolean, not {type(document).__name__}"
+        message = f"a schema must be an object or a boolean, not {type(document).__name__}; give it as a dict"
         raise ContractError(message)
     copied: Document = _Copier().copy(document, "", 0)
     return copied
@@ -46,7 +46,8 @@ class _Copier:
         """Copy one value; ``path`` is its JSON Pointer."""
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
-            message = f"the schema is too large: more than {MAX_NODES} values or {MAX_DEPTH} levels"
+            size = f"more than {MAX_NODES} values or {MAX_DEPTH} levels"
+            message = f"the schema is too large: {size}; declare the part that is needed"
             raise ContractError(message)
         match value:
             case bool() | None:
@@ -60,7 +61,9 @@ class _Copier:
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
             case _:
-                message = f"a schema is JSON; {type(value).__name__} is not"
+                message = (
+                    f"a schema is JSON; {type(value).__name__} is not; use dict, list, str, int, float, bool and None"
+                )
                 raise ContractError(message, path=path)
 
     def _object(self, members: Mapping[Any, object], path: str, depth: int) -> dict[str, Any]:
@@ -68,7 +71,7 @@ class _Copier:
         copied = {}
         for name, member in members.items():
             if not isinstance(name, str):
-                message = f"names in a schema are text; {type(name).__name__} is not"
+                message = f"names in a schema are text; {type(name).__name__} is not: quote it"
                 raise ContractError(message, path=path)
             key = self._text(name, path)
             copied[key] = self.copy(member, pointer(path, key), depth + 1)
@@ -78,12 +81,12 @@ class _Copier:
         """Copy a text as an exact str, so that members of an enum become their value."""
         self.chars += len(text)
         if self.chars > MAX_CHARS:
-            message = f"the schema is too large: more than {MAX_CHARS} characters"
+            message = f"the schema is too large: more than {MAX_CHARS} characters; declare the part that is needed"
             raise ContractError(message)
         try:
             return text.encode().decode()
         except UnicodeEncodeError:
-            message = "a text in the schema holds half of a surrogate pair"
+            message = "a text in the schema holds half of a surrogate pair; write the whole character"
             raise ContractError(message, path=path) from None
 
 
@@ -91,10 +94,10 @@ def _number(value: float, path: str) -> int | float:
     """Copy a finite number of bounded length."""
     if isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
-            message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits"
+            message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
             raise ContractError(message, path=path)
         return int(value)
     if not math.isfinite(value):
-        message = "NaN and Infinity are not JSON"
+        message = "NaN and Infinity are not JSON; leave the keyword out"
         raise ContractError(message, path=path)
     return float(value)

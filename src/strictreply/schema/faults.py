@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from strictreply.errors import ContractError
+from strictreply.issues import pointer
+from strictreply.schema.vocabulary import TYPES
 from strictreply.typing import JSON
 
 MAX_WORDS = 200
-NOT_LINEAR = "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats"
+NOT_LINEAR = (
+    "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
+    '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
+    "or leave the pattern out and look at the text in the tool's check="
+)
 
 DOCUMENT_URI = "urn:strictreply:schema"
 """What :meth:`Engine.part` calls the document, unless the document has an ``$id`` of its own."""
@@ -32,6 +39,18 @@ class Fault:
     names: tuple[str, ...] = ()
     branches: tuple[tuple[Fault, ...], ...] = ()
     found: JSON = field(default=None, compare=False)
+
+
+def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
+    """Make the error for a schema that does not fit its metaschema: what is wrong, where, and what to do."""
+    keyword = str(place[-1]) if place else ""
+    if keyword == "type":
+        words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
+    elif keyword == "required":
+        words = f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
+    else:
+        words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
+    return ContractError(words, path=pointer("", *place))
 
 
 class Engine(Protocol):

@@ -84,11 +84,20 @@ class Graph:
         found = node.scope.lookup(reference)
         if found is None:
             message = f"{keyword} {reference!r} leads nowhere inside the schema; nothing is fetched"
+            message = f"{message}: {self._advice(reference)}"
             raise ContractError(message, path=pointer(node.pointer or "", keyword))
         if isinstance(found.schema, dict):
             node.edges.append(Edge(keyword, None, Applies.HERE, self._node(found.schema, found.scope)))
         if keyword != "$ref":
             self._dynamic.append((node, reference.rpartition("#")[2]))
+
+    def _advice(self, reference: str) -> str:
+        """Say what to write instead of a reference that leads nowhere."""
+        name = reference.rpartition("/")[2].removeprefix("#")
+        for holder in ("$defs", "definitions"):
+            if isinstance(self.document, dict) and name in _mapping(self.document.get(holder)):
+                return f"did you mean {f'#/{holder}/{name}'!r}?"
+        return "put what it refers to into $defs and point there, #/$defs/…"
 
     def _connect_dynamic(self) -> None:
         """Lead dynamic references to every place they may mean, since the caller's path decides at run time."""
@@ -102,6 +111,10 @@ class Graph:
             for target in anchored.get(anchor, ()):
                 if id(target) not in targets:
                     node.edges.append(Edge("$dynamicRef", None, Applies.HERE, target))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _places(value: object, path: str) -> Iterator[tuple[int, str]]:

@@ -19,7 +19,7 @@ from referencing.jsonschema import specification_with
 from strictreply.errors import ContractError
 from strictreply.issues import pointer
 from strictreply.schema.documents import Document
-from strictreply.schema.faults import DOCUMENT_URI, MAX_WORDS, NOT_LINEAR
+from strictreply.schema.faults import DOCUMENT_URI, NOT_LINEAR, malformed
 from strictreply.schema.formats import FORMATS
 from strictreply.schema.graph import Graph
 from strictreply.schema.vocabulary import draft_of
@@ -127,8 +127,7 @@ def refuse_malformed(document: Document) -> None:
         written: Any = document
         jsonschema.validators.validator_for({"$schema": draft_of(document)}).check_schema(written)
     except SchemaError as error:
-        words = f"the schema is malformed: {error.message[:MAX_WORDS]}"
-        raise ContractError(words, path=pointer("", *error.absolute_path)) from None
+        raise malformed(tuple(error.absolute_path), error.message) from None
 
 
 def _refuse_patterns(document: Document) -> None:

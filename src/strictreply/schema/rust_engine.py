@@ -13,7 +13,7 @@ import jsonschema_rs
 from strictreply.errors import ContractError
 from strictreply.issues import pointer
 from strictreply.schema.documents import Document
-from strictreply.schema.faults import DOCUMENT_URI, MAX_WORDS, NOT_LINEAR
+from strictreply.schema.faults import DOCUMENT_URI, MAX_WORDS, NOT_LINEAR, malformed
 from strictreply.typing import JSON
 
 MAX_PATTERN_BYTES = 1_000_000
@@ -56,13 +56,13 @@ class RustEngine:
 
 
 def _malformed(error: jsonschema_rs.ValidationError, document: Document) -> ContractError:
-    """Say what is wrong with a schema, and where."""
-    place = pointer("", *_walked(error.instance_path, document))
+    """Say what is wrong with a schema, and where: the innermost place, where a schema is one of several forms."""
+    while isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf) and any(error.kind.context):
+        error = max((inner for form in error.kind.context for inner in form), key=lambda each: len(each.instance_path))
+    place = tuple(_walked(error.instance_path, document))
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format) and error.kind.format == "regex":
-        return ContractError(NOT_LINEAR, path=place)
-    if error.instance_path and error.instance_path[-1] == "type":
-        return ContractError("the type must be one of JSON Schema's, or a list of them", path=place)
-    return ContractError(f"the schema is malformed: {error.message[:MAX_WORDS]}", path=place)
+        return ContractError(NOT_LINEAR, path=pointer("", *place))
+    return malformed(place, error.message)
 
 
 def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:

@@ -14,6 +14,20 @@ DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 DRAFT_07 = "http://json-schema.org/draft-07/schema"
 DRAFT_06 = "http://json-schema.org/draft-06/schema"
 DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)
+"""The drafts that the engines judge by."""
+
+DRAFT_04 = "http://json-schema.org/draft-04/schema"
+DRAFT_03 = "http://json-schema.org/draft-03/schema"
+READ_DRAFTS = (*DRAFTS, DRAFT_04, DRAFT_03)
+DIALECTS = {
+    "http://json-schema.org/schema": "",  # whatever draft is the newest
+    "http://spec.openapis.org/oas/3.1/dialect/base": DRAFT_2020,  # OpenAPI 3.1 section 4.8.24
+    "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0": DRAFT_04,
+}
+"""Other values of ``$schema`` that validate as a draft does; a hyper-schema is its draft, with links beside."""
+
+
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 
 class Applies(Enum):
@@ -66,23 +80,43 @@ MAPS = {
 }
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
+UNSET_BY_NULL = HOLDERS.union(
+    REFERENCES,
+    ("$anchor", "$comment", "$id", "$schema", "contentEncoding", "contentMediaType", "dependentRequired"),
+    ("deprecated", "description", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "id"),
+    ("maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength"),
+    ("minProperties", "minimum", "multipleOf", "nullable", "pattern", "readOnly", "required", "title"),
+    ("uniqueItems", "writeOnly"),
+)
+"""The keywords whose value null, which no draft allows, is how serializers write that they are not set."""
 IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies", *REFERENCES})
 
 
-def draft_of(document: Document) -> str:
-    """Name the draft a document is written in; 2020-12 when it does not say.
+def declared_draft(document: dict[str, Any]) -> str:
+    """Name the draft that a document declares, empty when it declares none.
 
-    Raises ContractError for a draft that is not supported.
+    Raises ContractError for a ``$schema`` that is no draft and no known dialect of one: it may mean anything.
     """
-    if isinstance(document, bool):
-        return DRAFT_2020
-    declared = document.get("$schema", DRAFT_2020)
-    draft = declared.removesuffix("#") if isinstance(declared, str) else ""
-    draft = draft.replace("https://json-schema.org/draft-0", "http://json-schema.org/draft-0")
-    if draft not in DRAFTS:
-        message = "only JSON Schema 2020-12, 2019-09, draft-07 and draft-06 are supported"
-        raise ContractError(message, path="/$schema")
-    return draft
+    declared = document.get("$schema")
+    if declared is None or declared == "":
+        return ""
+    if isinstance(declared, str):
+        address = declared.partition("#")[0].rstrip("/").replace("https://", "http://")
+        known = {draft.replace("https://", "http://"): draft for draft in READ_DRAFTS} | DIALECTS
+        draft = known.get(address.replace("/hyper-schema", "/schema"))
+        if draft is not None:
+            return draft
+    message = (
+        "$schema must name JSON Schema 2020-12, 2019-09, draft-07, draft-06, draft-04 or draft-03; "
+        "name the draft that the schema is written in, or leave $schema out to have it read as 2020-12"
+    )
+    raise ContractError(message, path="/$schema")
+
+
+def draft_of(document: Document) -> str:
+    """Name the draft in which a document is enforced; 2020-12 when it does not say."""
+    declared = document.get("$schema", "") if isinstance(document, dict) else ""
+    return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
 
 def ignores_siblings(draft: str) -> bool:
