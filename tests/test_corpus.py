@@ -9,12 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from shared_data import SHARED, needs_shared
 from strictreply import Valid
 from strictreply.recordings import Checked, Judge, Unreadable, open_lines
 from strictreply.tools import Tool
 
-pytestmark = needs_shared
+pytestmark = [
+    needs_shared,
+    pytest.mark.filterwarnings("ignore::strictreply.ContractWarning"),  # recorded tools hold contradictory parts
+]
 
 CORPUS = SHARED / "corpus" / "replies.jsonl.gz"
 VERDICTS = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"

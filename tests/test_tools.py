@@ -492,6 +492,7 @@ def recorded_definitions() -> list[dict[str, Any]]:
 
 
 @needs_shared
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")  # booleans with texts in their enum
 def test_recorded_definitions() -> None:
     """Every tool definition that real programs sent can be declared, and is sent on as written but for empty words."""
     definitions = recorded_definitions()

@@ -18,6 +18,7 @@ from strictreply.contract import Contract
 from strictreply.errors import (
     CallFailed,
     ContractError,
+    ContractWarning,
     ReplyHalted,
     ReplyRejected,
     StrictReplyError,
@@ -52,6 +53,7 @@ __all__ = [
     "Code",
     "Contract",
     "ContractError",
+    "ContractWarning",
     "Decision",
     "DirectAnswer",
     "Exchange",

@@ -47,11 +47,13 @@ class Answer:
         if isinstance(kind, Mapping):
             title = kind.get("title")
             schema = Schema.compile(kind, extra=extra, formats=formats, root_closed=False)
+            schema.refuse_contradictions("the answer")
             return cls(schema, name=_schema_name(title if isinstance(title, str) else ""))
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
             raise ContractError("an answer is str, a type or a JSON Schema, not a function")
         adapter = adapter_of(kind, "answer")
         schema = Schema.compile(document_of(adapter, "answer"), extra=extra, formats=formats, root_closed=False)
+        schema.refuse_contradictions("the answer")
         return cls(schema, adapter, name=_schema_name(getattr(kind, "__name__", "")))
 
     @property

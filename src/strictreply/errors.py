@@ -62,6 +62,10 @@ class ContractError(StrictReplyError, ValueError):
         return _rebuilt, (type(self), self.args, self.__dict__)
 
 
+class ContractWarning(UserWarning):
+    """A declaration holds a part that no reply can ever fit, though others can; warned of once, when it is declared."""
+
+
 class CallFailed(StrictReplyError):
     """A call was made and nothing fit to use came of it.
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias, TypedDict, Unpack, cast, overload
 
 from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from strictreply.complaints import Checked
 from strictreply.definitions import VendorMembers, member_of, read_definition
@@ -22,11 +23,16 @@ from strictreply.issues import quote
 from strictreply.models import adapter_of, document_of, instance_of
 from strictreply.replies import Invalid
 from strictreply.schema import Schema
+from strictreply.schema.documents import Document, read_document
+from strictreply.schema.upgrade import as_member, modern
 from strictreply.signatures import Signature, function_name, read_signature
 from strictreply.typing import JSON, Extra, Formats, JSONObject
 
 Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
+
+VALUE = "value"
+"""The member that holds what the arguments are, where ``wrap_root`` made an object of them."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 MAX_REMEMBERED = 512
@@ -48,7 +54,8 @@ class Tool:
     ``parameters`` is what its arguments must fit; ``check`` is a further check by the user, given the typed
     arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
     arguments into an instance, None when they stay a dict. ``vendor`` holds what a definition said beyond OpenAI's
-    members. ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
+    members. ``wrapped`` says that the model writes ``{"value": …}`` for arguments that are no object.
+    ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
     In a tool loop ``needs_approval`` pauses before a call until somebody allows it, and ``timeout`` bounds one run in
     seconds, None by what the loop says. ``repeatable`` says that the same call may well come to something else the
     next time, as with the state of a job: the loop's guard against repetition never counts it. These three are keywords
@@ -69,6 +76,7 @@ class Tool:
     formats: Formats = field(default="assert", repr=False)
     strict: bool | None = field(default=None, repr=False)
     vendor: VendorMembers = field(default=VendorMembers(), repr=False)
+    wrapped: bool = field(default=False, repr=False)
     needs_approval: bool = False
     timeout: float | None = None
     repeatable: bool = False
@@ -191,17 +199,24 @@ class Tool:
         check: Check | None = None,
         function: Callable[[Any], Any] | None = None,
         formats: Formats = "assert",
+        wrap_root: bool = False,
         **execution: Unpack[Execution],
     ) -> Tool:
-        """Declare a JSON Schema (2020-12, or draft-07 when ``$schema`` says so): arguments come as a dict.
+        """Declare a JSON Schema (2020-12, or the draft from 03 on that ``$schema`` names): arguments come as a dict.
 
-        ``function`` is called with that dict. The schema is copied.
+        ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema of any value, since
+        the API sends arguments as objects: unless its ``type`` is ``object``, the model is asked for ``{"value": …}``,
+        and the arguments, for ``function`` and ``check`` too, are the value alone.
 
-        Raises ContractError when the schema is broken, or admits no object.
+        Raises ContractError when the schema is broken, when nothing fits it, or when it admits no object and
+        ``wrap_root`` is not set. Warns with ContractWarning of each part that nothing can fit.
         """
-        parameters = _compile(schema, extra=extra, formats=formats)
-        told = name, description, parameters
-        return cls(*told, check=check, function=function, extra=extra, formats=formats, **execution)
+        document: Document = modern(read_document(schema))
+        wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
+        document = as_member(document, VALUE) if wrapped else document
+        parameters = _compile(name, document, extra=extra, formats=formats)
+        told = name, description, parameters, check, function
+        return cls(*told, extra=extra, formats=formats, wrapped=wrapped, **execution)
 
     @classmethod
     def from_openai(
@@ -270,18 +285,25 @@ class Tool:
         """Give the same tool with its schema closed (``forbid``) or as written, and ``format`` asserted or not."""
         if (extra, formats) == (self.extra, self.formats):
             return self
-        parameters = Schema.compile(self.parameters.source, extra=extra, formats=formats)
+        parameters = _compile(self.name, self.parameters.source, extra=extra, formats=formats)
         return replace(self, parameters=parameters, extra=extra, formats=formats)
 
     def build(self, args: JSON, *, at: str = "") -> Any | Invalid:
         """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
 
-        Gives an instance of the model, or the dict itself when the tool has none. What the model's own validators
+        Gives an instance of the model, or the JSON itself when the tool has none. What the model's own validators
         refuse comes back as ``args.check`` issues, what would become another value as ``args.not_representable``.
         """
+        if self.wrapped and isinstance(args, dict):
+            return args[VALUE]
         if self.adapter is None:
             return args
         return instance_of(self.adapter, args, at=at, names=self.parameters.names)
+
+    def spelled(self, args: Any) -> JSON:
+        """Return typed arguments as the JSON that a model writes for them."""
+        written: JSON = to_jsonable_python(args, by_alias=True)
+        return {VALUE: written} if self.wrapped else written
 
     def refuse_unrunnable(self, *, awaited: bool) -> None:
         """Raise ContractError when there is no function to run, or an async one that is not to be awaited."""
@@ -318,7 +340,7 @@ class Tool:
         """Declare a type with its JSON Schema; its docstring moves from the schema into the tool's description."""
         document = document_of(adapter, name)
         words = document.pop("description", "")
-        parameters = _compile(document, extra=extra, formats="assert")
+        parameters = _compile(name, document, extra=extra, formats="assert")
         words = words if description is None else description
         return cls(name, words, parameters, adapter=adapter, extra=extra, **parts)
 
@@ -400,12 +422,14 @@ def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool
     return read(definition, extra=extra, formats=formats)
 
 
-def _compile(schema: Mapping[str, Any], *, extra: Extra, formats: Formats) -> Schema:
-    """Compile the schema of arguments, which are always an object."""
+def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> Schema:
+    """Compile the schema of a tool's arguments, which are always an object, and refuse what none can fit."""
     parameters = Schema.compile(schema, extra=extra, formats=formats)
     kinds: object = "boolean" if isinstance(parameters.source, bool) else parameters.source.get("type", "object")
     if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
-        raise ContractError("the parameters of a tool must be the schema of an object", path="/type")
+        words = "must be the schema of an object; declare any other with Tool.from_json_schema(…, wrap_root=True)"
+        raise ContractError(f"the parameters of a tool {words}", path="/type")
+    parameters.refuse_contradictions(f"the arguments of tool {quote(name)}", frozenset({"object"}))
     return parameters
 
 

@@ -13,7 +13,7 @@ from strictreply.describing import compact
 from strictreply.pipeline.values import AgentToolCall
 from strictreply.replies import AssistantReply, ToolCall, calls_of
 from strictreply.tools import Tool
-from strictreply.typing import JSON, Message
+from strictreply.typing import Message
 
 
 def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()) -> tuple[ToolCall, ...]:
@@ -44,7 +44,7 @@ def manifest_call(call: ToolCall, message: Message, tool: Tool) -> AgentToolCall
     return AgentToolCall(
         tool_call_id=str(call.id),
         name=call.tool,
-        arguments_json=_arguments(call, message),
+        arguments_json=_arguments(call, message, tool),
         requires_client_execution=tool.function is None or tool.needs_approval,
         needs_approval=tool.needs_approval,
     )
@@ -55,12 +55,11 @@ def _numbered(id_: str, used: AbstractSet[str]) -> str:
     return next(free for number in count(2) if (free := f"{id_}.{number}") not in used)
 
 
-def _arguments(call: ToolCall, message: Message) -> str:
+def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
     """Give the arguments as the model wrote them, or spelled anew where they are no JSON text by themselves."""
     native = peek(message, "tool_calls")
     for written in native if isinstance(native, list) else ():
         text = peek(peek(written, "function"), "arguments")
         if peek(written, "id") == call.id and isinstance(text, str) and isinstance(decode(text), dict):
             return text
-    args: JSON = call.to_dict()["args"]
-    return compact(args)
+    return compact(tool.spelled(call.args))

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from strictreply.issues import Issue, pointer_tokens
 from strictreply.schema.bounds import load_of
 from strictreply.schema.closing import closed_graph
+from strictreply.schema.conjunctions import ALL
+from strictreply.schema.contradictions import contradictions, refuse
 from strictreply.schema.documents import Document, read_document
 from strictreply.schema.engines import engine_for, refuse_malformed
 from strictreply.schema.example import contains, proposals
@@ -15,7 +17,7 @@ from strictreply.schema.faults import Engine
 from strictreply.schema.graph import Graph
 from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
-from strictreply.schema.upgrade import modern, upgraded
+from strictreply.schema.upgrade import modern, upgraded, uses_newer_words
 from strictreply.schema.work import Work, size_of, too_much_work
 from strictreply.typing import JSON, Extra, Formats
 
@@ -29,9 +31,9 @@ FREE_LOAD = 48
 class Schema:
     """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    ``source`` is the document as the user wrote it, older drafts than 06 upgraded, which is what a model is shown; ``closed`` is the same with its
-    objects closed, which is what is enforced. ``names`` holds every member name the schema speaks of: paths of
-    issues are made of these only. Make one with :meth:`compile`; it never changes.
+    ``source`` is the document as the user wrote it, with older spellings made modern, which is what a model is shown;
+    ``closed`` is the same with its objects closed, which is what is enforced. ``names`` holds every member name the
+    schema speaks of: paths of issues are made of these only. Make one with :meth:`compile`; it never changes.
     """
 
     __slots__ = (
@@ -88,6 +90,19 @@ class Schema:
         schema._as_written = engine_for(upgraded(source), formats=False) if chooses else None
         schema._explainer = Explainer(closed, schema._engine, schema.names)
         return schema
+
+    def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
+        """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.
+
+        Warns with ContractWarning, once and with the places, when only parts of it can never be fit. ``what`` names
+        the declaration. A schema that some value fits is never refused; not every contradiction is found.
+        """
+        source = upgraded(self.source)
+        as_written = self._graph is self._written
+        if as_written and source is not self.source and uses_newer_words(self._written):
+            return  # in the older draft those say nothing
+        graph = Graph(source) if as_written and source is not self.source else self._graph
+        refuse(contradictions(graph, source), what, kinds=kinds)
 
     def check(self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None) -> tuple[Issue, ...]:
         """Judge a value: an empty tuple when it is valid, else its faults, at most 32.

@@ -39,7 +39,7 @@ def scope_of(document: dict[str, Any]) -> Scope:
     Most documents only point into themselves (``#/$defs/…``), which needs no library; identifiers, anchors and
     metaschemas are the matter of ``referencing``, imported only for them.
     """
-    if _only_pointers(document):
+    if only_pointers(document):
         return PointerScope(document)
     from referencing.jsonschema import specification_with  # noqa: PLC0415 - seldom needed, slow to import
 
@@ -47,7 +47,7 @@ def scope_of(document: dict[str, Any]) -> Scope:
     return RegistryScope.of(document, specification.create_resource(document))
 
 
-def _only_pointers(document: dict[str, Any]) -> bool:
+def only_pointers(document: dict[str, Any]) -> bool:
     """Whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
     pending: list[Any] = list(document.values())
     if not all(_is_pointer(document[keyword]) for keyword in REFERENCES if keyword in document):

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
 from strictreply.schema.documents import Document
-from strictreply.schema.references import PointerScope
+from strictreply.schema.graph import Graph
+from strictreply.schema.references import PointerScope, only_pointers
 from strictreply.schema.vocabulary import (
     DRAFT_03,
     DRAFT_04,
@@ -16,6 +17,7 @@ from strictreply.schema.vocabulary import (
     LISTS,
     MAPS,
     ONE,
+    REFERENCES,
     TYPES,
     UNSET_BY_NULL,
     declared_draft,
@@ -39,6 +41,10 @@ TYPE_WORDS = {name: name for name in TYPES} | {
 }
 """What other languages call the types of JSON Schema, in lower case."""
 
+NEWER = frozenset(
+    {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
+    | {"unevaluatedItems", "unevaluatedProperties"}
+)
 IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
 """What may stand in a URI's fragment as it is, beside letters and digits (RFC 3986 section 3.5)."""
 
@@ -84,11 +90,40 @@ def modern(document: Document) -> Document:
     return ({"$schema": declared if same else target} if target else {}) | written
 
 
+def uses_newer_words(graph: Graph) -> bool:
+    """Whether a document of draft-07 or before holds keywords that came later, which its engine ignores."""
+    return any(not NEWER.isdisjoint(node.schema) for node in graph.nodes)
+
+
 def upgraded(document: Document) -> Document:
     """Return the same schema in a draft that has ``unevaluatedProperties``; newer drafts are returned as they are."""
     if isinstance(document, bool) or not ignores_siblings(draft_of(document)):
         return document
     return {**_walked(document, _beside_ref, _as_2020), "$schema": DRAFT_2020}
+
+
+def as_member(document: Document, name: str) -> dict[str, Any]:
+    """Return the schema of an object with the one member ``name``, which is what ``document`` describes.
+
+    Definitions move to the root, where servers look for them, and pointers into the rest follow it. A document with
+    identifiers or dynamic references keeps its references by a base of its own.
+    """
+    whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
+    if isinstance(document, bool):
+        return whole
+    inner = {keyword: value for keyword, value in document.items() if keyword != "$schema"}
+    draft = {"$schema": document["$schema"]} if "$schema" in document else {}
+    if "$id" in inner or not only_pointers(inner):
+        return draft | whole | {"properties": {name: {"$id": f"urn:strictreply:{name}"} | inner}}
+
+    def moved(_: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+        if keyword not in REFERENCES or not isinstance(value, str) or value.startswith(("#/$defs/", "#/definitions/")):
+            return {keyword: value}
+        return {"$ref": f"#/properties/{name}{value[1:]}"}  # without identifiers the dynamic ones lead there as well
+
+    inner = _walked(inner, dict, moved)
+    defined = {keyword: inner.pop(keyword) for keyword in ("$defs", "definitions") if keyword in inner}
+    return draft | whole | {"properties": {name: inner}} | defined
 
 
 def _walked(schema: Any, prepare: Prepare, respell: Respell) -> Any:
