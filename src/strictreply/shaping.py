@@ -72,7 +72,8 @@ def _shaped_by_choice(terms: Terms, choice: object) -> Terms:
     if choice is None:
         return terms
     if isinstance(choice, str):
-        return terms.with_choice(choice)
+        means_required = choice == "any" and choice not in terms.callable_names  # other APIs' word for it
+        return terms.with_choice("required" if means_required else choice)
     if isinstance(choice, Mapping):
         if choice.get("type") == "allowed_tools":
             return _shaped_by_allowed(terms, choice.get("allowed_tools"))
@@ -80,7 +81,10 @@ def _shaped_by_choice(terms: Terms, choice: object) -> Terms:
         name = named.get("name") if isinstance(named, Mapping) else None
         if isinstance(name, str):
             return terms.with_choice(name)
-    message = "tool_choice must be 'auto', 'required', 'none', a named function or allowed_tools"
+    message = (
+        "tool_choice must be 'auto', 'required' (or 'any', which means it), 'none', allowed_tools, "
+        'or a named function, {"type": "function", "function": {"name": "…"}}'
+    )
     raise ContractError(message)
 
 

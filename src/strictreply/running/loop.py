@@ -173,10 +173,8 @@ class _Turn:
         settle = release(self.steps)
         if kind is None or settle is None:
             return
-        try:
+        with unharmed("the session store"):  # what interrupted the turn is told, and the claim lapses by itself
             settle(self.sessions)
-        except Exception as error:  # noqa: BLE001 - what interrupted the turn is told, and the claim lapses by itself
-            logger.warning("the session store raised %s; the claim of this turn lapses", type(error).__name__)
 
     async def __aenter__(self) -> Self:
         """Begin."""

@@ -1,0 +1,231 @@
+"""Contradictions are found where a schema is declared, with their place, and no schema that some value fits is refused."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strictreply import Contract, ContractError, ContractWarning, Tool
+from strictreply.answers import Answer
+from strictreply.schema import Schema
+from schema.test_schema_laws import SCHEMAS, VALUES
+
+SCALARS_ON_AN_ARRAY = {"type": "array", "enum": ["a", "b"]}
+
+
+def holding(member: Any, *, required: bool = True) -> dict[str, Any]:
+    """Describe an object with one member."""
+    return {"type": "object", "properties": {"m": member}, "required": ["m"] if required else []}
+
+
+NEVER: list[tuple[dict[str, Any], str]] = [
+    (SCALARS_ON_AN_ARRAY, "/enum"),
+    ({"type": "string", "const": 3}, "/const"),
+    ({"type": "boolean", "enum": ["True", "False"]}, "/enum"),
+    ({"enum": []}, "/enum"),
+    ({"const": 1, "enum": [2]}, "/const"),
+    ({"type": "string", "pattern": "^x", "enum": ["a"]}, "/enum"),
+    ({"type": "integer", "minimum": 3, "maximum": 1}, "/maximum"),
+    ({"type": "number", "exclusiveMinimum": 1, "maximum": 1}, "/maximum"),
+    ({"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2}, "/exclusiveMaximum"),
+    ({"type": "string", "minLength": 3, "maxLength": 1}, "/maxLength"),
+    ({"type": "array", "minItems": 3, "maxItems": 1}, "/maxItems"),
+    ({"type": "array", "items": False, "minItems": 1}, "/items"),
+    ({"type": "array", "items": SCALARS_ON_AN_ARRAY, "minItems": 1}, "/items/enum"),
+    ({"type": "array", "prefixItems": [{"enum": []}], "minItems": 1}, "/prefixItems/0/enum"),
+    ({"type": "array", "items": {"type": "string"}, "contains": {"type": "integer"}}, "/items/type"),
+    ({"type": "array", "contains": {}, "maxContains": 0}, "/maxContains"),
+    ({"type": "object", "minProperties": 2, "maxProperties": 1}, "/maxProperties"),
+    (
+        {"type": "object", "properties": {"a": {}}, "minProperties": 2, "additionalProperties": False},
+        "/additionalProperties",
+    ),
+    ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "/properties/a"),
+    ({"type": "object", "properties": {"a": {"not": {}}}, "required": ["a"]}, "/properties/a"),
+    ({"type": "object", "properties": {"a": {}}, "required": ["b"], "additionalProperties": False}, "/required"),
+    ({"type": "object", "required": ["abc"], "propertyNames": {"maxLength": 2}}, "/propertyNames"),
+    ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "/allOf/1/type"),
+    ({"allOf": [{"type": "string", "minLength": 3}, {"maxLength": 1}]}, "/allOf/1/maxLength"),
+    ({"anyOf": [{"type": "array", "const": 1}, {"type": "string", "enum": [2]}]}, "/anyOf/1/enum"),
+    ({"type": "string", "oneOf": [{"type": "null"}, {"type": "integer"}]}, "/oneOf/1"),
+]
+"""Schemas that no value fits, with the place of the fault."""
+
+
+@pytest.mark.parametrize(("member", "place"), NEVER)
+def test_c7_what_nothing_can_fit_is_refused(member: dict[str, Any], place: str) -> None:
+    """A contradiction that every value must pass is a ContractError at its place: at the root, in members, in items."""
+    with pytest.raises(ContractError) as caught:
+        Answer.of(member)
+    assert caught.value.path == place
+    deep = holding({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/d"}}) | {"$defs": {"d": holding(member)}}
+    with pytest.raises(ContractError) as caught:
+        Tool.from_json_schema("search", deep)
+    assert caught.value.path == f"/$defs/d/properties/m{place}"
+
+
+@pytest.mark.parametrize(("member", "place"), NEVER)
+def test_c7_a_part_that_nothing_can_fit_is_warned_of_once(member: dict[str, Any], place: str) -> None:
+    """A contradiction in an optional part is one warning with the place, which points at the declaration."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tool = Tool.from_json_schema("search", holding(member, required=False))
+    assert [warning.category for warning in caught] == [ContractWarning]
+    assert caught[0].filename == __file__
+    assert f"/properties/m{place}: " in str(caught[0].message)
+    assert tool.parameters.check({}) == ()
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        False,
+        {"not": {}},
+        {"type": ["string", "null"], "enum": ["a", None]},
+        {"type": "string", "enum": ["a", None]},
+        {"type": "number", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
+        {"type": "string", "minimum": 3, "maximum": 1},
+        {"type": "integer", "oneOf": [{"minimum": 3}, {"maximum": 1}]},
+        {"type": "array", "items": {"not": {}}},
+        {"if": {"type": "array", "const": 1}, "then": False},
+        {"not": SCALARS_ON_AN_ARRAY},
+        {"$defs": {"unused": SCALARS_ON_AN_ARRAY}},
+        {"enum": [1.0], "const": 1},
+        {"type": "integer", "enum": [1.0]},
+    ],
+)
+def test_c7_what_is_meant_or_possible_is_no_contradiction(member: Any) -> None:
+    """Forbidding a key, excluding a value and narrowing a union are declared in silence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Tool.from_json_schema("search", holding(member, required=False))
+
+
+def test_c7_closing_says_that_it_did_it() -> None:
+    """A required key that only closing forbids is an error that names closing and the way on."""
+    schema = {"type": "object", "properties": {"a": {}}, "required": ["b"]}
+    with pytest.raises(ContractError) as caught:
+        Tool.from_json_schema("search", schema)
+    assert caught.value.path == "/required"
+    assert 'extra="schema"' in str(caught.value)
+    assert Tool.from_json_schema("search", schema, extra="schema").parameters.check({"b": 1}) == ()
+    with pytest.raises(ContractError):
+        Contract(tools=[Tool.from_json_schema("search", schema, extra="schema")], extra="forbid")
+
+
+def test_c7_recursion_without_an_end_is_refused() -> None:
+    """A schema that requires itself inside itself fits no finite value."""
+    with pytest.raises(ContractError):
+        Answer.of({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})
+    Answer.of({"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["a"]})
+
+
+def test_c7_older_drafts_are_judged_as_they_mean() -> None:
+    """What stands beside a draft-07 reference, and keywords that came later, contradict nothing."""
+    declared = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"s": {"type": "string"}}}
+    for extra in ("forbid", "schema"):
+        beside = holding({"$ref": "#/definitions/s", "enum": []}) | declared
+        assert Tool.from_json_schema("search", beside, extra=extra).parameters.check({"m": "x"}) == ()  # type: ignore[arg-type]
+    later = holding({"type": "array", "contains": {}, "maxContains": 0}) | declared
+    assert Tool.from_json_schema("search", later, extra="schema").parameters.check({"m": [1]}) == ()
+
+
+@given(schema=SCHEMAS, value=VALUES, closed=st.booleans())
+@settings(max_examples=400)
+def test_c7_no_schema_that_a_value_fits_is_refused(schema: dict[str, Any], value: Any, closed: bool) -> None:
+    """Whatever some value fits can be declared, closed or as written."""
+    extra: Any = "forbid" if closed else "schema"
+    compiled = Schema.compile(schema, extra=extra, root_closed=False)
+    fits = [each for each in (value, compiled.example()) if compiled.check(each) == ()]
+    if not fits:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ContractWarning)
+        Answer.of(schema, extra=extra)
+        if isinstance(fits[0], dict) and not closed:
+            Tool.from_json_schema("search", schema, extra=extra)
+
+
+def test_c7_the_work_is_bounded() -> None:
+    """Many forms around many members are analysed up to a bound, and what lies beyond it passes."""
+    forms = [{"required": [f"k{index}"]} for index in range(200)]
+    nested: dict[str, Any] = {"type": "object", "properties": {f"k{index}": {} for index in range(200)}, "anyOf": forms}
+    Tool.from_json_schema("search", holding({"type": "array", "items": nested}))
+
+
+ROOTS: list[tuple[Any, Any, Any]] = [
+    ({"type": "array", "items": {"type": "string"}}, ["a"], [1]),
+    ({"type": "string"}, "a", 1),
+    ({"enum": [1, "a"]}, 1, 2),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, None, "a"),
+    ({"type": ["object", "array"]}, [], 1),
+    ({"$ref": "#/$defs/s", "$defs": {"s": {"type": "string"}}}, "a", 1),
+    ({"type": "array", "items": {"$ref": "#"}}, [[], [[]]], [1]),
+    ({"type": "array", "prefixItems": [{"type": "null"}, {"$ref": "#/prefixItems/0"}]}, [None, None], [None, 1]),
+    (
+        {
+            "$id": "https://example.com/a",
+            "type": "array",
+            "items": {"$ref": "#/$defs/s"},
+            "$defs": {"s": {"type": "null"}},
+        },
+        [None],
+        [1],
+    ),
+    ({"type": "array", "items": {"$ref": "#s"}, "$defs": {"x": {"$anchor": "s", "type": "null"}}}, [None], [1]),
+    (
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "type": "array",
+            "items": {"$ref": "#/definitions/n"},
+            "definitions": {
+                "n": {"anyOf": [{"minimum": 0, "exclusiveMinimum": True, "type": "integer"}, {"$ref": "#"}]}
+            },
+        },
+        [1, [2]],
+        [0],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "good", "bad"), ROOTS)
+def test_v19_other_roots_are_wrapped(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    """With ``wrap_root`` any root can be declared: the model writes an object, the arguments are the value in it."""
+    seen: list[Any] = []
+    tool = Tool.from_json_schema("search", schema, wrap_root=True, function=seen.append)
+    contract = Contract(tools=[tool])
+    valid: Any = contract.check(called({"value": good}))
+    assert valid.reply.args == good
+    assert tool.spelled(valid.reply.args) == {"value": good}
+    tool.run(valid.reply.args)
+    assert seen == [good]
+    for wrong in ({"value": bad}, {"value": good, "more": 1}, {}):
+        assert contract.check(called(wrong)).issues  # type: ignore[union-attr]
+    again: Any = tool.held_to("schema", "annotate")
+    assert again.build({"value": good}) == good
+
+
+@pytest.mark.parametrize("schema", [ROOTS[0][0], ROOTS[1][0], {"enum": [1]}, {"anyOf": [{"type": "null"}]}])
+def test_v19_other_roots_say_how(schema: dict[str, Any]) -> None:
+    """Without ``wrap_root`` a root that admits no object is refused, and an answer of any root is declared as it is."""
+    with pytest.raises(ContractError):
+        Tool.from_json_schema("search", schema)
+    assert Answer.of(schema).schema is not None
+
+
+def test_v19_objects_are_not_wrapped() -> None:
+    """An object needs no wrapping: the arguments are the same with and without ``wrap_root``."""
+    tool = Tool.from_json_schema("search", holding({"type": "null"}), wrap_root=True)
+    assert tool.parameters.source == holding({"type": "null"})
+    assert tool.build({"m": None}) == {"m": None}
+
+
+def called(args: Any) -> dict[str, Any]:
+    """Write a message that calls the tool."""
+    function = {"name": "search", "arguments": json.dumps(args)}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
