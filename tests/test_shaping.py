@@ -221,3 +221,10 @@ def test_no_request_raises_anything_foreign(request_: dict[str, Any]) -> None:
     except StrictReplyError:
         return
     assert isinstance(judge(terms, SEARCH), Valid | Invalid)
+
+
+def test_v19_any_means_required() -> None:
+    """``tool_choice="any"``, other APIs' word, demands a call; a tool of that name is meant when there is one."""
+    assert shaped(tool_choice="any").choice == "required"
+    named = Contract(tools=[Tool.from_json_schema("any", SCHEMA)]).terms
+    assert shape(named, {"messages": USER, "tool_choice": "any"})[0].choice == "any"

@@ -1,4 +1,4 @@
-"""Contradictions are found where a schema is declared, with their place, and no schema that some value fits is refused."""
+"""Contradictions are found when a schema is declared, with their place; none that some value fits is refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schema.test_schema_laws import SCHEMAS, VALUES
 from strictreply import Contract, ContractError, ContractWarning, Tool
 from strictreply.answers import Answer
 from strictreply.schema import Schema
-from schema.test_schema_laws import SCHEMAS, VALUES
 
 SCALARS_ON_AN_ARRAY = {"type": "array", "enum": ["a", "b"]}
 
@@ -130,7 +130,7 @@ def test_c7_older_drafts_are_judged_as_they_mean() -> None:
     declared = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"s": {"type": "string"}}}
     for extra in ("forbid", "schema"):
         beside = holding({"$ref": "#/definitions/s", "enum": []}) | declared
-        assert Tool.from_json_schema("search", beside, extra=extra).parameters.check({"m": "x"}) == ()  # type: ignore[arg-type]
+        assert Tool.from_json_schema("search", beside, extra=extra).parameters.check({"m": "x"}) == ()
     later = holding({"type": "array", "contains": {}, "maxContains": 0}) | declared
     assert Tool.from_json_schema("search", later, extra="schema").parameters.check({"m": [1]}) == ()
 
