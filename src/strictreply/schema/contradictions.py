@@ -44,6 +44,7 @@ from strictreply.schema.words import word
 MAX_STEPS = 50_000
 """Steps of the analysis, a few hundred milliseconds: what is not looked at by then passes."""
 
+NO_OBJECT = "its schema admits no object; Tool.from_json_schema(…, wrap_root=True) declares any other"
 MAX_ROUNDS = 20
 MAX_TOLD = 5
 MAX_INDEX = 32
@@ -91,7 +92,7 @@ def refuse(findings: Findings, what: str, *, kinds: frozenset[str]) -> None:
     """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits."""
     if not findings.kinds & kinds:
         against = [conflict for conflict in findings.conflicts if conflict.kinds & kinds]
-        words = against[-1].words if against else "its schema admits none"
+        words = against[-1].words if against else NO_OBJECT
         raise ContractError(f"nothing can ever fit {what}: {words}", path=against[-1].place if against else "")
     if findings.parts:
         told = [f"{part.place}: {part.words}" for part in findings.parts[:MAX_TOLD]]
