@@ -29,6 +29,7 @@ LAYERS: dict[str, set[str]] = {
         "describing",
         "diagnosis",
         "driving",
+        "expansion",
         "extraction",
         "failures",
         "fidelity",
@@ -47,7 +48,7 @@ LAYERS: dict[str, set[str]] = {
         "watching",
     },
     "loop": {"flow"},
-    "shells": {"client", "endings", "pauses", "recordings", "running", "transport"},
+    "shells": {"client", "endings", "exchange", "pauses", "recordings", "running", "transport"},
     "facade": {""},
     "programs": {"__main__", "cli", "demo", "integrations", "testing"},
 }

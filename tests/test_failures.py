@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import StatusError
-from strictreply.failures import classify, retry_after
+from strictreply.failures import ExchangeStopped, Failure, classify, retry_after
 
 
 class APITimeoutError(Exception):
@@ -170,3 +170,18 @@ def test_a_failure_is_told_without_the_servers_words() -> None:
     assert str(failure) == "server_error (HTTP 503)"
     assert str(classify(TimeoutError("secret"))) == "timeout"
     assert "secret" not in repr(classify(TimeoutError("secret")))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_v7_our_own_stop_is_found_under_what_an_sdk_made_of_it(wrapped: bool) -> None:
+    """An exchange that we broke off ends with our failure, also where the SDK reads it as a broken connection."""
+    stopped = ExchangeStopped(Failure("redirect_refused", retryable=False, status_code=307, detail="to http://x"))
+    error: Exception = stopped
+    if wrapped:
+        error = APIConnectionError("Connection error.")
+        error.__cause__ = stopped
+    failure = classify(error)
+    assert failure == stopped.failure
+    assert failure is not None
+    assert failure.cause is error
+    assert str(failure) == "redirect_refused (HTTP 307): to http://x"

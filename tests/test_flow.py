@@ -14,7 +14,21 @@ from strictreply.asking import Ask
 from strictreply.checking import Check, Checked
 from strictreply.contract import Contract
 from strictreply.failures import Failure
-from strictreply.flow import Accepted, Call, Ended, Failed, Noted, Notify, Outcome, Replied, Sleep, Woke, reply_flow
+from strictreply.flow import (
+    Accepted,
+    Call,
+    Claim,
+    Claimed,
+    Ended,
+    Failed,
+    Noted,
+    Notify,
+    Outcome,
+    Replied,
+    Sleep,
+    Woke,
+    reply_flow,
+)
 from strictreply.issues import Category, Issue
 from strictreply.policy import End, RetryPolicy
 from strictreply.replies import DirectAnswer, ToolCall, ToolCalls
@@ -54,6 +68,8 @@ def finish(flow: Generator[Any, Any, Outcome], *events: Any) -> tuple[Outcome, l
                 answer = Woke(seconds)
             case Notify():
                 answer = Noted()
+            case Claim():
+                answer = Claimed(granted=True)
             case _:
                 answer = Checked(())
 
@@ -131,6 +147,47 @@ def test_checks_and_watchers_spend_the_deadline_too(slow: Noted | Checked) -> No
     with pytest.raises(StopIteration) as ended:
         flow.send(slow if isinstance(slow, Noted) else Noted())
     assert ended.value.value.end == End("halted", "deadline")
+
+
+@pytest.mark.parametrize("slow", [Noted(10), Checked((), 10), Replied(GOOD, 10), Replied(GOOD, 1, 9)])
+def test_v5_nothing_is_accepted_after_the_deadline(slow: Any) -> None:
+    """A reply that fits is not accepted when it, its check, its watcher or what came before the call ended too late."""
+    checked = Tool.from_json_schema("search", SCHEMA, check=lambda args: None)
+    flow = flow_of(RetryPolicy(deadline=10), tools=[checked])
+    next(flow)
+    assert isinstance(flow.send(slow if isinstance(slow, Replied) else Replied(GOOD)), Check)
+    told = flow.send(slow if isinstance(slow, Checked) else Checked(()))
+    assert isinstance(told, Notify)
+    assert told.attempt.accepted is isinstance(slow, Noted)  # a watcher cannot know how long it will take
+    with pytest.raises(StopIteration) as ended:
+        flow.send(slow if isinstance(slow, Noted) else Noted())
+    assert ended.value.value.end == End("halted", "deadline")
+    assert not any(attempt.accepted for attempt in ended.value.value.attempts)
+    assert ended.value.value.attempts[-1].raw == GOOD
+
+
+def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> None:
+    """The bucket is asked before each repeat and its wait; when it is empty the call ends as failed, and says why."""
+    flow = flow_of(RetryPolicy(quota=7, wait=wait_fixed(3), max_retry_after=5))
+    failed = Failed(Failure("server_error", retryable=True, status_code=503))
+    outcome, effects = finish(flow, WRONG, failed, {"no": "completion"}, GOOD)
+    assert isinstance(outcome, Accepted)
+    assert [effect for effect in effects if isinstance(effect, Claim)] == [Claim(7), Claim(7)]
+    again = flow_of(RetryPolicy(quota=7))
+    next(again)
+    again.send(failed)
+    assert again.send(Noted()) == Claim(7)
+    with pytest.raises(StopIteration) as ended:
+        again.send(Claimed(granted=False))
+    assert ended.value.value.end == End("failed", "retry_quota")
+    assert ended.value.value.failure == failed.failure
+
+
+def test_v7_without_a_quota_nothing_is_claimed() -> None:
+    """``quota=None`` leaves repeats to ``transport_retries`` alone."""
+    outcome, effects = finish(flow_of(RetryPolicy(quota=None)), Failed(Failure("connection", retryable=True)), GOOD)
+    assert isinstance(outcome, Accepted)
+    assert not any(isinstance(effect, Claim) for effect in effects)
 
 
 def test_a_pause_that_took_too_long_ends_at_the_deadline() -> None:

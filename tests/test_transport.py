@@ -8,11 +8,13 @@ from typing import Any
 
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from scripted import USER, Client, Server, completion
 from strictreply.limits import DEFAULT_LIMITS, Limits
-from strictreply.transport import Sending, Transport, as_json
+from strictreply.transport import RetryBucket, Sending, Transport, as_json
 
 
 class Unset:
@@ -172,3 +174,29 @@ def test_a_timeout_is_shortened_to_what_is_left(given: Any, left: float, sent_: 
     fake = Client(completion("x"))
     Transport(fake).send({"messages": USER} | ({} if given is None else {"timeout": given}), left)
     assert fake.script.requests[0]["timeout"] == sent_
+
+
+@given(st.lists(st.sampled_from(["take", "repeat succeeded", "succeeded"]), max_size=200), st.integers(0, 8))
+def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(happenings: list[str], quota: int) -> None:
+    """Repeats granted are at most the quota, one for each that succeeded, and a fifth for each success at once."""
+    bucket, granted, made_good = RetryBucket(), 0, 0.0
+    for happening in happenings:
+        if happening == "take":
+            granted += bucket.take(quota)
+        else:
+            bucket.give_back(repeated=happening == "repeat succeeded")
+            made_good += 1 if happening == "repeat succeeded" else 0.2
+        assert granted <= quota + made_good + 1e-9
+    for _ in range(5 * quota):
+        bucket.give_back(repeated=False)
+    assert [bucket.take(quota) for _ in range(quota + 1)] == [True] * quota + [False]
+
+
+def test_v4_the_time_between_two_effects_counts() -> None:
+    """A lap begins where the last one ended, and a request begins with what passed since."""
+    times = iter([0.0, 1.0, 3.0, 3.5, 4.0])
+    sending = Sending(Transport(Client(completion("x"))), DEFAULT_LIMITS, clock=lambda: next(times))
+    assert sending.lap() == 1.0
+    assert sending.begin(5.0) == 2.0  # from 1.0 to 3.0
+    assert sending.left() == 2.5  # the deadline is at 6.0
+    assert sending.lap() == 1.0

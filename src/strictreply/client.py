@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -24,14 +23,17 @@ from strictreply.contract import Contract, Declaration
 from strictreply.driving import adrive, drive
 from strictreply.endings import raise_ended
 from strictreply.errors import ContractError
-from strictreply.failures import classify
+from strictreply.failures import Failure, classify
 from strictreply.flow import (
     Call,
+    Claim,
+    Claimed,
     Effect,
     Ended,
     Event,
     Failed,
     Noted,
+    Notify,
     Outcome,
     Replied,
     Sleep,
@@ -40,12 +42,12 @@ from strictreply.flow import (
 )
 from strictreply.issues import printable
 from strictreply.pauses import apause, pause
-from strictreply.policy import RetryPolicy
+from strictreply.policy import RetryPolicy, is_transport_fault
 from strictreply.replies import AssistantReply
 from strictreply.shaping import shape
 from strictreply.steering import Steering, TieredSteering
 from strictreply.terms import Terms
-from strictreply.transport import Sending, Transport
+from strictreply.transport import RetryBucket, Sending, Transport
 from strictreply.typing import JSONObject, Message
 from strictreply.watching import unharmed
 
@@ -106,9 +108,10 @@ class Settings:
 class _Wrapped(ABC):
     """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
 
-    def __init__(self, client: Any, contract: Contract, settings: Settings) -> None:
-        """Hold the client's copy, the contract and the settings."""
+    def __init__(self, client: Any, contract: Contract, settings: Settings, bucket: RetryBucket | None = None) -> None:
+        """Hold the client's copy, the contract and the settings; ``bucket`` None begins with a full one."""
         self._transport = Transport(client)
+        self._bucket = RetryBucket() if bucket is None else bucket
         self._client = client
         self._settings = settings
         self.contract = contract
@@ -136,7 +139,7 @@ class _Wrapped(ABC):
 
     def with_options(self, **options: Any) -> Self:
         """Give a copy with other SDK options (``timeout``, ``api_key``, …), held to the same contract."""
-        return type(self)(self._client.with_options(**options), self.contract, self._settings)
+        return type(self)(self._client.with_options(**options), self.contract, self._settings, self._bucket)
 
     copy = with_options
 
@@ -148,7 +151,7 @@ class _Wrapped(ABC):
         """Give a copy that tells ``on_attempt`` of every attempt too, before the watcher it was wrapped with."""
         watchers = (on_attempt, self._settings.on_attempt)
         settings = replace(self._settings, on_attempt=partial(_tell_each, watchers))
-        return type(self)(self._client, self.contract, settings)
+        return type(self)(self._client, self.contract, settings, self._bucket)
 
     def _ask(self, keywords: JSONObject) -> Ask:
         """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's."""
@@ -161,8 +164,10 @@ class _Wrapped(ABC):
         terms, base = shape(contract.terms, keywords)
         return Ask(terms, base, policy, steering)
 
-    def _note(self, attempt: Attempt) -> Awaitable[None] | None:
+    def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
+        if not is_transport_fault(attempt):
+            sending.succeeded()
         codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
         logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
         redact = self._settings.log_replies
@@ -175,7 +180,7 @@ class _Wrapped(ABC):
 
     def _sending(self, ask: Ask) -> Sending:
         """Open the line for one call."""
-        return Sending(self._transport, ask.terms.limits)
+        return Sending(self._transport, ask.terms.limits, self._bucket)
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange:
         """Give the exchange, or raise what the outcome calls for."""
@@ -222,27 +227,29 @@ class StrictClient(_Wrapped):
 
     def _perform(self, effect: Effect, sending: Sending) -> Event:
         """Do what the flow asks for, and time it."""
-        start = time.perf_counter()
         match effect:
             case Call(request=request, timeout=timeout):
-                return self._call(request, timeout, sending, start)
+                return self._call(request, sending, sending.begin(timeout))
             case Sleep(seconds=seconds):
                 pause(seconds)
-                return Woke(time.perf_counter() - start)
+                return Woke(sending.lap())
             case Check():
-                return replace(perform_check(effect), seconds=time.perf_counter() - start)
+                return replace(perform_check(effect), seconds=sending.lap())
+            case Claim(quota=quota):
+                return Claimed(sending.take(quota), sending.lap())
             case _:
                 with unharmed("on_attempt"):
-                    self._note(effect.attempt)
-                return Noted(time.perf_counter() - start)
+                    self._note(effect.attempt, sending)
+                return Noted(sending.lap())
 
-    def _call(self, request: JSONObject, timeout: float | None, sending: Sending, start: float) -> Replied | Failed:
+    def _call(self, request: JSONObject, sending: Sending, before: float) -> Replied | Failed:
         """Send one request; a failure of the transport is an event, a bug is not caught."""
         try:
-            source = sending.send(request, timeout)
+            with sending.bounds():
+                source = sending.send(request, sending.left())
         except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
-            return _failed(error, start)
-        return Replied(sending.receive(source), time.perf_counter() - start)
+            return Failed(_failure(error), sending.lap(), before)
+        return Replied(sending.receive(source), sending.lap(), before)
 
 
 class AsyncStrictClient(_Wrapped):
@@ -273,38 +280,39 @@ class AsyncStrictClient(_Wrapped):
         return self._exchange(ask, outcome, sending)
 
     async def _aperform(self, effect: Effect, sending: Sending) -> Event:
-        """Do what the flow asks for, awaiting."""
-        start = time.perf_counter()
+        """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled."""
+        if isinstance(effect, Call):
+            return await self._acall(effect.request, sending, sending.begin(effect.timeout))
+        with anyio.move_on_after(sending.left()):
+            return await self._adone(effect, sending)
+        return Noted(sending.lap())
+
+    async def _adone(self, effect: Sleep | Check | Claim | Notify, sending: Sending) -> Event:
+        """Do what sends nothing."""
         match effect:
-            case Call(request=request, timeout=timeout):
-                return await self._acall(request, timeout, sending, start)
             case Sleep(seconds=seconds):
                 await apause(seconds)
-                return Woke(time.perf_counter() - start)
+                return Woke(sending.lap())
             case Check():
                 checked = await aperform_check(effect)
-                return replace(checked, seconds=time.perf_counter() - start)
-            case _:
+                return replace(checked, seconds=sending.lap())
+            case Claim(quota=quota):
+                return Claimed(sending.take(quota), sending.lap())
+            case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
-                    told = self._note(effect.attempt)
+                    told = self._note(attempt, sending)
                     if inspect.isawaitable(told):
                         await told
-                return Noted(time.perf_counter() - start)
+                return Noted(sending.lap())
 
-    async def _acall(
-        self,
-        request: JSONObject,
-        timeout: float | None,  # noqa: ASYNC109 - sent on as well, for servers and proxies that honour it
-        sending: Sending,
-        start: float,
-    ) -> Replied | Failed:
-        """Send one request within the deadline, which holds for slow bodies too."""
+    async def _acall(self, request: JSONObject, sending: Sending, before: float) -> Replied | Failed:
+        """Send one request within the deadline."""
         try:
-            with anyio.fail_after(timeout):
-                source = await sending.send(request, timeout)
+            with anyio.fail_after(sending.left()), sending.bounds():
+                source = await sending.send(request, sending.left())
         except Exception as error:  # noqa: BLE001 - as in the twin
-            return _failed(error, start)
-        return Replied(sending.receive(source), time.perf_counter() - start)
+            return Failed(_failure(error), sending.lap(), before)
+        return Replied(sending.receive(source), sending.lap(), before)
 
 
 def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awaitable[None] | None:
@@ -342,12 +350,12 @@ class _Guarded:
         raise AttributeError(f"{name} cannot be set on a wrapped client; patch the client inside before wrapping it")
 
 
-def _failed(error: Exception, start: float) -> Failed:
+def _failure(error: Exception) -> Failure:
     """Read an exception as a failure of the transport; anything else goes on up."""
     failure = classify(error)
     if failure is None:
         raise error
-    return Failed(failure, time.perf_counter() - start)
+    return failure
 
 
 class Wrapping(Declaration, total=False):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
@@ -38,9 +38,10 @@ _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 class Failure:
     """A call that brought no response to judge.
 
-    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, …), ``retryable`` whether
-    the same request may succeed later, ``retry_after`` the seconds the server asked to wait, or None. ``error`` is the
-    error that the body of the response holds, None when there is none: it may carry what the model wrote.
+    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, ``response_too_large``,
+    ``redirect_refused``, …), ``retryable`` whether the same request may succeed later, ``retry_after`` the seconds the
+    server asked to wait, or None. ``error`` is the error that the body of the response holds, None when there is none:
+    it may carry what the model wrote. ``detail`` adds what happened in our own words; it is safe to log.
     """
 
     kind: str
@@ -49,14 +50,28 @@ class Failure:
     retry_after: float | None = None
     cause: Exception | None = field(default=None, repr=False, compare=False)
     error: JSON = field(default=None, repr=False, compare=False)
+    detail: str = ""
 
     def __str__(self) -> str:
-        """Say the kind and the HTTP status; the server's own words stay in ``cause``."""
-        return self.kind if self.status_code is None else f"{self.kind} (HTTP {self.status_code})"
+        """Return the kind, the HTTP status and the detail; the server's own words stay in ``cause``."""
+        kind = self.kind if self.status_code is None else f"{self.kind} (HTTP {self.status_code})"
+        return f"{kind}: {self.detail}" if self.detail else kind
+
+
+class ExchangeStopped(Exception):
+    """Raised inside an HTTP exchange that this library itself breaks off; ``failure`` says why, in our own words."""
+
+    def __init__(self, failure: Failure) -> None:
+        """Carry the failure that the exchange ends with."""
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 def classify(error: Exception) -> Failure | None:
     """Read an exception as a transport failure, or give None when it is a bug that must pass through."""
+    stopped = _stopped(error)
+    if stopped is not None:
+        return replace(stopped.failure, cause=error)
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return _by_status(error, status)
@@ -69,6 +84,14 @@ def classify(error: Exception) -> Failure | None:
         return Failure("unreadable_response", retryable=True, cause=error)
     if names & {"OpenAIError", "HTTPError", "InvalidURL"}:
         return Failure("api_error", retryable=False, cause=error)
+    return None
+
+
+def _stopped(error: BaseException) -> ExchangeStopped | None:
+    """Find our own stop under what an SDK made of it: openai 2 wraps every exception in APIConnectionError."""
+    for one in (error, error.__cause__):
+        if isinstance(one, ExchangeStopped):
+            return one
     return None
 
 

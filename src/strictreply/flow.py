@@ -1,7 +1,8 @@
 """The loop: ask, judge, correct, until a reply fits or a budget ends it. No I/O happens here.
 
-``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``) and is sent
-what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``). Any driver serves it: sync, async, a test.
+``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``) and
+is sent what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``, ``Claimed``). Any driver serves it:
+sync, async, a test.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from strictreply.channels.truncation import cut_at_limit
 from strictreply.checking import Check, Checked, check_of
 from strictreply.failures import Failure
 from strictreply.issues import Code, Issue, Remedy
-from strictreply.policy import Again, End
+from strictreply.policy import Again, End, Step
 from strictreply.replies import AssistantReply, Invalid, Valid, Verdict
 from strictreply.scoping import scope_of, splice
 from strictreply.typing import JSON, JSONObject
@@ -48,19 +49,28 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """Effect: take what a repeat costs from the client's bucket, which holds ``quota`` repeats."""
+
+    quota: int
+
+
+@dataclass(frozen=True, slots=True)
 class Replied:
-    """Event: the response as plain JSON, and the seconds the call took."""
+    """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call."""
 
     response: JSON = field(repr=False)
     seconds: float = 0.0
+    before: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Event: the call brought no response."""
+    """Event: the call brought no response; ``seconds`` and ``before`` are those of :class:`Replied`."""
 
     failure: Failure
     seconds: float = 0.0
+    before: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +87,16 @@ class Noted:
     seconds: float = 0.0
 
 
-Effect: TypeAlias = Call | Sleep | Check | Notify
-Event: TypeAlias = Replied | Failed | Woke | Checked | Noted
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Event: whether the repeat may be made; ``seconds`` is how long it took to know."""
+
+    granted: bool
+    seconds: float = 0.0
+
+
+Effect: TypeAlias = Call | Sleep | Check | Notify | Claim
+Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +150,59 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     spent = 0.0
     turn = first_turn(ask)
     while True:
-        event = yield Call(turn.request, ask.policy.time_left(spent))
-        spent += event.seconds
-        judged = _judge_event(ask, turn, event)
-        check = None if judged.verdict is None else check_of(ask.terms, judged.verdict)
-        if check is not None:
-            checked = yield check
-            spent += checked.seconds
-            judged = _after_checks(judged, checked)
-        attempts = (*attempts, _attempt(len(attempts) + 1, turn, judged, event.seconds))
+        judged, seconds, spent = yield from _called(ask, turn, spent)
+        attempts = (*attempts, _attempt(len(attempts) + 1, turn, judged, seconds))
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
         if isinstance(judged.verdict, Valid):
-            return _accepted(judged.verdict, judged, attempts)
+            late = ask.policy.time_left(spent) == 0
+            return _late(attempts) if late else _accepted(judged.verdict, judged, attempts)
         bad = _bad(ask, turn, judged)
         scope = None if bad is None else bad.scope
         alone = scope is not None and not ask.policy.allow_tool_switch
         step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone)
-        if isinstance(step, Again) and step.wait > 0:
-            woke = yield Sleep(step.wait)
-            spent += woke.seconds
-            step = End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step
+        if isinstance(step, Again):
+            step, spent = yield from _prepared(ask, step, spent)
         if isinstance(step, End):
             return Ended(step, attempts, judged.failure, None if scope is None else scope.tool)
         turn = next_turn(ask, turn, bad, step)
+
+
+def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tuple[Judged, float, float]]:
+    """Make one call and judge what it brought; give the judgement, the seconds of the call, and all that is spent."""
+    event = yield Call(turn.request, ask.policy.time_left(spent))
+    spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
+    judged = _judge_event(ask, turn, event)
+    check = None if judged.verdict is None else check_of(ask.terms, judged.verdict)
+    if check is not None:
+        checked = yield check
+        spent += checked.seconds
+        judged = _after_checks(judged, checked)
+    if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
+        judged = Judged(None, failure=_TOO_LATE, response=judged.response)
+    return judged, event.seconds, spent
+
+
+def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, tuple[Step, float]]:
+    """Get ready to ask again: claim a repeat of the transport's, and wait; give what becomes of it, and all spent."""
+    if step.tier == 0 and ask.policy.quota is not None:
+        claimed = yield Claim(ask.policy.quota)
+        spent += claimed.seconds
+        if isinstance(claimed, Claimed) and not claimed.granted:
+            return End("failed", "retry_quota"), spent
+    if step.wait > 0:
+        woke = yield Sleep(step.wait)
+        spent += woke.seconds
+    return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
+
+
+_TOO_LATE = Failure("deadline", retryable=False)
+"""A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
+
+
+def _late(attempts: tuple[Attempt, ...]) -> Ended:
+    """End with a reply that fits but whose watchers were done after the deadline."""
+    return Ended(End("halted", "deadline"), (*attempts[:-1], replace(attempts[-1], failure=str(_TOO_LATE))))
 
 
 def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:

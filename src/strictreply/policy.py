@@ -20,11 +20,13 @@ Wait: TypeAlias = Callable[[RetryCallState], float]
 
 _BUDGETS = (
     *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
-    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens"),
+    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
 )
 _NEEDED = frozenset({"max_retries", "transport_retries", "max_retry_after"})
 _BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
 _CALL_PLACES = ("/tool_calls/", "/args")
+_LEAST_SECONDS = 0.001
+_LATE_KINDS = frozenset({"timeout", "deadline"})
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
 
 
@@ -53,8 +55,11 @@ class RetryPolicy:
 
     ``max_retries`` counts corrective asks after the first one, ``arg_retries`` those for one tool's arguments (None:
     they share ``max_retries``), ``transport_retries`` repeats after the API failed. ``deadline`` is the total time in
-    seconds, waits included; an async call is cut when it ends, a sync one when the server is silent for what is left
-    of it: a body that drips on cannot be cut from outside. ``max_tokens_total`` are the tokens of all attempts,
+    seconds: connecting, sending, headers, bodies, waits, checks and watchers together. A call is cut when it ends, and
+    nothing is accepted after it; what cannot be cut (a sync check or watcher, a name lookup, a client that does not
+    stand on httpx) is waited for, and then in vain. ``quota`` is how many repeats of ``transport_retries`` all calls of
+    one wrapped client may have made in excess of successes (None: any number): a repeat that succeeds is made good, and
+    so is one for every five calls that succeed at once. ``max_tokens_total`` are the tokens of all attempts,
     ``max_cost`` what ``price`` makes of their usage; both are held before each further ask.
     ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
     ``stop_on`` holds categories of faults after which nothing is asked again: ``API_TRANSIENT`` is that of a call that
@@ -68,12 +73,14 @@ class RetryPolicy:
     ``escalation`` holds request keywords (a stronger ``model``, ``response_format``, …) sent from the third
     correction on.
 
-    Raises ValueError for a negative budget, for what is no category, and when ``max_cost`` comes without ``price``.
+    Raises ValueError for a negative budget, a ``quota`` that is no whole number, what is no category, and when
+    ``max_cost`` comes without ``price``.
     """
 
     max_retries: int = 3
     arg_retries: int | None = None
     transport_retries: int = 2
+    quota: int | None = 100
     deadline: float | None = None
     max_tokens_total: int | None = None
     max_cost: float | None = None
@@ -100,6 +107,9 @@ class RetryPolicy:
         if self.max_reply_tokens is not None and type(self.max_reply_tokens) is not int:
             message = "RetryPolicy.max_reply_tokens must be a whole number of tokens, or None"
             raise ValueError(message)
+        if self.quota is not None and type(self.quota) is not int:
+            message = "RetryPolicy.quota must be a whole number of repeats, or None for no quota"
+            raise ValueError(message)
         if self.max_cost is not None and self.price is None:
             message = "RetryPolicy.max_cost needs price, a function from Usage to a cost"
             raise ValueError(message)
@@ -109,8 +119,14 @@ class RetryPolicy:
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
     def time_left(self, spent: float) -> float | None:
-        """Give the seconds left of the deadline after ``spent``; None when there is no deadline."""
-        return None if self.deadline is None else max(0.0, self.deadline - spent)
+        """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline.
+
+        Less than a millisecond is nothing: timers of the system end so much early.
+        """
+        if self.deadline is None:
+            return None
+        left = self.deadline - spent
+        return left if left >= _LEAST_SECONDS else 0.0
 
     def next_step(
         self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None, *, scoped: bool = False
@@ -120,7 +136,7 @@ class RetryPolicy:
         ``spent`` is in seconds; ``failure`` says how the transport failed; ``scoped`` whether nothing but the
         arguments of one call is wrong.
         """
-        if _is_transport_fault(attempts[-1]):
+        if is_transport_fault(attempts[-1]):
             return self._after_transport(attempts, spent, failure)
         stopping = [issue for issue in attempts[-1].issues if issue.remedy is Remedy.STOP]
         if stopping:
@@ -131,7 +147,7 @@ class RetryPolicy:
 
     def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, *, scoped: bool) -> Step:
         """Correct, unless a budget is spent; a correction that the transport lost was never answered."""
-        corrections = [attempt for attempt in attempts if attempt.tier and not _is_transport_fault(attempt)]
+        corrections = [attempt for attempt in attempts if attempt.tier and not is_transport_fault(attempt)]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
         arg_corrections = sum(1 for attempt in corrections if attempt.scope is not None)
@@ -145,9 +161,9 @@ class RetryPolicy:
     def _after_transport(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
         """Send the same request again, unless the failure is final or the budget for it is spent."""
         reason = "malformed_response" if failure is None else failure.kind
-        failed = sum(1 for attempt in attempts if _is_transport_fault(attempt))
+        failed = sum(1 for attempt in attempts if is_transport_fault(attempt))
         retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
-        if reason == "timeout" and self.time_left(spent) == 0:
+        if reason in _LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
         if not retryable or failed > self.transport_retries:
             return End("failed", reason)
@@ -193,7 +209,7 @@ def _is_bad_call(attempt: Attempt) -> bool:
     )
 
 
-def _is_transport_fault(attempt: Attempt) -> bool:
+def is_transport_fault(attempt: Attempt) -> bool:
     """Tell whether an attempt failed on the way, or brought a response that is no completion."""
     return attempt.failure is not None or any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
 

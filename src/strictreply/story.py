@@ -31,6 +31,9 @@ REASON_ADVICE: dict[str, str] = {
     "insufficient_credits": "Add credit at the provider, or use another key.",
     "invalid_request": "Read what the server refused in error.cause: a keyword or a tool that it does not take.",
     "request_too_large": "Send a shorter conversation or fewer tools.",
+    "response_too_large": "Look at the endpoint: it sent over 16 times Limits.reply_bytes; raise that if it is right.",
+    "redirect_refused": "Set the client's base_url to where the API is: prompts and keys are sent to no other origin.",
+    "retry_quota": "Look at the endpoint: most calls fail, and RetryPolicy.quota holds repeats back till some succeed.",
     **dict.fromkeys(("rate_limit", "server_error", "timeout", "connection", "conflict"), _LATER),
 }
 """What a person can do when a budget or the transport ended a call, by the error's ``reason``."""

@@ -8,13 +8,17 @@ model of it is only built when somebody wants it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, cast
 
 import jiter
 
 from strictreply.decoding import decode
+from strictreply.exchange import bounded, stand_in
 from strictreply.issues import Code
 from strictreply.limits import MAX_JSON_DEPTH, Limits
 from strictreply.replies import Invalid
@@ -51,8 +55,8 @@ class Transport:
     __slots__ = ("client", "raw")
 
     def __init__(self, client: Any) -> None:
-        """Copy the client without retries of its own: they have one owner."""
-        self.client = _without_retries(client)
+        """Copy the client without retries of its own: they have one owner; its copy sends within bounds."""
+        self.client = _own_copy(client)
         completions = getattr(getattr(client, "chat", None), "completions", None)
         if not callable(getattr(completions, "create", None)):
             message = "wrap() needs a client with chat.completions.create, such as openai.OpenAI()"
@@ -84,17 +88,91 @@ class Transport:
         return construct(**response) if callable(construct) else response
 
 
+class RetryBucket:
+    """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken; for any thread.
+
+    Designed after the standard retry mode of the AWS SDKs (a bucket of 500 tokens, 5 for a repeat; a success gives
+    back what its repeat took, or 1) and the retry throttling of gRPC (proposal A6): when most calls fail, repeating
+    each of them would multiply the load on a server that is down already.
+    """
+
+    __slots__ = ("_lock", "_taken")
+
+    def __init__(self) -> None:
+        """Begin with a full bucket."""
+        self._lock = Lock()
+        self._taken = 0
+
+    def take(self, quota: int) -> bool:
+        """Take the tokens of one repeat; False when ``quota`` repeats are not made good yet."""
+        with self._lock:
+            if self._taken + _REPEAT_TOKENS > quota * _REPEAT_TOKENS:
+                return False
+            self._taken += _REPEAT_TOKENS
+            return True
+
+    def give_back(self, *, repeated: bool) -> None:
+        """Give back the tokens of a repeat that succeeded, one token for a call that succeeded at once."""
+        with self._lock:
+            self._taken = max(0, self._taken - (_REPEAT_TOKENS if repeated else 1))
+
+
+_REPEAT_TOKENS = 5
+
+
 @dataclass(slots=True)
 class Sending:
-    """The requests of one call: the transport they take, the caps of the reply, and the response that came last."""
+    """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
+
+    ``clock`` gives seconds. ``at`` is when the last event happened, ``until`` when the deadline passes, None without
+    one.
+    """
 
     transport: Transport
     limits: Limits
+    bucket: RetryBucket = field(default_factory=RetryBucket)
     last: Sent | None = None
+    clock: Callable[[], float] = time.monotonic
+    at: float = field(init=False)
+    until: float | None = None
+    repeated: bool = False
+
+    def __post_init__(self) -> None:
+        """Count from here."""
+        self.at = self.clock()
+
+    def lap(self) -> float:
+        """Return the seconds since the last event, the time between two effects included."""
+        before, self.at = self.at, self.clock()
+        return self.at - before
+
+    def begin(self, timeout: float | None) -> float:
+        """Begin a request that was given ``timeout`` seconds after the last event; return those that passed since."""
+        before = self.at
+        self.until = None if timeout is None else before + timeout
+        return self.lap()
+
+    def left(self) -> float | None:
+        """Return the seconds that are left of the deadline, not below 0; None without a deadline."""
+        return None if self.until is None else max(0.0, self.until - self.clock())
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
         """Make one call; see :meth:`Transport.send`."""
         return self.transport.send(request, timeout)
+
+    def bounds(self) -> AbstractContextManager[None]:
+        """Bound what is sent inside by the deadline and the caps."""
+        return bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR)
+
+    def take(self, quota: int) -> bool:
+        """Take what a repeat costs; see :meth:`RetryBucket.take`."""
+        self.repeated = self.bucket.take(quota)
+        return self.repeated
+
+    def succeeded(self) -> None:
+        """Make good for a call that brought a completion, however it was judged."""
+        self.bucket.give_back(repeated=self.repeated)
+        self.repeated = False
 
     def receive(self, source: Any) -> JSON:
         """Keep a response, and give it as plain JSON."""
@@ -168,10 +246,13 @@ def _as_json_or_none(value: Any) -> JSON:
         return None
 
 
-def _without_retries(client: Any) -> Any:
-    """Turn off the SDK's own retries in a copy, where it has any."""
+def _own_copy(client: Any) -> Any:
+    """Copy an SDK's client: its own retries are off, and what it sends is bounded; others are used as they are."""
     with_options = getattr(client, "with_options", None)
-    return with_options(max_retries=0) if callable(with_options) and hasattr(client, "max_retries") else client
+    if not callable(with_options) or not hasattr(client, "max_retries"):
+        return client
+    bounded_client = stand_in(getattr(client, "_client", None))
+    return with_options(max_retries=0, **({} if bounded_client is None else {"http_client": bounded_client}))
 
 
 def _is_openai(completions: Any) -> bool:
