@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 BASE_URL = "http://model.invalid/v1"
 """An address that no name server knows (RFC 2606): what is not mounted cannot get out."""
 
-MAX_ENDLESS_BYTES = 8_000_000
-"""How much of an endless body comes: less than over a socket, as no clock ends it before."""
+MAX_ENDLESS_BYTES = 20_000_000
+"""How much of an endless body comes: more than the gate reads, less than over a socket, as no clock ends it before."""
 
 MAX_HEAD_BYTES = 100 * 1024
 """How long the head of a response may be, as in httpcore."""

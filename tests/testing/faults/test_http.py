@@ -21,6 +21,7 @@ from strictreply.testing.wire import HTTPReply
 FINAL = {
     *("bad_request", "context_length_exceeded", "unauthorized", "forbidden", "model_not_found", "content_too_large"),
     *("unprocessable_content", "quota_spent", "rate_limited_hour", "redirect_without_location"),
+    *("gzip_bomb", "endless_body"),
 }
 """After these the same request is not sent again."""
 

@@ -258,7 +258,7 @@ def unasked_stream(target: Target) -> HTTPReply:
     return HTTPReply(200, EVENT_STREAM, events(target.clean), framing="chunked")
 
 
-@_fault("envelope.malformed")
+@_fault("response_too_large")
 def gzip_bomb(target: Target) -> HTTPReply:
     """A reply with 20 MB of blanks after it, compressed to some 20 KB."""
     return HTTPReply(200, {**_JSON, "Content-Encoding": "gzip"}, (b"".join(_bomb(target)),))
@@ -270,7 +270,7 @@ def gzip_not_compressed(target: Target) -> HTTPReply:
     return HTTPReply(200, {**_JSON, "Content-Encoding": "gzip"}, (as_sent(target),))
 
 
-@_fault("connection")
+@_fault("response_too_large")
 def endless_body(target: Target) -> HTTPReply:
     """Blanks follow the completion for ever; each is valid JSON so far."""
     blanks = _MEGABYTE[: 1 << 16]
