@@ -11,6 +11,7 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -315,6 +316,15 @@ def test_v7_the_callers_http_client_is_not_changed() -> None:
     assert client.create(**ASK).choices[0].message.content == "hello"
     assert seen == ["POST", "303", "GET", "200", "POST", "200"]
     assert own.event_hooks == hooks
+
+
+def test_v7_an_sdk_behind_a_programs_own_client_is_bounded_too() -> None:
+    """What has the SDK's ``chat`` and nothing else of it sends within the same bounds."""
+    server = Server(redirect(307, "http://elsewhere.invalid/"))
+    client = sr.wrap(SimpleNamespace(chat=server.client(max_retries=5).chat))
+    with pytest.raises(sr.TransportFailed) as raised:
+        client.reply(**ASK)
+    assert (raised.value.reason, len(server.requests)) == ("redirect_refused", 1)
 
 
 def test_v4_a_hook_that_reads_the_body_is_bounded_too() -> None:

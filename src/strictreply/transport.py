@@ -56,12 +56,12 @@ class Transport:
 
     def __init__(self, client: Any) -> None:
         """Copy the client without retries of its own: they have one owner; its copy sends within bounds."""
-        self.client = _own_copy(client)
         completions = getattr(getattr(client, "chat", None), "completions", None)
         if not callable(getattr(completions, "create", None)):
             message = "wrap() needs a client with chat.completions.create, such as openai.OpenAI()"
             raise TypeError(message)
         self.raw = _is_openai(completions)
+        self.client = _own_copy(client, completions)
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
         """Make the call; gives what the SDK gives, an awaitable from an async client."""
@@ -246,13 +246,19 @@ def _as_json_or_none(value: Any) -> JSON:
         return None
 
 
-def _own_copy(client: Any) -> Any:
-    """Copy an SDK's client: its own retries are off, and what it sends is bounded; others are used as they are."""
-    with_options = getattr(client, "with_options", None)
-    if not callable(with_options) or not hasattr(client, "max_retries"):
+def _own_copy(client: Any, completions: Any) -> Any:
+    """Copy an SDK's client: its own retries are off, and what it sends is bounded; others are used as they are.
+
+    Behind a program's own client the SDK's is found by its ``completions``, if these are its own and not patched.
+    """
+    sdk = client if callable(getattr(client, "with_options", None)) else getattr(completions, "_client", None)
+    with_options = getattr(sdk, "with_options", None)
+    if not callable(with_options) or not hasattr(sdk, "max_retries"):
         return client
-    bounded_client = stand_in(getattr(client, "_client", None))
-    return with_options(max_retries=0, **({} if bounded_client is None else {"http_client": bounded_client}))
+    instead = stand_in(getattr(sdk, "_client", None))
+    own = with_options(max_retries=0, **({} if instead is None else {"http_client": instead}))
+    alike = sdk is client or (type(own.chat.completions) is type(completions) and "create" not in vars(completions))
+    return own if alike else client
 
 
 def _is_openai(completions: Any) -> bool:
