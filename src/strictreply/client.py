@@ -153,6 +153,10 @@ class _Wrapped(ABC):
         settings = replace(self._settings, on_attempt=partial(_tell_each, watchers))
         return type(self)(self._client, self.contract, settings, self._bucket)
 
+    def counting_in(self, bucket: RetryBucket) -> Self:
+        """Give a copy that counts its repeats (``RetryPolicy.quota``) in a bucket that other wrapped clients share."""
+        return type(self)(self._client, self.contract, self._settings, bucket)
+
     def _ask(self, keywords: JSONObject) -> Ask:
         """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's."""
         if keywords.get("stream"):

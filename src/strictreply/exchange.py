@@ -27,10 +27,11 @@ _MAX_LAYERS = 4
 
 
 @dataclass(slots=True)
-class Exchange:
-    """One request on its way: ``until`` is when it must be over (``time.monotonic``), ``most`` its largest body.
+class Bounds:
+    """The bounds of one request on its way: ``until`` is when it must be over, ``most`` its largest body.
 
-    ``until`` None is no deadline; ``most`` counts the bytes of a successful response after decompression.
+    ``until`` is a time of ``time.monotonic``, None without a deadline; ``most`` counts the bytes of a successful
+    response after decompression.
     """
 
     until: float | None
@@ -83,14 +84,14 @@ class Exchange:
         BodySize(response, self.most).add(len(response.content))
 
 
-_current: ContextVar[Exchange | None] = ContextVar("strictreply_exchange", default=None)
+_current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
 
 @contextmanager
 def bounded(seconds: float | None, most: int) -> Generator[None, None, None]:
     """Bound the exchanges made inside: together they may take ``seconds`` (None: for ever), each has ``most`` bytes."""
     until = None if seconds is None else time.monotonic() + seconds
-    token = _current.set(Exchange(until, most))
+    token = _current.set(Bounds(until, most))
     try:
         yield
     finally:
@@ -130,7 +131,7 @@ class _StandIn:
         sender.event_hooks = {"request": [asks, *hooks["request"]], "response": [answered, *hooks["response"]]}
         return sender
 
-    def _extended(self, exchange: Exchange, request: Any, follow: Callable[..., Callable[..., Any]]) -> None:
+    def _extended(self, exchange: Bounds, request: Any, follow: Callable[..., Callable[..., Any]]) -> None:
         """Put a deadline into a request; ``follow`` joins our look at its trace with the caller's own, or None."""
         if exchange.until is not None:
             given: Mapping[str, Any] = request.extensions
@@ -224,7 +225,7 @@ class _Timeouts(dict[str, Any]):
 class _Bounded:
     """The body of a response, read under a deadline and a byte cap; sync and async as the one behind it is."""
 
-    def __init__(self, behind: Any, exchange: Exchange, size: BodySize) -> None:
+    def __init__(self, behind: Any, exchange: Bounds, size: BodySize) -> None:
         """Stand in front of the body as it comes from the connection."""
         self._behind = behind
         self._exchange = exchange
@@ -318,7 +319,7 @@ def _step(max_bytes: int) -> int:
 _READ_BYTES = 4096
 
 
-def _traced(exchange: Exchange, client: Any) -> Callable[[str, Mapping[str, Any]], None]:
+def _traced(exchange: Bounds, client: Any) -> Callable[[str, Mapping[str, Any]], None]:
     """Follow the trace of a request, which shows each connection that is opened for it."""
 
     def trace(name: str, info: Mapping[str, Any]) -> None:

@@ -398,3 +398,17 @@ def test_a_create_that_tells_of_no_reply_brought_none() -> None:
     with pytest.raises(sr.TransportFailed) as caught:
         engine.create(response_model=User, messages=QUESTION)
     assert caught.value.reason == "malformed_response"
+
+
+def test_v7_the_calls_of_an_engine_share_its_quota(twin: Twin) -> None:
+    """An engine that may repeat what the network loses repeats no more than its quota in all of its calls."""
+    server = Server(status(503, retry_after="0"))
+    policy = sr.RetryPolicy(max_retries=0, transport_retries=2, quota=3)
+    engine = wrap(twin.client(server, "TOOLS", max_retries=0), policy=policy)
+    reasons = []
+    for _ in range(4):
+        with pytest.raises(sr.TransportFailed) as raised:
+            twin.run(engine.extract, response_model=User, messages=QUESTION)
+        reasons.append(raised.value.reason)
+    assert reasons == ["server_error", *["retry_quota"] * 3]
+    assert len(server.requests) == 4 + 3

@@ -73,6 +73,7 @@ _READS_AS: Final[Mapping[str, ApiErrorClass]] = {
     "conflict": ApiErrorClass.SERVICE_UNAVAILABLE,
     "server_error": ApiErrorClass.SERVICE_UNAVAILABLE,
     "malformed_response": ApiErrorClass.SERVICE_UNAVAILABLE,
+    "retry_quota": ApiErrorClass.SERVICE_UNAVAILABLE,
     "not_found": ApiErrorClass.INVALID_MODEL,
     "api_quota_exceeded": ApiErrorClass.INSUFFICIENT_CREDITS,
     "insufficient_quota": ApiErrorClass.INSUFFICIENT_CREDITS,

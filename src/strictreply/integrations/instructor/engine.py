@@ -25,6 +25,7 @@ from strictreply.limits import DEFAULT_LIMITS, Limits
 from strictreply.policy import RetryPolicy
 from strictreply.replies import Invalid
 from strictreply.steering import Steering
+from strictreply.transport import RetryBucket
 from strictreply.typing import Extra, Extraction, Formats, JSONObject, Message
 
 T = TypeVar("T")
@@ -85,6 +86,7 @@ class _Settings:
     on_attempt: OnAttempt | None
     log_replies: Redact | None
     declared: Declaration
+    bucket: RetryBucket = field(default_factory=RetryBucket)
 
 
 @dataclass(slots=True)
@@ -99,8 +101,8 @@ class _Call:
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
     def wrapped(self) -> Any:
-        """Put the seam under our own client: its loop, its policy, its errors."""
-        return wrap_client(
+        """Put the seam under our own client: its loop, its policy, its errors; all calls of an engine share a quota."""
+        client: Any = wrap_client(
             self.seam,
             contract=self.wanted.contract,
             policy=self.settings.policy,
@@ -108,6 +110,7 @@ class _Call:
             on_attempt=self.note,
             log_replies=self.settings.log_replies,
         )
+        return client.counting_in(self.settings.bucket)
 
     def note(self, attempt: Attempt) -> Awaitable[None] | None:
         """Keep an attempt with what was really sent; tell instructor's hooks of a bad reply, and the watcher."""
