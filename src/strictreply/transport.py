@@ -252,11 +252,11 @@ def _own_copy(client: Any, completions: Any) -> Any:
     Behind a program's own client the SDK's is found by its ``completions``, if these are its own and not patched.
     """
     sdk = client if callable(getattr(client, "with_options", None)) else getattr(completions, "_client", None)
-    with_options = getattr(sdk, "with_options", None)
+    with_options: Any = getattr(sdk, "with_options", None)
     if not callable(with_options) or not hasattr(sdk, "max_retries"):
         return client
     instead = stand_in(getattr(sdk, "_client", None))
-    own = with_options(max_retries=0, **({} if instead is None else {"http_client": instead}))
+    own: Any = with_options(max_retries=0, **({} if instead is None else {"http_client": instead}))
     alike = sdk is client or (type(own.chat.completions) is type(completions) and "create" not in vars(completions))
     return own if alike else client
 
