@@ -213,14 +213,19 @@ def test_v4_a_compressed_completion_is_read(call: Call) -> None:
 Twin = Callable[[Server], Any]
 
 
+OF_SDK: dict[str, Any] = {"api_key": "none", "base_url": "http://model.invalid/v1"}
+
+
 def create(server: Server) -> Any:
-    """Make one call of the sync client over a mock server."""
-    return sr.wrap(server.client()).create(**ASK)
+    """Make one call of the sync client over a mock server; its HTTP client follows redirects, as the SDK's own does."""
+    own = http.Client(transport=http.MockTransport(server.handle), follow_redirects=True)
+    return sr.wrap(openai.OpenAI(**OF_SDK, http_client=own)).create(**ASK)
 
 
 def acreate(server: Server) -> Any:
     """Make one call of the async client over a mock server."""
-    return asyncio.run(sr.wrap(server.async_client()).create(**ASK))
+    own = http.AsyncClient(transport=http.MockTransport(server.ahandle), follow_redirects=True)
+    return asyncio.run(sr.wrap(openai.AsyncOpenAI(**OF_SDK, http_client=own)).create(**ASK))
 
 
 twins = pytest.mark.parametrize("call", [create, acreate], ids=["sync", "async"])
