@@ -69,9 +69,10 @@ def test_clearing_restores_what_was_interrupted(target: str | None) -> None:
 @pytest.mark.req("R18")
 def test_clearing_a_flag_of_ones_own() -> None:
     """A flag that was set by hand is cleared too, and a state that asks nothing stays as it is."""
-    state = state_with(requires_human_input=True, next_agent="human_input", human_feedback="x")
+    state = state_with(requires_human_input=True, next_agent="course_advisor", human_feedback="x")
     cleared = clear_human_input_request(state)
-    assert (cleared["requires_human_input"], cleared["human_feedback"], cleared["next_agent"]) == (False, None, None)
+    assert cleared["next_agent"] == "course_advisor"
+    assert (cleared["requires_human_input"], cleared["human_feedback"]) == (False, None)
     calm = state_with(next_agent="coordinator")
     assert clear_human_input_request(calm) == calm
 

@@ -15,7 +15,14 @@ from langgraph.types import Command
 
 import strictreply as sr
 from integrations.langgraph_runs import CONFIG, LAB, ONE_RETRY, TEAM, Cast, act, agents, final, graph, hand, spread
-from strictreply.coordination import HumanDecision, HumanKind, Topology, give_human_feedback, pending_requests
+from strictreply.coordination import (
+    HumanDecision,
+    HumanKind,
+    Topology,
+    give_human_feedback,
+    pending_requests,
+    request_human_input,
+)
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
 from strictreply.testing import Step, faults
 
@@ -111,6 +118,36 @@ def test_a_run_inside_branches_is_not_begun_anew() -> None:
             begin(LAB, "And now?", state=state)
     ended = compiled.invoke(Command(resume="yes"), CONFIG)
     assert outcome_of(compiled.invoke(begin(LAB, "And now?", state=ended), CONFIG))["status"] == "completed"
+
+
+GENERAL, ERROR = HumanKind.GENERAL, HumanKind.ERROR
+STACKED: list[tuple[str, list[tuple[HumanKind, str | None, str]]]] = [
+    ("writer", [(GENERAL, None, "yes")] * 4),
+    ("reader", [(GENERAL, "reader", "yes"), *[(GENERAL, None, "yes")] * 3]),
+    ("writer", [(GENERAL, "reader", "yes"), (GENERAL, "writer", "yes")]),
+    ("reader", [(ERROR, "reader", "retry"), (GENERAL, None, "yes")]),
+    ("writer", [(GENERAL, "reader", "yes"), (ERROR, None, "retry")]),
+]
+
+
+@pytest.mark.req("R18", "R24", "R29")
+@pytest.mark.parametrize(("goes_on", "questions"), STACKED)
+def test_v16_stacked_questions_return_to_the_right_agent(
+    goes_on: str, questions: list[tuple[HumanKind, str | None, str]]
+) -> None:
+    """The application asks before a run that begins at the writer: no question takes another's target away."""
+    cast = Cast(reader=[], writer=[], lead=[final()])
+    cast.models[goes_on].script(final() if goes_on == "writer" else hand("lead", "r"))
+    state: Any = begin(TEAM, "Go.", entry="writer")
+    for kind, resume, _ in questions:
+        state = request_human_input(state, kind=kind, resume_to=resume)
+    compiled = graph(cast, saver=InMemorySaver(), max_loop_count=20)
+    state = compiled.invoke(state, CONFIG)
+    for _, _, answer in questions:
+        assert len(asked_of(state)) == 1
+        state = compiled.invoke(Command(resume=answer), CONFIG)
+    assert (pending_requests(state), outcome_of(state)["status"]) == ((), "completed")
+    assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {"lead": int(goes_on == "reader")}
 
 
 BAD = [{"decision": "approve"}, ["approve"], 1, True, 0.5]

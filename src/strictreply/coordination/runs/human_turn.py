@@ -61,15 +61,17 @@ def request_human_input(
 
     ``prompt`` is what is put to the human, empty for the words of ``kind``. An answer leads to ``resume_to``, None for
     where the graph begins; of an error, ``retry`` leads back to the interrupted agent unless ``resume_to`` says
-    otherwise, and ``skip`` to ``skip_to``. A request made while another is pending waits behind it.
+    otherwise, and ``skip`` to ``skip_to``. A request made while another is pending waits behind it, and interrupts the
+    same target.
     """
     state = adopted(state)
     interrupted = _interrupted(state)
+    failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
     question = PendingHuman(
         id=make_id(),
         kind=kind,
         prompt=prompt,
-        resume_to=resume_to or (interrupted if kind is HumanKind.ERROR else None),
+        resume_to=resume_to or failed,
         skip_to=skip_to,
         interrupted=interrupted,
         requested_at=now().isoformat(),
@@ -82,16 +84,31 @@ def put_question(state: S, question: PendingHuman) -> S:
     return changed(_noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT)
 
 
-def clear_human_input_request(state: S, *, now: Now = utc_now) -> S:
-    """Cancel the request in front: flag and feedback are cleared, and the interrupted target stands again.
+def clear_human_input_request(
+    state: S, *, request_id: str | None = None, home: str = COORDINATOR, now: Now = utc_now
+) -> S:
+    """Cancel a request: flag and feedback are cleared, and the interrupted target stands again.
 
-    When others wait behind it the flag stays, and the next target is still ``human_input``.
+    ``request_id`` is the request to cancel, one that expired, say; None for the one in front. One that is not pending
+    any more is left as it is. While others wait the flag stays, and the next target is still ``human_input``: what is
+    cancelled behind the one in front takes nothing of its feedback. The run goes on at ``home`` when nothing but the
+    human's turn was interrupted.
     """
     state = adopted(state)
-    if not (waiting := pending_requests(state)):
-        return changed(state, requires_human_input=False, human_feedback=None)
-    settled = SettledHuman(waiting[0], decision=None, settled_at=now().isoformat())
-    return _settled(state, settled, waiting[0].interrupted)
+    waiting = pending_requests(state)
+    chosen = next((one for one in waiting if request_id in (None, one.id)), None)
+    if chosen is None:
+        return _unflagged(state, home) if request_id is None else state
+    settled = SettledHuman(chosen, decision=None, settled_at=now().isoformat())
+    if chosen != waiting[0]:
+        return _noted(state, settled)
+    return _settled(state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted)
+
+
+def _unflagged(state: S, home: str) -> S:
+    """Clear a flag that no request stands behind; a run that was sent to the human by hand does not go there again."""
+    target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
+    return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
 
 
 def give_human_feedback(state: S, answer: str) -> S:
@@ -159,9 +176,15 @@ def _opened(state: S) -> tuple[S, tuple[PendingHuman, ...]]:
 
 
 def _interrupted(state: AgentState) -> str | None:
-    """Give the target that the human's turn comes before, None when there is none."""
+    """Give the target that the human's turn comes before, None when there is none.
+
+    While others are pending the human's turn has interrupted it already: it is theirs. ``human_input`` itself stands
+    for a target that nobody knows: a run that was sent to the human by hand.
+    """
     target: object = state["next_agent"]
-    return target if isinstance(target, str) and target != HUMAN_INPUT else None
+    if target == HUMAN_INPUT and (waiting := pending_requests(state)):
+        return waiting[-1].interrupted
+    return target if isinstance(target, str) else None
 
 
 def _noted(state: S, *news: HumanRequest) -> S:
@@ -181,17 +204,23 @@ def _still_waiting(state: S) -> S:
 
 
 def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
-    """Write the end of a request, and go on to ``target`` unless another request waits."""
+    """Write the end of a request, and go on to ``target`` unless another request waits.
+
+    Those that wait then interrupt what an answer has led to: that is what cancelling them restores.
+    """
     state = changed(_noted(state, settled), human_feedback=None)
-    if pending_requests(state):
-        return _still_waiting(state)
-    return changed(state, requires_human_input=False, next_agent=target)
+    if not (waiting := pending_requests(state)):
+        return changed(state, requires_human_input=False, next_agent=target)
+    if settled.decision is not None:
+        state = _noted(state, *(one.redirected_to(target) for one in waiting))
+    return _still_waiting(state)
 
 
 def _target(settled: SettledHuman, home: str) -> str:
-    """Tell where an answer leads."""
+    """Tell where an answer leads: as its request says, else where an answer before it has led, else home."""
     request = settled.request
-    return (request.skip_to if settled.decision is HumanDecision.SKIP else request.resume_to) or home
+    said = request.skip_to if settled.decision is HumanDecision.SKIP else request.resume_to
+    return said or (request.interrupted if request.redirected else None) or home
 
 
 def _decided(state: S, settled: SettledHuman) -> S:

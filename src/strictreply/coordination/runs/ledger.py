@@ -120,8 +120,8 @@ class PendingHuman:
     ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where ``skip`` leads, and
     ``interrupted`` the target that cancelling restores. ``requested_at`` is an ISO 8601 time, or empty when nobody
     said; ``asked`` counts how often the prompt was put. ``tell_to`` is the node that an answer is told to once the line
-    that asked is over, None while it goes on; ``carried`` counts how often a run
-    that began since led it to another entry.
+    that asked is over, None while it goes on; ``carried`` counts how often a run that began since led it to another
+    entry, and ``redirected`` how often the answer to a question before it changed ``interrupted``.
     """
 
     id: str
@@ -134,6 +134,7 @@ class PendingHuman:
     asked: int = 0
     tell_to: str | None = None
     carried: int = 0
+    redirected: int = 0
 
     @property
     def question(self) -> str:
@@ -152,6 +153,10 @@ class PendingHuman:
         if self.carried and self.resume_to == entry:
             return self
         return replace(self.handed_over(entry, tell_to=self.tell_to or self.resume_to), carried=self.carried + 1)
+
+    def redirected_to(self, target: str | None) -> Self:
+        """Return the question with the target that an answer before it has led to as the interrupted one."""
+        return replace(self, interrupted=target, redirected=self.redirected + 1)
 
     def to_dict(self) -> JSONObject:
         """Spell the request as JSON."""
@@ -191,6 +196,7 @@ _PENDING: Fields = {
     "asked": Field(count),
     "tell_to": Field(optional(text)),
     "carried": Field(count),
+    "redirected": Field(count, required=False),  # a ledger that was kept by an earlier version has none
 }
 _SETTLED: Fields = _PENDING | {
     "decision": Field(optional(word_of(HumanDecision))),
@@ -218,7 +224,7 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 
 def _read_request(entry: Mapping[str, Any]) -> HumanRequest:
     """Read one entry that has its fields."""
-    parts: dict[str, Any] = {key: entry[key] for key in _PENDING}
+    parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry}
     parts["kind"] = _KINDS[entry["kind"]]
     request = PendingHuman(**parts)
     if "settled_at" not in entry:
@@ -230,8 +236,9 @@ def _read_request(entry: Mapping[str, Any]) -> HumanRequest:
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
     """Join two ledgers: every request of either, and of one that is in both the later news.
 
-    Settled is later than pending, carried into more runs later than into fewer, asked more often later than less. The
-    order of the arguments does not matter, nor does how often a ledger is joined, so this is a reducer for LangGraph.
+    Settled is later than pending, carried into more runs later than into fewer, redirected and asked more often later
+    than less. The order of the arguments does not matter, nor does how often a ledger is joined, so this is a reducer
+    for LangGraph.
     Raises StateError for what is no ledger.
     """
     joined: dict[str, HumanRequest] = {}
@@ -262,10 +269,11 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
     return merge_ledgers(ledger, [request.carried_over(entry).to_dict() for request in pending])
 
 
-def _news(found: HumanRequest) -> tuple[bool, int, int, str]:
+def _news(found: HumanRequest) -> tuple[bool, int, int, int, str]:
     """Order what two ledgers say of one request; the last part only makes the order total."""
     request = request_of(found)
-    return isinstance(found, SettledHuman), request.carried, request.asked, json.dumps(found.to_dict(), sort_keys=True)
+    spelt = json.dumps(found.to_dict(), sort_keys=True)
+    return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, spelt
 
 
 def _age(found: HumanRequest) -> tuple[str, str]:

@@ -126,14 +126,15 @@ def human_turn(shared: Coordination, state: RunState) -> Turn:
     state = with_questions_before(state)
     require(request_issues(shared.topology, state))
     brought, asking = state["human_feedback"], changed(state, human_feedback=None)
-    state = human_input(asking, home=node_of(shared.home))  # the question is put among the messages
+    state = human_input(asking)  # the question is put among the messages
     request, refused = pending_requests(state)[0], None
+    home = node_of(agent_at(shared.topology, request.interrupted) or shared.home)  # a run may begin at any entry
     words = shared.words_for(request.kind)
     while (settled := _settled(state, request)) is None:
         answer = brought or (yield AskHuman(question(request), refused))
         brought = None
         try:
-            state = human_input(give_human_feedback(state, answer), home=node_of(shared.home), words=words)
+            state = human_input(give_human_feedback(state, answer), home=home, words=words)
         except ContractError as error:
             refused = error
     return _answered(shared, _at_node(shared, state), settled)
@@ -262,7 +263,8 @@ def _answered(shared: Coordination, state: RunState, settled: SettledHuman) -> R
     request, aborts = settled.request, settled.decision is HumanDecision.ABORT
     if aborts and request.carried:
         return state
-    told = agent_at(topology, request.tell_to or request.resume_to) or shared.home
+    asker = agent_at(topology, request.tell_to or request.resume_to)
+    told = asker or agent_at(topology, state["next_agent"]) or shared.home
     if request.kind is not HumanKind.ERROR or (request.tell_to is not None and not aborts):
         return with_turn(state, told, _told(settled))
     failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
