@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Final, cast
 
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.formats import SystemPromptBuilder
@@ -29,6 +30,7 @@ from strictreply.coordination.steering.retrying import ActionSteering
 from strictreply.coordination.topology.graph import USER, Topology
 from strictreply.coordination.validation.answering import ActionAnswer
 from strictreply.coordination.validation.processor import ValidationProcessor
+from strictreply.describing import compact
 from strictreply.integrations.langgraph.agents import ChatAgent
 from strictreply.integrations.langgraph.states import (
     BRANCH,
@@ -37,6 +39,7 @@ from strictreply.integrations.langgraph.states import (
     RunStatus,
     as_json,
     as_text,
+    exits,
     from_json,
     line,
     node_of,
@@ -56,6 +59,10 @@ _STATUS: Mapping[RoutingReason, RunStatus] = MappingProxyType(
         RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
     }
 )
+
+
+_SILENT: Final = frozenset({RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED})
+"""The reasons of a branch that ends without a word: what was brought to it is what it came to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,24 +148,32 @@ def ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
     status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
     if step is not None and step.step_type is StepType.FINAL_RESPONSE:
         content = step.data.get("content")
+    elif reason in _SILENT:
+        content = _carried(state, decided.agent.name)
     error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
     told = outcome(decided.agent.name, status, reason.value, content=content, error=error)
     ending = Ending.ABORTED if status is RunStatus.ABORTED else Ending.COMPLETED
     return mark_complete(with_answer(changed(state, outcome=told), content), ending)
 
 
-def branch_states(state: RunState, limit: int) -> list[RunState]:
+def left(state: RunState, decided: Decided, target: str, content: JSON) -> RunState:
+    """End a branch at an agent that follows outside of it: the one that opened it, or one where branches meet."""
+    return ended(changed(state, branch={**state["branch"], "leads_to": target}), decided, content)
+
+
+def branch_states(state: RunState, limit: int, meets: Sequence[str]) -> list[RunState]:
     """Make the state that each awaited branch begins with: all of them share what is left of the run's ``limit``.
 
     Of the executions that are left, one is kept for the join and one for the agent that is told; the others are divided
     evenly, the first branches having what is over. A branch begins at the count that leaves it its share, so branches
     of branches divide that in turn, and a run executes limit + 1 nodes at most, whatever is opened (requirement R32).
+    ``meets`` are the agents at which each of them ends, because others may lead there as well.
     """
     spawned = state["spawned"] or {}
     specs: Sequence[JSONObject] = spawned.get("branches", ())
     shares = _shares(limit - state["loop_count"] - 1, len(specs))
-    pairs = zip(specs, shares, strict=True)
-    return [_branch_state(state, spawned["agent"], spec, share=share, limit=limit) for spec, share in pairs]
+    states = (_branch_state(state, spawned["agent"], spec, meets) for spec in specs)
+    return [_bounded(one, spec["agent"], share, limit) for one, spec, share in zip(states, specs, shares, strict=True)]
 
 
 def _shares(left: int, branches: int) -> list[int]:
@@ -167,26 +182,33 @@ def _shares(left: int, branches: int) -> list[int]:
     return [each + (index < over) for index in range(branches)]
 
 
-def _branch_state(state: RunState, spawner: str, spec: JSONObject, *, share: int, limit: int) -> RunState:
-    """Make the state of one branch: nothing of the others' is in it but what it is asked.
-
-    Without a share it is over before it begins, and says why.
-    """
+def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: Sequence[str]) -> RunState:
+    """Make the state of one branch: nothing of the others' is in it but what it is asked, or told of those it ends."""
     first = create_initial_state(
         conversation_id=f"{state['conversation_id']}/{spec['id']}",
         user_profile=state["user_profile"],
         max_loop_count=state.get("max_loop_count"),
     )
-    first = changed(first, loop_count=limit + 1 - share, reply_formats=state.get("reply_formats", {}))
-    request = from_json(spec["request"], "/spawned/branches")
-    asked = state["branch"]["asked"] if request is None else f"{spawner} asked: {as_text(request)}"
+    first = changed(first, reply_formats=state.get("reply_formats", {}))
+    request, asked = from_json(spec["request"], "/spawned/branches"), state["branch"]["asked"]
+    if met := "met" in spec:
+        opening = told_of(request)
+    else:
+        opening = _handover(spawner, request, state)
+        asked = asked if request is None else f"{spawner} asked: {as_text(request)}"
     begun = line(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), asked=asked, spawner=spawner)
-    if share == 0:
-        words = "nothing was left of the loop bound for this branch"
-        begun = changed(
-            begun, outcome=outcome(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
-        )
-    return with_turn(begun, spec["agent"], _handover(spawner, request, state))
+    known = {**begun["branch"], "meets": list(meets), "opening": None if met else opening}
+    return with_turn(changed(begun, branch=known), spec["agent"], opening)
+
+
+def _bounded(begun: RunState, agent: str, share: int, limit: int) -> RunState:
+    """Leave a branch its share of the executions; without one it is over before it begins, and says why."""
+    begun = changed(begun, loop_count=limit + 1 - share)
+    if share:
+        return begun
+    words = "nothing was left of the loop bound for this branch"
+    told = outcome(agent, RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
+    return changed(begun, outcome=told)
 
 
 def _on_branch(state: RunState, decided: Decided) -> RunState:
@@ -225,8 +247,8 @@ def _invoked(state: RunState, decided: Decided, step: ExecutionStep) -> RunState
     following = changed(state, next_agent=node_of(step.target))
     if decided.decision.reason is RoutingReason.HUMAN_RETRY:
         return following
-    if step.target == state["branch"]["spawner"]:
-        return ended(state, decided, request)
+    if step.target in exits(state):
+        return left(state, decided, step.target, request)
     return with_turn(following, step.target, _handover(agent.name, request, state))
 
 
@@ -249,6 +271,24 @@ _FOLLOWED: Mapping[StepType, _Follow] = MappingProxyType(
         StepType.ERROR_RECOVERY: _troubled,
     }
 )
+
+
+def told_of(reports: JSON) -> str:
+    """Word what an agent is told of branches that are done."""
+    return f"The branches are done: {compact(reports)}"
+
+
+def _carried(state: RunState, agent: str) -> JSON:
+    """Return what an agent of a branch was told on it beside the request that opened it; None for nothing.
+
+    That is what others handed over to it, what its tools and its own branches gave, and what the user said.
+    """
+    branch = state["branch"]
+    if branch["spawner"] is None:
+        return None
+    told = [turn for turn in state["threads"].get(agent, []) if turn["role"] in ("user", "tool")]
+    texts = [turn["content"] for turn in told if turn["content"] != branch.get("opening")]
+    return cast("JSON", texts[0] if len(texts) == 1 else texts or None)
 
 
 def _handover(agent: str, request: JSON, state: RunState) -> str:

@@ -24,6 +24,7 @@ from strictreply.integrations.langgraph.agents import ChatAgent
 from strictreply.integrations.langgraph.effects import Effect, Performer
 from strictreply.integrations.langgraph.following import Coordination, branch_states
 from strictreply.integrations.langgraph.integrity import join_issues, line_issues, spawn_issues
+from strictreply.integrations.langgraph.joining import join_branches, meeting_points, spent_in_branches
 from strictreply.integrations.langgraph.library import load
 from strictreply.integrations.langgraph.settings import (
     agents_of,
@@ -33,14 +34,12 @@ from strictreply.integrations.langgraph.settings import (
     steering_of,
     turns_of,
 )
-from strictreply.integrations.langgraph.states import BRANCH, JOIN, TOOLS, RunState, branch_of, node_of
+from strictreply.integrations.langgraph.states import BRANCH, JOIN, TOOLS, RunState, branch_of, branch_specs, node_of
 from strictreply.integrations.langgraph.tasks import with_task
 from strictreply.integrations.langgraph.turns import (
     agent_turn,
     branch_turn,
     human_turn,
-    join_branches,
-    spent_in_branches,
     tools_turn,
 )
 from strictreply.steering import Steering
@@ -137,7 +136,8 @@ class _Builder:
             if decision.target != BRANCH:
                 return decision.target
             self._require_permitted(state)
-            return [types.Send(BRANCH, one) for one in branch_states(state, decision.max_loop_count)]
+            meets = meeting_points(self._shared.topology, state)
+            return [types.Send(BRANCH, one) for one in branch_states(state, decision.max_loop_count, meets)]
 
         targets = edge_map(self._routes, end_target=graph.END)
         for name in (graph.START, *(node for node in self._routes.nodes if node not in (BRANCH, END))):
@@ -159,7 +159,7 @@ class _Builder:
         def run(state: RunState) -> Any:
             """Join the branches."""
             require(line_issues(self._shared.topology, state))
-            require(join_issues(state))
+            require(join_issues(self._shared.topology, state, branch_specs(state)))
             return guarded(changed(state, loop_count=state["loop_count"] + spent_in_branches(state)))
 
         self._add(JOIN, run)
@@ -184,7 +184,8 @@ class _Builder:
         shared, spawned = self._shared, state["spawned"] or {}
         branch = branch_of(state, shared.max_turns)
         terms = shared.processor.terms(shared.agents[spawned["agent"]], branch)
-        require(spawn_issues(spawned, terms.permitted))
+        require(spawn_issues(shared.topology, spawned, terms.permitted))
+        require(join_issues(shared.topology, state, spawned.get("waiting", ())))
 
     def _pair(self, flow: Flow, awaited: Flow | None = None) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Make the sync and the async function of a flow, which give what it changes."""

@@ -5,9 +5,9 @@ A state lies in a store: it may be older than the topology, or changed by hand. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from strictreply.coordination.actions.branches import BranchType
 from strictreply.coordination.actions.kinds import ActionType, Permitted
@@ -31,7 +31,14 @@ from strictreply.coordination.runs.fields import (
 from strictreply.coordination.runs.human_turn import ledger_of
 from strictreply.coordination.runs.ledger import PendingHuman, read_ledger
 from strictreply.coordination.topology.graph import Topology
-from strictreply.integrations.langgraph.states import BRANCH, JOIN, TOOLS, RunState, RunStatus, agent_at
+from strictreply.integrations.langgraph.states import (
+    BRANCH,
+    JOIN,
+    TOOLS,
+    RunState,
+    RunStatus,
+    agent_at,
+)
 from strictreply.issues import Code, Issue, pointer, quote
 from strictreply.typing import JSONObject
 
@@ -52,7 +59,10 @@ _STREAK: Final = {"count": Field(count), "snippet": Field(text)}
 def line_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     """Yield what is missing, mistyped, or names an agent that the topology does not have."""
     one_of = _agent_of(topology)
-    spec = {"id": Field(name), "agent": Field(one_of), "instance_id": Field(text), "request": Field(text)}
+    met = {"met": Field(each(one_of), required=False)}
+    spec = {"id": Field(name), "agent": Field(one_of), "instance_id": Field(text), "request": Field(text), **met}
+    waiting = {"waiting": Field(each(record(spec)), required=False)}
+    spawned = {"agent": Field(one_of), "branches": Field(each(record(spec))), **waiting}
     branch = {
         "id": Field(name),
         "type": Field(word_of(BranchType)),
@@ -61,12 +71,15 @@ def line_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
         "home": Field(word_of(BranchType)),
         "spawner": Field(optional(one_of)),
         "asked": Field(text),
+        "meets": Field(each(one_of), required=False),
+        "opening": Field(optional(text), required=False),
+        "leads_to": Field(optional(one_of), required=False),
     }
     fields = {
         "branch": Field(record(branch)),
         "threads": Field(values(each(record({"role": Field(text)})))),
         "calling": Field(optional(record({"agent": Field(one_of), "turn": Field(mapping)}))),
-        "spawned": Field(optional(record({"agent": Field(one_of), "branches": Field(each(record(spec)))}))),
+        "spawned": Field(optional(record(spawned))),
         "outcomes": Field(mapping),
         "outcome": Field(optional(record(_OUTCOME))),
         "messages": Field(each(mapping)),
@@ -79,30 +92,49 @@ def line_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
-    """Yield the targets of pending questions that are nobody's: no answer could lead there, or be told."""
-    hint = "clear_human_input_request gives the question in front up"
+    """Yield the targets of pending questions that are nobody's: no answer could lead there, or be told.
+
+    The branches that a line waits for are a target too, while it has any.
+    """
+    hint = "clear_human_input_request cancels the first pending question"
     for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
         if isinstance(request, PendingHuman):
             targets = {"resume_to": request.resume_to, "skip_to": request.skip_to, "tell_to": request.tell_to}
             for field, target in targets.items():
-                if target is not None and agent_at(topology, target) is None:
+                opens = target == BRANCH and state["spawned"] is not None and field != "tell_to"
+                if target is not None and not opens and agent_at(topology, target) is None:
                     yield _nobody(topology, target, pointer("/human_requests", index, field), hint=hint)
 
 
-def spawn_issues(spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
-    """Yield what branches ask for that the agent which opens them may not do (requirements M107, M118)."""
-    if ActionType.PARALLEL_INVOKE not in allowed.actions:
+def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
+    """Yield what branches ask for that the agents which lead to them may not do (requirements M107, M118)."""
+    opened = any("met" not in spec for spec in spawned["branches"])
+    if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
         yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
     for index, spec in enumerate(spawned["branches"]):
-        if spec["agent"] not in allowed.agents:
-            at, found = pointer("/spawned/branches", index, "agent"), quote(spec["agent"])
-            yield Issue.of(Code.TOPOLOGY_NOT_ALLOWED, at, names=listed(allowed.agents), found=found)
+        leading = [topology.allowed_targets(agent) for agent in spec["met"]] if "met" in spec else [allowed.agents]
+        for agents in leading:
+            if spec["agent"] not in agents:
+                yield _not_allowed(spec["agent"], pointer("/spawned/branches", index, "agent"), agents)
 
 
-def join_issues(state: RunState) -> Iterator[Issue]:
-    """Yield what is missing or mistyped of the outcomes that a join needs; the line itself is sound."""
-    for spec in (state["spawned"] or {"branches": ()})["branches"]:
-        yield from field_issues(state["outcomes"].get(spec["id"]), _BRANCH_OUTCOME, pointer("/outcomes", spec["id"]))
+def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]) -> Iterator[Issue]:
+    """Yield what is missing, mistyped or not permitted of what branches came to; the line itself is sound."""
+    outcome = {**_BRANCH_OUTCOME, "leads_to": Field(optional(_agent_of(topology)), required=False)}
+    for spec in specs:
+        kept: Any = state["outcomes"].get(spec["id"])
+        at = pointer("/outcomes", spec["id"])
+        issues = tuple(field_issues(kept, outcome, at))
+        yield from issues
+        if not issues and (target := kept.get("leads_to")) is not None:
+            agents = topology.allowed_targets(kept["agent"]) if kept["agent"] in topology.agents else ()
+            if target not in agents:
+                yield _not_allowed(target, f"{at}/leads_to", agents)
+
+
+def _not_allowed(agent: str, at: str, allowed: tuple[str, ...]) -> Issue:
+    """Report an agent that nobody may hand over to from here."""
+    return Issue.of(Code.TOPOLOGY_NOT_ALLOWED, at, names=listed(allowed), found=quote(agent))
 
 
 def _unprepared(state: RunState) -> Iterator[Issue]:

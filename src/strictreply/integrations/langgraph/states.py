@@ -59,9 +59,10 @@ class RunState(AgentState):
 
     ``branch`` is the line it is on, and what it was ``asked``; ``threads`` are the turns of each agent, by name.
     ``calling`` is an accepted reply whose tools are still to be run, ``spawned`` the branches that are awaited, each
-    with its request as JSON text, ``outcomes`` what branches came to, by their ids. ``outcome`` is what the run itself
-    came to, its content as JSON text, None while it goes on and when the loop limit ended it: read it with
-    :func:`outcome_of`. ``content_streaks`` counts, by agent, replies in a row that were words alone.
+    with its request as JSON text, and those that wait for them; ``outcomes`` what branches came to, by their ids.
+    ``outcome`` is what the run itself came to, its content as JSON text, None while it goes on and when the loop limit
+    ended it: read it with :func:`outcome_of`. ``content_streaks`` counts, by agent, replies in a row that were words
+    alone.
     """
 
     branch: JSONObject
@@ -98,7 +99,20 @@ def line(state: AgentState, agent: str, branch: Branch, *, asked: str, spawner: 
 
 def begun_branch(branch: Branch, *, asked: str, spawner: str | None = None) -> JSONObject:
     """Spell the branch that a line begins with; its type is the line's home, when no two agents talk in turns."""
-    return {**written(branch), "home": branch.type.value, "spawner": spawner, "asked": asked}
+    unsaid: JSONObject = {"meets": [], "opening": None, "leads_to": None}
+    return {**written(branch), "home": branch.type.value, "spawner": spawner, "asked": asked, **unsaid}
+
+
+def exits(state: RunState) -> set[str]:
+    """Return the agents at which a branch ends: the one that opened it, and those where it may meet others."""
+    branch = state["branch"]
+    return {*branch.get("meets", ()), branch["spawner"]} - {None}
+
+
+def branch_specs(state: RunState) -> list[JSONObject]:
+    """Return the branches that a line waits for: those that ended before the others, and those that are open now."""
+    spawned = state["spawned"] or {}
+    return [*spawned.get("waiting", ()), *spawned.get("branches", ())]
 
 
 def written(branch: Branch) -> JSONObject:

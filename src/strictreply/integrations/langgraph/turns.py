@@ -5,7 +5,6 @@ Every reply is judged before anything follows from it, and no call runs that is 
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.faults import StateError
 from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.case import refuse, stop
+from strictreply.coordination.routing.case import refuse
 from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason
 from strictreply.coordination.routing.recovery import resume_after_error
 from strictreply.coordination.runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
@@ -37,27 +36,25 @@ from strictreply.errors import CallFailed, ContractError, ReplyRejected
 from strictreply.integrations.langgraph.agents import ChatAgent, assistant_turn
 from strictreply.integrations.langgraph.beginning import with_questions_before
 from strictreply.integrations.langgraph.effects import AskAgent, Asked, AskHuman, Effect, Judge, RunBranch
-from strictreply.integrations.langgraph.following import Coordination, Decided, ended, follow, own_branch, talking
+from strictreply.integrations.langgraph.following import Coordination, Decided, follow, own_branch, talking
 from strictreply.integrations.langgraph.integrity import request_issues
 from strictreply.integrations.langgraph.states import (
     RunState,
-    RunStatus,
     agent_at,
     branch_of,
-    from_json,
     kept_outcome,
     node_of,
     with_turn,
     with_turns,
 )
 from strictreply.integrations.langgraph.streaks import with_streak
-from strictreply.issues import Category, Issue, pointer
+from strictreply.issues import Category, Issue
 from strictreply.pipeline.effects import RunTool, RunTools
 from strictreply.pipeline.reply_calls import identified
 from strictreply.pipeline.tool_results import result_turns
 from strictreply.pipeline.values import ToolCallManifest
 from strictreply.replies import ToolCall, ToolCalls
-from strictreply.typing import JSON, JSONObject, Message
+from strictreply.typing import JSONObject, Message
 
 Turn: TypeAlias = Generator[Effect, Any, RunState]
 
@@ -165,41 +162,12 @@ def branch_turn(state: RunState) -> Generator[Effect, Any, JSONObject]:
     """
     last: RunState = yield RunBranch(state)
     spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
-    told = kept_outcome(last) | {"spent": spent, "reply_formats": formats}
+    leads_to = last["branch"].get("leads_to")
+    told = kept_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
     spawner = node_of(state["branch"]["spawner"])
     orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
     return {"outcomes": {state["branch"]["id"]: told}, "human_requests": [*settled, *orphans]}
-
-
-def join_branches(shared: Coordination, state: RunState) -> RunState:
-    """Give the agent that opened branches what each came to, in the order it asked; an abort in one ends the run."""
-    spawned = state["spawned"] or {}
-    agent, specs = shared.agents[spawned["agent"]], spawned["branches"]
-    outcomes = [state["outcomes"][spec["id"]] for spec in specs]
-    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))  # the first holds
-    state = changed(state, spawned=None, reply_formats=dict(formats))
-    if any(one["status"] == RunStatus.ABORTED for one in outcomes):
-        aborted = stop(RoutingReason.ABORTED, "the user aborted the run")
-        return ended(state, Decided(agent, branch_of(state, shared.max_turns), aborted))
-    told: list[JSON] = [_report(spec, one) for spec, one in zip(specs, outcomes, strict=True)]
-    state = with_turn(state, agent.name, f"The branches are done: {compact(told)}")
-    return changed(state, next_agent=node_of(agent.name))
-
-
-def spent_in_branches(state: RunState) -> int:
-    """Count the executions in the branches that come together now."""
-    specs: Sequence[JSONObject] = (state["spawned"] or {}).get("branches", ())
-    return sum(state["outcomes"][spec["id"]]["spent"] for spec in specs)
-
-
-def _report(spec: JSONObject, outcome: JSONObject) -> JSONObject:
-    """Tell an agent what one branch came to; of a failure the reason, and no word that a model or a server wrote."""
-    known = {"agent": spec["agent"], "instance_id": spec["instance_id"], "status": outcome["status"]}
-    failed = outcome["status"] != RunStatus.COMPLETED
-    if failed:
-        return known | {"reason": outcome["reason"]}
-    return known | {"content": from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))}
 
 
 def _branch_of(shared: Coordination, state: RunState, agent: str) -> Branch:
