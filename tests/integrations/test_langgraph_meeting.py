@@ -74,6 +74,7 @@ def test_v15_pattern_2_converges_at_the_aggregator() -> None:
         ("Worker1", "completed", "result A"),
         ("Worker2", "completed", {"result": "B"}),
     ]
+    assert cast.told("Aggregator").startswith("Worker1 hands over to you. Worker2 hands over to you. ")
     assert {key: outcome_of(state)[key] for key in ("agent", "status", "content")} == {
         "agent": "Aggregator",
         "status": "completed",
@@ -107,6 +108,7 @@ def test_v15_the_aggregator_is_told_of_every_branch(script: list[Step], content:
     cast = team(Worker1=script, Worker2=[hand("Aggregator", "B")])
     state = run(cast, PATTERN_2, max_loop_count=20)
     assert (contents(cast), cast.asked()["Aggregator"]) == ([content, "B"], 1)
+    assert ("The user said: Go." in cast.told("Aggregator")) is (content is None)
     assert outcome_of(state)["content"] == "all of it"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, cast
 
+from strictreply.channels import peek
 from strictreply.coordination.actions.branches import Branch, BranchType
 from strictreply.coordination.formats import SystemPromptBuilder
 from strictreply.coordination.replies.results import ValidationResult
@@ -192,7 +193,7 @@ def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: Sequen
     first = changed(first, reply_formats=state.get("reply_formats", {}))
     request, asked = from_json(spec["request"], "/spawned/branches"), state["branch"]["asked"]
     if met := "met" in spec:
-        opening = told_of(request)
+        opening = told_of(request, asked, spec["met"])
     else:
         opening = _handover(spawner, request, state)
         asked = asked if request is None else f"{spawner} asked: {as_text(request)}"
@@ -273,9 +274,15 @@ _FOLLOWED: Mapping[StepType, _Follow] = MappingProxyType(
 )
 
 
-def told_of(reports: JSON) -> str:
-    """Word what an agent is told of branches that are done."""
-    return f"The branches are done: {compact(reports)}"
+def told_of(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
+    """Word what an agent is told of branches that are done; ``led`` are the agents that handed over to it.
+
+    Where one of them handed over without a request it is told what the line was ``asked``, as in any hand-over.
+    """
+    handovers = [f"{agent} hands over to you." for agent in dict.fromkeys(led)]
+    silent = any(peek(one, "content") is None and peek(one, "reason") is None for one in cast("list[JSON]", reports))
+    context = [asked] if handovers and silent else []
+    return " ".join([*handovers, *context, f"The branches are done: {compact(reports)}"])
 
 
 def _carried(state: RunState, agent: str) -> JSON:

@@ -74,11 +74,11 @@ def join_branches(shared: Coordination, state: RunState) -> RunState:
     onward = targets - {opener}
     here = onward - exits(state)
     if not onward:
-        return _followed(state, specs, opener)
+        return _followed(state, specs, opener, opener)
     if not here:
         return _led_out(shared, state, specs, _first(shared.topology, onward, opener)[0])
     if len(targets) == 1:
-        return _followed(state, specs, targets.pop())
+        return _followed(state, specs, targets.pop(), opener)
     return _opened_at(state, spawned, specs, _first(shared.topology, here, opener))
 
 
@@ -86,6 +86,12 @@ def _targets(state: RunState, specs: Sequence[JSONObject]) -> set[str]:
     """Return the agents that branches led to."""
     found = (state["outcomes"][spec["id"]].get("leads_to") for spec in specs)
     return {target for target in found if target is not None}
+
+
+def _leading(state: RunState, specs: Sequence[JSONObject], target: str) -> list[JSONObject]:
+    """Return what those branches came to that led to an agent."""
+    outcomes = (state["outcomes"][spec["id"]] for spec in specs)
+    return [one for one in outcomes if one.get("leads_to") == target]
 
 
 def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
@@ -109,15 +115,16 @@ def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
 
 def _led_out(shared: Coordination, state: RunState, specs: list[JSONObject], target: str) -> RunState:
     """End this line at an agent where it may meet others, with all that its branches bring."""
-    last = next(one for spec in specs if (one := state["outcomes"][spec["id"]]).get("leads_to") == target)
     led = stop(RoutingReason.SEQUENTIAL, "the branches lead on")
-    decided = Decided(shared.agents[last["agent"]], branch_of(state, shared.max_turns), led)
+    agent = shared.agents[_leading(state, specs, target)[0]["agent"]]
+    decided = Decided(agent, branch_of(state, shared.max_turns), led)
     return left(state, decided, target, _reports(state, specs))
 
 
-def _followed(state: RunState, specs: list[JSONObject], target: str) -> RunState:
+def _followed(state: RunState, specs: list[JSONObject], target: str, opener: str) -> RunState:
     """Tell an agent of every branch, and let it follow on this line."""
-    state = with_turn(state, target, told_of(_reports(state, specs)))
+    led = [] if target == opener else [one["agent"] for one in _leading(state, specs, target)]
+    state = with_turn(state, target, told_of(_reports(state, specs), state["branch"]["asked"], led))
     node = node_of(target)
     return _asked_before(changed(state, next_agent=node), node, told=node)
 
