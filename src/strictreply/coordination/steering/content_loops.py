@@ -6,11 +6,12 @@ Pure: the count is a value that the executor keeps for each agent, and no model 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from strictreply.errors import ContractError
+from strictreply.typing import JSONObject
 
 MAX_SNIPPET_CHARS: Final = 200
 
@@ -32,7 +33,8 @@ class ContentStreak:
 
     def after_content(self, text: str) -> ContentStreak:
         """Count one more reply of words alone."""
-        return ContentStreak(self.agent, self.count + 1, text[:MAX_SNIPPET_CHARS])
+        snippet = text[:MAX_SNIPPET_CHARS].encode(errors="replace").decode()  # a lone surrogate fits into no checkpoint
+        return ContentStreak(self.agent, self.count + 1, snippet)
 
     def after_action(self) -> ContentStreak:
         """Begin again: the agent called a tool or asked for an action."""
@@ -66,6 +68,11 @@ class ContentLoop:
         listed = ", ".join((*self.actions, *self.tools)) or "nothing; review the topology"
         return f"{self.agent} gave {self.count} replies in a row without acting; it could have called: {listed}"
 
+    def to_dict(self) -> JSONObject:
+        """Return it as JSON."""
+        names = {"actions": [str(one) for one in self.actions], "tools": list(self.tools)}
+        return asdict(self) | names | {"likely_cause": self.likely_cause.value}
+
 
 Next: TypeAlias = CallModel | ContentLoop
 
@@ -91,6 +98,14 @@ class ContentLoopGuard:
         """Decide, before the model is asked, whether it is; ``actions`` and ``tools`` are what the agent may call."""
         if streak.count < self.hard_limit:
             return CallModel(steer=streak.count >= self.steering_threshold)
+        return self.loop(streak, actions=actions, tools=tools)
+
+    def talks_on(self, streak: ContentStreak) -> bool:
+        """Tell whether an agent gave words alone once more after it was steered: asking it further is a loop."""
+        return streak.count > self.steering_threshold
+
+    def loop(self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()) -> ContentLoop:
+        """Return what is known of an agent that is not asked again; ``actions`` and ``tools`` as for :meth:`next`."""
         actions, tools = tuple(actions), tuple(tools)
         cause = LikelyCause.TOOLS_IGNORED if actions or tools else LikelyCause.NOTHING_TO_CALL
         return ContentLoop(streak.agent, streak.count, actions, tools, streak.snippet, cause)

@@ -47,7 +47,7 @@ from strictreply.integrations.langgraph.states import (
     with_turn,
     with_turns,
 )
-from strictreply.integrations.langgraph.streaks import with_streak
+from strictreply.integrations.langgraph.streaks import streak_of, with_streak
 from strictreply.issues import Category, Issue
 from strictreply.pipeline.effects import RunTool, RunTools
 from strictreply.pipeline.reply_calls import identified
@@ -65,11 +65,11 @@ def agent_turn(shared: Coordination, agent: ChatAgent, state: RunState) -> Turn:
     branch = _branch_of(shared, state, agent.name)
     answered: Asked = yield AskAgent(agent, branch, state)
     if isinstance(answered, ContentLoop):
-        return follow(state, Decided(agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(answered))))
+        return _looped(agent, branch, state, answered)
     state = with_streak(state, agent.name, answered.attempts)
     _count_calls(shared.metrics, agent, answered.attempts)
     if isinstance(answered, CallFailed):
-        return _routed(shared, agent, branch, state, _failed(shared, agent, branch, answered))
+        return _unanswered(shared, agent, branch, state, answered)
     message: Message = answered.transcript[-1]
     result: ValidationResult = yield Judge(agent, branch, message, state)
     state = with_reply_format(state, agent.name, result)
@@ -206,6 +206,27 @@ def _routed(
     )
     decision = shared.router.decide(result, branch, context)
     return follow(state, Decided(agent, branch, decision, turn))
+
+
+def _unanswered(shared: Coordination, agent: ChatAgent, branch: Branch, state: RunState, error: CallFailed) -> RunState:
+    """Follow a call that gave no action; where words alone spent what may be asked again, that is the reason."""
+    after, streak = (
+        _routed(shared, agent, branch, state, _failed(shared, agent, branch, error)),
+        streak_of(state, agent.name),
+    )
+    spent = (after["outcome"] or {}).get("reason") == RoutingReason.RETRIES_SPENT
+    if not spent or not isinstance(error, ReplyRejected) or not shared.content_limit.talks_on(streak):
+        return after
+    allowed = shared.processor.terms(agent, branch).permitted
+    return _looped(
+        agent, branch, state, shared.content_limit.loop(streak, actions=allowed.actions, tools=allowed.tools)
+    )
+
+
+def _looped(agent: ChatAgent, branch: Branch, state: RunState, loop: ContentLoop) -> RunState:
+    """End the line of an agent that only talks; programs find what it said and the likely cause in the outcome."""
+    state = follow(state, Decided(agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop))))
+    return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
 
 
 def _failed(shared: Coordination, agent: ChatAgent, branch: Branch, error: CallFailed) -> ValidationResult:
