@@ -147,6 +147,19 @@ def test_a_question_that_nobody_waits_for_is_refused_before_it_is_asked() -> Non
     assert [issue.path for issue in raised.value.issues] == ["/human_requests/0/resume_to"]
 
 
+@pytest.mark.parametrize("field", ["resume_to", "skip_to", "tell_to"])
+@pytest.mark.parametrize("target", ["nobody", "tools", "branch"])
+def test_v18_each_target_of_a_pending_question_is_somebody_s(field: str, target: str) -> None:
+    """Where an answer leads, where a skip does, and who is told of it: nobody is asked when one of them is unknown."""
+    state: Any = request_human_input(begin(TEAM, "Go."), "Sure?", resume_to="lead")
+    state["human_requests"][0][field] = target
+    cast = Cast(lead=[final()])
+    with pytest.raises(StateError) as raised:
+        graph(cast, saver=InMemorySaver()).invoke(state, CONFIG)
+    assert [issue.path for issue in raised.value.issues] == [f"/human_requests/0/{field}"]
+    assert cast.asked() == {"lead": 0}
+
+
 def test_a_change_that_makes_a_state_unsound_is_refused_when_it_is_made() -> None:
     """A call that waits in a checkpoint belongs to an agent of the topology; the run then goes on as it was."""
     cast = Cast(lead=[ok.call(add, a=1, b=2)])

@@ -323,6 +323,7 @@ def test_two_that_talk_in_turns_are_ended_by_max_turns() -> None:
     cast = Cast(lead=[hand("reader", "x")] * 9, reader=[hand("lead", "y")] * 9)
     state = run(cast, max_turns=3, max_loop_count=50)
     assert (outcome_of(state)["reason"], sum(cast.asked().values())) == ("max_turns", 4)
+    assert outcome_of(state)["status"] == "failed"
 
 
 def test_one_of_them_may_end_the_conversation() -> None:
