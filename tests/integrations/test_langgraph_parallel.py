@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -70,6 +71,32 @@ def test_the_same_agent_may_run_in_several_branches() -> None:
     run(cast, LAB)
     assert len({one["instance_id"] for one in report(cast)}) == 2
     assert all(len(request.messages) == 2 for request in cast.models["ann"].requests)
+
+
+@pytest.mark.req("M32")
+def test_v17_instances_are_told_apart_over_rounds_and_runs() -> None:
+    """The same reply opens other instances in each round, in branches of branches and in the next run as well."""
+    opened = spread("ann", "ann", ann="twice")
+    cast = Cast(lead=[opened, opened, final(), opened, final()], ann=[hand("lead", "done")] * 6)
+    compiled = graph(cast, LAB, max_loop_count=30)
+    state = compiled.invoke(begin(LAB, "Go."), CONFIG)
+    compiled.invoke(begin(LAB, "Again.", state=state), CONFIG)
+    told = [cast.told("lead", number) for number in (1, 2, 4)]
+    ids = [one["instance_id"] for words in told for one in json.loads(words[words.index("[") :])]
+    assert len(set(ids)) == 6
+    deep = Topology.of({"a": ["b", "End"], "b": ["c", "a"], "c": ["b"]}, entry="a")
+    both = {"a": spread("b", "b", b="x"), "b": spread("c", "c", c="x")}
+    cast = Cast(a=[both["a"], final(), both["a"], final()], b=[both["b"], hand("a", "b")] * 4, c=[hand("b", "c")] * 8)
+    compiled = graph(cast, deep, max_loop_count=60)
+    state = compiled.invoke(begin(deep, "Go."), CONFIG | {"max_concurrency": 1})
+    compiled.invoke(begin(deep, "Again.", state=state), CONFIG | {"max_concurrency": 1})
+    ids = [one for model in cast.models.values() for one in instances_told(model)]
+    assert len(set(ids)) == 2 * (2 + 2 * 2)  # in each of two runs two branches, and two of each of them
+
+
+def instances_told(model: Any) -> set[str]:
+    """Read the ids of instances that an agent was told of, in all its requests."""
+    return set(re.findall(r'"instance_id":"([^"]+)"', " ".join(str(one.messages) for one in model.requests)))
 
 
 def test_a_branch_hands_over_and_calls_tools_like_any_line() -> None:

@@ -12,7 +12,7 @@ from strictreply.coordination.actions.branches import Branch
 from strictreply.coordination.actions.kinds import ActionType, Permitted
 from strictreply.coordination.actions.shapes import ExtraKeys
 from strictreply.terms import Terms
-from strictreply.typing import JSONObject
+from strictreply.typing import JSON, JSONObject
 
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Checked]
 """A user's own check of an action: given what it says and what is permitted, gives issues or raises ValueError."""
@@ -25,7 +25,8 @@ class ActionTerms:
     """What an action is held to.
 
     ``tools`` are the core's terms of a tool call: several calls at once are permitted. ``extra`` says whether an action
-    may have members beside its own (requirement X3). ``checks`` run last, on actions that are right so far.
+    may have members beside its own (requirement X3). ``checks`` run last, on actions that are right so far. ``place``
+    is where the conversation stands, as far as its state was given: instances of agents are told apart by it.
     """
 
     permitted: Permitted
@@ -33,3 +34,4 @@ class ActionTerms:
     branch: Branch = field(default_factory=Branch)
     extra: ExtraKeys = "forbid"
     checks: Checks = field(default_factory=lambda: MappingProxyType({}))
+    place: tuple[JSON, ...] = ()

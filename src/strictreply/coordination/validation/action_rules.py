@@ -265,10 +265,10 @@ def _request_issues(names: list[str], requests: Mapping[str, Any], terms: Action
 def _instances(asked: list[tuple[str, Any]], spelled: JSONObject, terms: ActionTerms) -> tuple[AgentInvocation, ...]:
     """Tell the invocations apart by ``{name}_{index}_{hex8}`` (requirement M32).
 
-    The last part is a hash of the branch and the reply: the same reply in the same place gives the same ids, so that a
-    run that is replayed finds its branches again.
+    The last part is a hash of the branch, the place in the conversation and the reply: the same reply in the same place
+    gives the same ids, so that a run that is replayed finds its branches again, and in a later round it gives others.
     """
-    written = _SORTED.encode([terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
+    written = _SORTED.encode([*terms.place, terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
     seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
     return tuple(
         AgentInvocation(name, request, f"{name}_{index}_{seed}") for index, (name, request) in enumerate(asked)

@@ -1,4 +1,4 @@
-"""Which format each agent of a conversation replies in: a part of the conversation's state, kept by nobody else."""
+"""What a verdict reads of a conversation's state: the format that each agent replies in, and how far it has come."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import cast
 from strictreply.channels import peek
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.runs.states import S, changed
+from strictreply.typing import JSON
 
 
 def format_in(exec_state: object, agent: str) -> str | None:
@@ -25,6 +26,18 @@ def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
     if not spoken or format_in(state, agent) is not None:
         return state
     return changed(state, reply_formats={**_formats(state), agent: spoken})
+
+
+def place_in(exec_state: object) -> tuple[JSON, ...]:
+    """Return where a conversation stands: its id, and how far it has come; empty when the state says nothing of it."""
+    conversation, count, messages = (peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages"))
+    said = len(cast("list[object]", messages)) if isinstance(messages, list) else 0
+    known: tuple[JSON, ...] = (
+        conversation if isinstance(conversation, str) else "",
+        count if isinstance(count, int) else 0,
+        said,
+    )
+    return known if any(known) else ()
 
 
 def _formats(state: object) -> Mapping[str, object]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
@@ -28,7 +29,7 @@ from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.topology.graph import Topology
 from strictreply.coordination.validation.action_rules import checked_result
 from strictreply.coordination.validation.answering import ActionAnswer, action_answer
-from strictreply.coordination.validation.format_lock import format_in
+from strictreply.coordination.validation.format_lock import format_in, place_in
 from strictreply.coordination.validation.journal import Redact, Watch
 from strictreply.coordination.validation.judgement import Judgement
 from strictreply.coordination.validation.metrics import ValidationMetrics
@@ -132,8 +133,9 @@ class ValidationProcessor:
 
         ``raw_response`` is a mapping with the action, a text, a message or a completion as a mapping or an SDK object,
         or an error message (an object with the role ``error``). ``branch`` None is a simple one. ``exec_state`` is the
-        conversation's state, which remembers the formats that agents reply in; it is only read. The tools' own checks
-        run last and may be async.
+        conversation's state, which remembers the formats that agents reply in, and where the conversation stands: by
+        that the ids of agents' instances differ from round to round (requirement M32). It is only read. The tools' own
+        checks run last and may be async.
 
         Raises ContractError for an agent that is none of the topology's, and where formats are locked for a state that
         is missing.
@@ -221,12 +223,14 @@ class ValidationProcessor:
         declared = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks)
         given = (branch, narrowed, pinned, *declared)
         kept = self._kept.get(name)
-        if kept is not None and kept[0] == given:
-            return kept[1]
-        terms = self.terms(agent, branch, allowed_agents=narrowed)
-        made = Judgement(terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks)
-        self._kept[name] = (given, made)
-        return made
+        if kept is None or kept[0] != given:
+            terms = self.terms(agent, branch, allowed_agents=narrowed)
+            made = Judgement(
+                terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks
+            )
+            self._kept[name] = kept = (given, made)
+        place, judgement = place_in(exec_state), kept[1]
+        return replace(judgement, terms=replace(judgement.terms, place=place)) if place else judgement
 
     def _known(self, agent: str | Agent) -> tuple[str, Terms]:
         """Give an agent's name, and what calls of its tools are held to; ContractError for what is no agent."""

@@ -186,7 +186,7 @@ def _shares(left: int, branches: int) -> list[int]:
 def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: Sequence[str]) -> RunState:
     """Make the state of one branch: nothing of the others' is in it but what it is asked, or told of those it ends."""
     first = create_initial_state(
-        conversation_id=f"{state['conversation_id']}/{spec['id']}",
+        conversation_id=f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}",  # a branch of this run alone
         user_profile=state["user_profile"],
         max_loop_count=state.get("max_loop_count"),
     )

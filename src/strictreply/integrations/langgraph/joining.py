@@ -7,6 +7,7 @@ as well, or by itself. Branches that lead to the same agent meet there: it is as
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import ChainMap, Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from strictreply.coordination.runs.human_turn import ledger_of, pending_requests
 from strictreply.coordination.runs.ledger import merge_ledgers
 from strictreply.coordination.runs.states import changed
 from strictreply.coordination.topology.graph import Topology
+from strictreply.coordination.validation.format_lock import place_in
 from strictreply.integrations.langgraph.following import Coordination, Decided, ended, left, told_of
 from strictreply.integrations.langgraph.states import (
     BRANCH,
@@ -144,7 +146,8 @@ def _opened_at(state: RunState, spawned: JSONObject, specs: list[JSONObject], ag
 def _meeting(state: RunState, index: int, agent: str, brought: list[JSONObject]) -> JSONObject:
     """Spell the branch of an agent that others led to."""
     branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
-    seed = hashlib.blake2b(branch_id.encode(), digest_size=4).hexdigest()
+    written = json.dumps([*place_in(state), branch_id])  # as the ids of the branches that an agent opens (M32)
+    seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
     return {
         "id": branch_id,
         "agent": agent,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from itertools import takewhile
 from typing import cast
 
@@ -12,6 +13,8 @@ from strictreply.decoding import decode
 from strictreply.integrations.langgraph.states import BRANCH, TOOLS, RunState, from_json, node_of
 from strictreply.replies import Invalid
 from strictreply.typing import JSON, JSONObject, Message
+
+_INSTANCE = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
 def with_task(state: RunState) -> RunState:
@@ -42,9 +45,11 @@ def _work(state: RunState) -> JSON:
 
 
 def _said(turn: Message) -> JSON:
-    """Give the calls of a turn without their ids, or its text."""
+    """Return the calls of a turn without their ids, or its text without those of branches, new in every round."""
     calls = cast("list[JSONObject]", turn.get("tool_calls") or [])
-    return [_asked(call["function"]) for call in calls] or cast("JSON", turn.get("content"))
+    content = turn.get("content")
+    text = _INSTANCE.sub("", content) if isinstance(content, str) else cast("JSON", content)
+    return [_asked(call["function"]) for call in calls] or text
 
 
 def _asked(function: JSONObject) -> JSON:
