@@ -154,11 +154,11 @@ def test_one_agent_is_invoked(reply: dict[str, Any]) -> None:
 
 @pytest.mark.req("M27")
 def test_a_request_goes_with_the_invocation() -> None:
-    """The request is what the agent is asked; without one it is None, and null is none."""
+    """The request is what the agent is asked; without one it is None, and so it is with null."""
     assert judged(INVOKE_WITH_REQUEST).invocations == [AgentInvocation("DataAnalyzer", "Analyze sales data for Q4")]
     assert judged(INVOKE).invocations == [AgentInvocation("DataAnalyzer")]
     assert judged(INVOKE | {"request": {"quarter": 4}}).invocations[0].request == {"quarter": 4}
-    assert faults(judged(INVOKE | {"request": None})) == [("action.type", "/request")]
+    assert judged(INVOKE | {"request": None}).invocations == [AgentInvocation("DataAnalyzer")]
 
 
 @pytest.mark.req("M28")

@@ -19,7 +19,7 @@ from strictreply.coordination.formats import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.replies.processors import ErrorMessage, ProcessorChain
+from strictreply.coordination.replies.processors import ErrorMessage, ProcessorChain, candidate_of
 from strictreply.coordination.replies.readings import Reading
 from strictreply.coordination.validation.processor import ValidationProcessor
 from strictreply.issues import Category
@@ -111,11 +111,11 @@ def test_the_first_that_gives_an_action_wins() -> None:
     chain = ProcessorChain(
         [Scripted("low", 10, final("low")), Scripted("none", 90, None), Scripted("mid", 80, final("mid"))]
     )
-    made = chain.process(Reading(mapping={"x": 1}))
+    made = candidate_of(chain.processors, Reading(mapping={"x": 1}))
     assert not isinstance(made, Invalid)
     assert made.action == final("mid")
-    assert isinstance(ProcessorChain([Scripted("none", 90, None)]).process(Reading(mapping={"x": 1})), Invalid)
-    assert isinstance(ProcessorChain().process(Reading(mapping={"x": 1})), Invalid)
+    assert isinstance(candidate_of([Scripted("none", 90, None)], Reading(mapping={"x": 1})), Invalid)
+    assert isinstance(candidate_of([], Reading(mapping={"x": 1})), Invalid)
 
 
 @pytest.mark.req("M52")

@@ -25,6 +25,7 @@ from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass
 from strictreply.coordination.replies.processors import (
     ErrorMessage,
     ErrorMessageProcessor,
+    ProcessorChain,
     ResponseProcessor,
     StructuredJSONProcessor,
     TextResponseProcessor,
@@ -153,6 +154,7 @@ __all__ = [
     "Origin",
     "PendingHuman",
     "Permitted",
+    "ProcessorChain",
     "Reaction",
     "ResponseProcessor",
     "RouteCache",

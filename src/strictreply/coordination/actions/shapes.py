@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from strictreply.coordination.actions.kinds import ActionType, Permitted
 from strictreply.describing import compact
@@ -118,6 +118,30 @@ def closing(extra: ExtraKeys) -> Extra:
 def member_names() -> frozenset[str]:
     """Give every member name that an action speaks of: only these may stand in a path."""
     return frozenset[str]().union(*(schema_of(action).names for action in SHAPES))
+
+
+def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
+    """Copy an action without the optional members that are null: the published formats say ``Optional`` of them.
+
+    That holds for the members of its parts, and for those of other actions that the printed ``AgentResponse`` fills
+    with null, or that are optional there. A member that the action needs stays, and any other.
+    """
+    schema: Any = document_of(kind)
+    needed = schema["required"]
+    given = {key: part for key, part in action.items() if part is not None or key in needed or key not in _OPTIONAL}
+    return {key: _part_without_nulls(part, schema["properties"].get(key)) for key, part in given.items()}
+
+
+def _part_without_nulls(value: JSON, schema: Any) -> JSON:
+    """Copy a part of an action as its schema describes it; what the schema leaves open is not looked into."""
+    for way in () if schema is None else schema.get("anyOf", [schema]):
+        if isinstance(value, dict) and "properties" in way:
+            known, needed = way["properties"], way["required"]
+            given = {key: part for key, part in value.items() if part is not None or key in needed or key not in known}
+            return {key: _part_without_nulls(part, known.get(key)) for key, part in given.items()}
+        if isinstance(value, list) and "items" in way:
+            return [_part_without_nulls(part, way["items"]) for part in value]
+    return value
 
 
 def example_of(action: ActionType, allowed: Permitted, tools: Tools) -> JSONObject | None:
@@ -274,3 +298,8 @@ SHAPES: Mapping[ActionType, ActionShape] = {
     ),
 }
 """Every action (requirements M16 to M40). No member of one is known to another by accident: objects are closed."""
+
+_OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
+    *(shape.properties.keys() - {*shape.required} for shape in SHAPES.values())
+)
+"""The members that may be null: those that an action may go without, and those of the published ``AgentResponse``."""

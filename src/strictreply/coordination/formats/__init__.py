@@ -17,6 +17,7 @@ from strictreply.coordination.formats.registry import (
 from strictreply.coordination.formats.xml_format import XMLProcessor, XMLResponseFormat
 from strictreply.coordination.replies.processors import (
     ErrorMessageProcessor,
+    ProcessorChain,
     ResponseProcessor,
     StructuredJSONProcessor,
     TextResponseProcessor,
@@ -31,6 +32,7 @@ __all__ = [
     "ErrorMessageProcessor",
     "FormatRegistry",
     "JSONResponseFormat",
+    "ProcessorChain",
     "ResponseProcessor",
     "StructuredJSONProcessor",
     "SystemPromptBuilder",

@@ -15,7 +15,7 @@ from strictreply.channels import peek
 from strictreply.coordination.actions.kinds import ActionType, Origin
 from strictreply.coordination.replies.api_errors import ERROR_ROLE, read_error_message
 from strictreply.coordination.replies.plain_json import plain_issues
-from strictreply.coordination.replies.readings import NOT_AS_ASKED, VIEWS, Reading, View
+from strictreply.coordination.replies.readings import NOT_AS_ASKED, VIEWS, Reading, View, read_reply
 from strictreply.coordination.replies.results import UNREAD, Source
 from strictreply.errors import ContractError
 from strictreply.issues import Code, Issue, quote
@@ -179,15 +179,22 @@ class Candidate(NamedTuple):
 
 
 class ProcessorChain:
-    """Processors in the order they are asked: by priority, then by registration (requirements M51, X2)."""
+    """Processors in the order they are asked: by priority, then by registration (requirements M51, X2).
+
+    It only translates: what a reply asks for is judged by a :class:`ValidationProcessor`, which has a chain of its own.
+    """
 
     __slots__ = ("processors",)
 
     processors: tuple[ResponseProcessor, ...]
 
-    def __init__(self, processors: Iterable[ResponseProcessor] = ()) -> None:
-        """Bring the processors into order, once. Raises ContractError for what is no processor."""
-        given = tuple(processors)
+    def __init__(self, processors: Iterable[ResponseProcessor] | None = None) -> None:
+        """Bring the processors into order, once; None is those for errors, native calls and JSON.
+
+        Raises ContractError for what is no processor.
+        """
+        published = (ErrorMessageProcessor(), ToolCallProcessor(), StructuredJSONProcessor())
+        given = published if processors is None else tuple(processors)
         for processor in given:
             _refuse_non_processor(processor)
         self.processors = tuple(sorted(given, key=lambda processor: -processor.priority()))
@@ -196,39 +203,48 @@ class ProcessorChain:
         """Give a chain with one more processor, behind those of the same priority."""
         return ProcessorChain((*self.processors, processor))
 
-    def process(self, reading: Reading) -> Candidate | Invalid:
-        """Ask the processors in turn; the first that gives an action wins.
+    async def process(self, response: object) -> JSONObject | None:
+        """Return the action that a raw reply asks for, unjudged; None when no processor can read it, or it ended badly.
 
-        Invalid when none does: with the faults of processors that raised, then what those that know the way of
-        writing found wrong, or else why the reply holds no action. A processor that raises never ends the asking
-        (requirement M59).
+        Nothing is awaited, and nothing is raised, whatever the reply holds.
         """
-        failures: list[Issue] = []
-        refusals: list[Issue] = []
-        for processor in self.processors:
-            outcome = _asked(processor, reading)
-            if outcome is None:
-                continue
-            if isinstance(outcome, dict) and not reading.decoded(outcome):
-                outcome = _owned(outcome, reading)
-            if isinstance(outcome, dict):
-                source = Source(processor.format_name, tuple(failures), reading.leniency)
-                return Candidate(outcome, processor.origin, source)
-            (failures if isinstance(outcome, Issue) else refusals).extend(_issues(outcome))
-        return Invalid((*failures, *(refusals or self._unread(reading))), reading.leniency)
+        try:
+            reading = read_reply(response, ("strict",), DEFAULT_LIMITS)
+            found = reading if isinstance(reading, Invalid) else candidate_of(self.processors, reading)
+        except Exception:  # noqa: BLE001 - to look at an object is to run its code, which may raise anything (M4)
+            return None
+        return None if isinstance(found, Invalid) else found.action
 
-    def _unread(self, reading: Reading) -> tuple[Issue, ...]:
-        """Say why nobody could read a reply, in words of JSON only where an action is written in it."""
-        if any(isinstance(processor, StructuredJSONProcessor) for processor in self.processors):
-            return reading.issues
-        if reading.value is None and any("value" in processor.views for processor in self._written):
-            return reading.issues
-        return (NOT_AS_ASKED,)
 
-    @property
-    def _written(self) -> list[ResponseProcessor]:
-        """The processors that each read a format."""
-        return [processor for processor in self.processors if processor.format_name]
+def candidate_of(processors: Iterable[ResponseProcessor], reading: Reading) -> Candidate | Invalid:
+    """Ask processors in turn; the first that gives an action wins.
+
+    Invalid when none does: with the faults of processors that raised, then what those that know the way of writing
+    found wrong, or else why the reply holds no action. A processor that raises never ends the asking (M59).
+    """
+    failures: list[Issue] = []
+    refusals: list[Issue] = []
+    asked = tuple(processors)
+    for processor in asked:
+        outcome = _asked(processor, reading)
+        if outcome is None:
+            continue
+        if isinstance(outcome, dict) and not reading.decoded(outcome):
+            outcome = _owned(outcome, reading)
+        if isinstance(outcome, dict):
+            source = Source(processor.format_name, tuple(failures), reading.leniency)
+            return Candidate(outcome, processor.origin, source)
+        (failures if isinstance(outcome, Issue) else refusals).extend(_issues(outcome))
+    return Invalid((*failures, *(refusals or _unread(asked, reading))), reading.leniency)
+
+
+def _unread(processors: tuple[ResponseProcessor, ...], reading: Reading) -> tuple[Issue, ...]:
+    """Say why nobody could read a reply, in words of JSON only where an action is written in it."""
+    if any(isinstance(processor, StructuredJSONProcessor) for processor in processors):
+        return reading.issues
+    if reading.value is None and any("value" in one.views for one in processors if one.format_name):
+        return reading.issues
+    return (NOT_AS_ASKED,)
 
 
 def _asked(processor: ResponseProcessor, reading: Reading) -> JSONObject | Invalid | Issue | None:

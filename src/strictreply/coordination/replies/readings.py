@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from pydantic import BaseModel
+
 from strictreply.channels import open_envelope, peek
 from strictreply.coordination.actions.shapes import member_names
 from strictreply.coordination.replies.api_errors import ERROR_ROLE
@@ -91,6 +93,7 @@ class Reading:
 def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) -> Reading | Invalid:
     """Open whatever an agent may have replied: a mapping, a text, a message or a completion, of any SDK.
 
+    An instance of a pydantic model with ``next_action`` is the mapping that it dumps to, as the published pages print.
     Invalid is a reply that ended badly, whatever it holds: refused, filtered, cut, an error of the API, or none at all.
     An *object* with the role ``error`` is the system's word; a mapping is never, because it may have been read from
     what a model wrote.
@@ -105,6 +108,8 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
         known = cast("Mapping[str, Any]", raw)
         if not _is_envelope(known):
             return Reading(mapping=known, extraction=extraction, limits=limits)
+    elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
+        return Reading(mapping=raw.model_dump(), extraction=extraction, limits=limits)
     elif peek(raw, "role") == ERROR_ROLE or not any(hasattr(raw, key) for key in _MESSAGE_KEYS):
         return Reading(reply=raw, extraction=extraction, limits=limits)
     opened = open_envelope(raw)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination.replies.processors import ProcessorChain
 from strictreply.coordination.replies.results import ValidationResult
 from strictreply.coordination.validation.processor import ValidationProcessor
 
-__all__ = ["ActionType", "ValidationProcessor", "ValidationResult"]
+__all__ = ["ActionType", "ProcessorChain", "ValidationProcessor", "ValidationResult"]

@@ -19,7 +19,7 @@ from strictreply.checking import Check, Checked, check_of
 from strictreply.complaints import check_issues
 from strictreply.coordination.actions.kinds import ActionType, AgentInvocation
 from strictreply.coordination.actions.permissions import refusal_of
-from strictreply.coordination.actions.shapes import listed, member_names, schema_of
+from strictreply.coordination.actions.shapes import listed, member_names, schema_of, without_nulls
 from strictreply.coordination.actions.terms import ActionCheck, ActionTerms
 from strictreply.coordination.replies.api_errors import ApiError
 from strictreply.coordination.replies.results import UNREAD, Source, ValidationResult
@@ -137,10 +137,10 @@ _ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionT
 
 
 def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
-    """Copy the candidate, with the answer of a final response in ``content`` (requirements M36, X30)."""
-    spelled = dict(candidate)
+    """Copy the candidate without nulls for nothing, the answer of a final response in ``content`` (M36, X30)."""
+    spelled = without_nulls(candidate, action)
     given: object = candidate.get("action_input")
-    if action not in _ANSWERING or "content" in candidate or not isinstance(given, dict):
+    if action not in _ANSWERING or spelled.get("content") is not None or not isinstance(given, dict):
         return spelled
     if len(given) == 1 and not given.keys().isdisjoint(_ALIASES):
         del spelled["action_input"]

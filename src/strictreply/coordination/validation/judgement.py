@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from strictreply.coordination.actions.kinds import Origin
 from strictreply.coordination.actions.terms import ActionTerms
 from strictreply.coordination.replies.plain_json import UNREADABLE
-from strictreply.coordination.replies.processors import Candidate, ProcessorChain
+from strictreply.coordination.replies.processors import Candidate, ProcessorChain, candidate_of
 from strictreply.coordination.replies.readings import Reading, read_message, read_reply
 from strictreply.coordination.replies.results import Source, ValidationResult
 from strictreply.coordination.validation.action_rules import judge_action, refused, system_result
@@ -71,7 +71,7 @@ class Judgement:
         """Read a reply; behind this line there is plain JSON alone, and no code of a stranger's runs."""
         try:
             reading = read()
-            return reading if isinstance(reading, Invalid) else self.chain.process(reading)
+            return reading if isinstance(reading, Invalid) else candidate_of(self.chain.processors, reading)
         except Exception:  # noqa: BLE001 - to look at an object is to run its code, which may raise anything (M4)
             return Invalid((UNREADABLE,))
 
