@@ -19,6 +19,7 @@ from strictreply.coordination import (
     HumanDecision,
     HumanKind,
     Topology,
+    clear_human_input_request,
     give_human_feedback,
     pending_requests,
     request_human_input,
@@ -311,3 +312,34 @@ def test_each_run_of_a_conversation_has_its_turns_and_its_bound() -> None:
         given = begin(bounded, "Go.", state=state) if state else begin(bounded, "Go.", max_loop_count=3)
         state = graph(circle, bounded).invoke(given)
         assert (state["loop_count"], sum(circle.asked().values())) == (4, 4 * number)
+
+
+@pytest.mark.req("R18")
+@pytest.mark.parametrize(
+    ("ends", "goes_on"),
+    [
+        (["cancel"] * 4, "writer"),
+        (["yes", "cancel", "cancel", "cancel"], "reader"),
+        (["expire", "yes", "cancel"], "reader"),
+        (["cancel", "expire", "yes"], "writer"),
+    ],
+)
+def test_v16_stacked_questions_are_cancelled_and_expire_in_a_run_that_waits(ends: list[str], goes_on: str) -> None:
+    """The application takes questions back while the run is interrupted; the run goes on where the others lead."""
+    cast = Cast(reader=[], writer=[], lead=[final()])
+    cast.models[goes_on].script(final() if goes_on == "writer" else hand("lead", "r"))
+    state: Any = begin(TEAM, "Go.", entry="writer")
+    for resume in ("reader", *[None] * (len(ends) - 1)):
+        state = request_human_input(state, resume_to=resume)
+    compiled = graph(cast, saver=InMemorySaver(), max_loop_count=20)
+    compiled.invoke(state, CONFIG)
+    for how in ends:
+        if how == "yes":
+            state = compiled.invoke(Command(resume=how), CONFIG)
+            continue
+        kept = compiled.get_state(CONFIG).values
+        expired = pending_requests(kept)[-1].id if how == "expire" else None
+        compiled.update_state(CONFIG, clear_human_input_request(kept, request_id=expired), as_node="human_input")
+        state = compiled.invoke(None, CONFIG)
+    assert (pending_requests(state), outcome_of(state)["status"]) == ((), "completed")
+    assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {"lead": int(goes_on == "reader")}

@@ -30,7 +30,7 @@ from integrations.langgraph_runs import (
     run,
     spread,
 )
-from strictreply.coordination import StateError, Topology, request_human_input
+from strictreply.coordination import StateError, Topology, explain_route, request_human_input
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import ok
 
@@ -158,6 +158,16 @@ def test_v18_each_target_of_a_pending_question_is_somebody_s(field: str, target:
         graph(cast, saver=InMemorySaver()).invoke(state, CONFIG)
     assert [issue.path for issue in raised.value.issues] == [f"/human_requests/0/{field}"]
     assert cast.asked() == {"lead": 0}
+
+
+@pytest.mark.parametrize(("target", "reason"), [(["x"], "unknown_target"), (5, "unknown_target"), (None, "no_target")])
+def test_a_next_agent_that_is_no_word_leads_to_the_end(target: Any, reason: str) -> None:
+    """Whatever a store gave; and an agent that is next may be named by its name, or by its node."""
+    state: Any = begin(TEAM, "Go.") | {"next_agent": target}
+    assert explain_route(state).reason == reason
+    assert graph(Cast(lead=[])).invoke(state)["outcome"] is None
+    named: Any = begin(TEAM, "Go.") | {"next_agent": "lead"}
+    assert outcome_of(graph(Cast(lead=[final()])).invoke(named))["status"] == "completed"
 
 
 def test_a_change_that_makes_a_state_unsound_is_refused_when_it_is_made() -> None:

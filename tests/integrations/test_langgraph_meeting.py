@@ -30,6 +30,7 @@ from integrations.langgraph_runs import (
     spread,
 )
 from strictreply.coordination import StateError, Topology, pending_requests
+from strictreply.errors import ContractError
 from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, ok
 
@@ -300,6 +301,8 @@ def test_v15_a_question_that_outlives_its_branch_does_not_close_the_branches_tha
     paused = compiled.invoke(begin(topology, "Go."), CONFIG)
     assert (len(paused["__interrupt__"]), cast.asked()["one"]) == (1, 0)
     assert pending_requests(compiled.get_state(CONFIG).values)[0].resume_to == "branch"
+    with pytest.raises(ContractError):  # a new run would give up what the branches brought
+        begin(topology, "And now?", state=paused)
     state = compiled.invoke(Command(resume="by all means"), CONFIG)
     assert contents(cast, "lead") == ["loop_limit", "of one", "of two"]
     assert outcome_of(state)["content"] == "led"

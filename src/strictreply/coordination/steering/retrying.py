@@ -177,7 +177,7 @@ def retry_with_steering(
         return _published(client, answer, policy.max_retries if max_retries is None else max_retries, **request)
     budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
     with _counted_failure(answer):
-        called = client.exchange(contract=answer.contract, policy=budget, **request)
+        called: Exchanged | Awaitable[Exchanged] = client.exchange(contract=answer.contract, policy=budget, **request)
     return _awaited(called, answer) if isinstance(called, Awaitable) else told(called, answer)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.runs.human_turn import ledger_of
+from strictreply.coordination.runs.human_turn import ledger_of, pending_requests
 from strictreply.coordination.runs.ledger import carry_over
 from strictreply.coordination.runs.states import HUMAN_INPUT, changed, create_initial_state, require, start_run
 from strictreply.coordination.topology.graph import Topology
@@ -75,7 +75,8 @@ def _require_free(state: RunState, initial: Mapping[str, object]) -> None:
             f"begin: {', '.join(sorted(initial))} cannot be given beside state=, which has them already"
         )
     history = state.get("routing_history", [])
-    if history and history[-1]["to"] == BRANCH:
+    opened = any(request.resume_to == BRANCH for request in pending_requests(state))  # asked before branches go on
+    if opened or (history and history[-1]["to"] == BRANCH):
         message = "begin: the run of this state is inside parallel branches; answer their questions (Command(resume=…))"
         raise ContractError(f"{message} or let it go on (invoke(None, config)) until it ends, and go on from there")
 

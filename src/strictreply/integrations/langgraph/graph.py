@@ -34,7 +34,16 @@ from strictreply.integrations.langgraph.settings import (
     steering_of,
     turns_of,
 )
-from strictreply.integrations.langgraph.states import BRANCH, JOIN, TOOLS, RunState, branch_of, branch_specs, node_of
+from strictreply.integrations.langgraph.states import (
+    BRANCH,
+    JOIN,
+    TOOLS,
+    RunState,
+    at_node,
+    branch_of,
+    branch_specs,
+    node_of,
+)
 from strictreply.integrations.langgraph.tasks import with_task
 from strictreply.integrations.langgraph.turns import (
     agent_turn,
@@ -177,6 +186,7 @@ class _Builder:
     def _sound(self, state: RunState) -> RunState:
         """Check what a state holds, and put the limit of the call in the place of its own (requirement R34)."""
         require(line_issues(self._shared.topology, state))
+        state = at_node(self._shared.topology, state)
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
     def _require_permitted(self, state: RunState) -> None:

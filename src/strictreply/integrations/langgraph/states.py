@@ -86,6 +86,13 @@ def agent_at(topology: Topology, target: str | None) -> str | None:
     return nodes.get(target or "", named)
 
 
+def at_node(topology: Topology, state: RunState) -> RunState:
+    """Return the state with an agent that is next as its node: an application may have named it by its name."""
+    target: object = state.get("next_agent")  # a state from a store may hold anything there
+    agent = agent_at(topology, target) if isinstance(target, str) else None
+    return state if agent is None else changed(state, next_agent=node_of(agent))
+
+
 def line(state: AgentState, agent: str, branch: Branch, *, asked: str, spawner: str | None = None) -> RunState:
     """Begin a line of a run with an agent, whatever was on its thread before: every field of it is set.
 

@@ -41,6 +41,7 @@ from strictreply.integrations.langgraph.integrity import request_issues
 from strictreply.integrations.langgraph.states import (
     RunState,
     agent_at,
+    at_node,
     branch_of,
     kept_outcome,
     node_of,
@@ -134,13 +135,7 @@ def human_turn(shared: Coordination, state: RunState) -> Turn:
             state = human_input(give_human_feedback(state, answer), home=home, words=words)
         except ContractError as error:
             refused = error
-    return _answered(shared, _at_node(shared, state), settled)
-
-
-def _at_node(shared: Coordination, state: RunState) -> RunState:
-    """Spell an agent that an answer leads to as its node: an application may have named it."""
-    agent = agent_at(shared.topology, state["next_agent"])
-    return state if agent is None else changed(state, next_agent=node_of(agent))
+    return _answered(shared, at_node(shared.topology, state), settled)
 
 
 def _settled(state: RunState, request: PendingHuman) -> SettledHuman | None:
