@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strictreply.decoding import _Refusal, _unexplained, decode, is_json, masked_pointer
-from strictreply.issues import FOUND_CHARS
-from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.decoding import _Explained, _Refusal, decode, is_json, masked_pointer
+from strictreply.issues import FOUND_CHARS, Code
+from strictreply.limits import DEFAULT_LIMITS, Limits, Work
 from strictreply.replies import Invalid
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -358,6 +358,8 @@ def test_a_pointer_masks_the_names_it_does_not_know() -> None:
 
 def test_the_fast_parser_is_never_overruled() -> None:
     """What it alone refuses is refused, at the place in its words or at the start when they name none."""
-    refused = [_unexplained(_Refusal(reason), "/content") for reason in ("odd at line 3 column 7", "")]
+    explained = _Explained(b"1", DEFAULT_LIMITS, "/content", frozenset(), Work())
+    refusals = [_Refusal(Code.JSON_SYNTAX, reason) for reason in ("odd at line 3 column 7", "")]
+    refused = [explained.issues(refusal, lone_surrogates=True)[0] for refusal in refusals]
     assert [(issue.code, issue.path) for issue in refused] == [("json.syntax", "/content")] * 2
     assert ["line 3 column 7" in refused[0].message, "line 1 column 1" in refused[1].message] == [True, True]

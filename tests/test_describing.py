@@ -20,6 +20,7 @@ from strictreply.describing import (
     response_format,
     union_schema,
 )
+from strictreply.limits import Work
 from strictreply.replies import Valid
 from strictreply.terms import Terms
 from strictreply.tools import Tool
@@ -67,7 +68,7 @@ def test_the_schema_shown_agrees_with_the_verdict(style: Any, choice: str, reply
     """What the union's schema admits by the reference implementation is what the text channel admits."""
     terms = terms_of(choice, answer_style=style)
     shown = jsonschema.Draft202012Validator(union_schema(terms)).is_valid(json.loads(reply))
-    assert shown == isinstance(judge_text(terms, reply), Valid)
+    assert shown == isinstance(judge_text(terms, reply, Work()), Valid)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strictreply.decoding import is_json
 from strictreply.diagnosis import MAX_FAULTS, Scan, diagnose
 from strictreply.issues import Code
-from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.limits import DEFAULT_LIMITS, Limits, Work
 
 TOKENS = [
     *'{}[]",:\\ \n\t\x00\x0b\xa0-+.eE019x\ud800\udfffé',
@@ -45,7 +45,7 @@ def scan(text: str, start: int = 0, *, depth: int = 64, nodes: int = 1000) -> Sc
 @given(TEXTS, st.sampled_from([DEFAULT_LIMITS, Limits(depth=2, nodes=5)]))
 def test_finds_a_fault_exactly_in_what_the_fast_parser_refuses(text: str, limits: Limits) -> None:
     """No fault is named in a text that is read, and one at least in every text that is not."""
-    assert bool(diagnose(text, limits)) is not is_json(text, limits)
+    assert bool(diagnose(text, limits, Work())) is not is_json(text, limits)
 
 
 @given(TEXTS, st.text(max_size=5))
@@ -60,9 +60,9 @@ def test_a_complete_value_does_not_depend_on_what_follows_a_space(text: str, res
 @given(TEXTS)
 def test_a_fault_in_the_middle_does_not_depend_on_what_follows_it(text: str) -> None:
     """What is called a fault of syntax stays one in every longer text; only what is incomplete could be completed."""
-    faults = diagnose(text, DEFAULT_LIMITS)
+    faults = diagnose(text, DEFAULT_LIMITS, Work())
     if faults and faults[-1].code is Code.JSON_SYNTAX:
-        longer = diagnose(text + '"]}', DEFAULT_LIMITS)
+        longer = diagnose(text + '"]}', DEFAULT_LIMITS, Work())
         assert (longer[-1].code, longer[-1].offset) == (Code.JSON_SYNTAX, faults[-1].offset)
 
 
@@ -93,7 +93,7 @@ def test_a_fault_in_the_middle_does_not_depend_on_what_follows_it(text: str) -> 
 )
 def test_places_a_fault_at_the_first_character_that_cannot_stand_there(text: str, offset: int) -> None:
     """The offset is that of the first character after which no continuation is JSON."""
-    assert diagnose(text, DEFAULT_LIMITS)[-1].offset == offset
+    assert diagnose(text, DEFAULT_LIMITS, Work())[-1].offset == offset
 
 
 @pytest.mark.parametrize("word", ["true", "false", "null", "-0.5e+10", '"\\u00e9\\n"', '{"a": [1, {}]}'])
@@ -101,7 +101,7 @@ def test_cut_words_are_incomplete(word: str) -> None:
     """A value in an array, cut anywhere, is incomplete and not a fault of syntax."""
     text = f"[{word}"
     for end in range(1, len(text) + 1):
-        assert [fault.code for fault in diagnose(text[:end], DEFAULT_LIMITS)] == [Code.JSON_INCOMPLETE]
+        assert [fault.code for fault in diagnose(text[:end], DEFAULT_LIMITS, Work())] == [Code.JSON_INCOMPLETE]
 
 
 def test_reads_one_value_from_the_middle_of_a_text() -> None:
@@ -156,7 +156,7 @@ def test_reads_no_further_than_its_caps() -> None:
 def test_memory_is_bounded(text: str) -> None:
     """Whatever a megabyte holds, naming its faults takes less than 64 MB."""
     tracemalloc.start()
-    faults = diagnose(text, DEFAULT_LIMITS)
+    faults = diagnose(text, DEFAULT_LIMITS, Work())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert faults

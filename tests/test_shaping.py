@@ -133,7 +133,7 @@ def test_an_object_of_any_kind_does_not_replace_a_typed_answer() -> None:
 class Shouted(Answer):
     """A kind of answer that judges by no schema."""
 
-    def judge(self, value: Any, at: str) -> Any:
+    def judge(self, value: Any, at: str, work: Any = None) -> Any:
         """Admit capitals."""
         return value if value.isupper() else Invalid((Issue.of(Code.SHAPE_EMPTY, at),))
 

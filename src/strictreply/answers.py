@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from strictreply.errors import ContractError
 from strictreply.issues import Code, Issue, quote
+from strictreply.limits import Work
 from strictreply.models import adapter_of, document_of, instance_of
 from strictreply.replies import Invalid, ToolCall, Verdict
 from strictreply.schema import Schema
@@ -66,11 +67,11 @@ class Answer:
         """The JSON Schema of the answer, as it is shown to the model."""
         return {"type": "string", "minLength": 1} if self.schema is None else self.schema.source
 
-    def judge(self, value: JSON, at: str) -> Any | Invalid:
-        """Give the typed answer that ``value`` spells, or what is wrong with it."""
+    def judge(self, value: JSON, at: str, work: Work | None = None) -> Any | Invalid:
+        """Return the typed answer that ``value`` spells, or what is wrong with it; ``work`` as in ``Schema.check``."""
         if self.schema is None:
             return self._judge_text(value, at)
-        issues = self.schema.check(value, at=at, place="answer")
+        issues = self.schema.check(value, at=at, place="answer", work=work)
         if issues:
             return Invalid(issues)
         if self.adapter is None:

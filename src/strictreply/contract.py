@@ -12,7 +12,7 @@ from strictreply.checking import Check, Checked, aperform_check, check_of, perfo
 from strictreply.decoding import decode
 from strictreply.driving import adrive, drive
 from strictreply.errors import ContractError
-from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.limits import DEFAULT_LIMITS, Limits, Work
 from strictreply.replies import Invalid, Verdict
 from strictreply.terms import Terms, by_name
 from strictreply.tools import Tool
@@ -149,7 +149,7 @@ def judge_reply(terms: Terms, reply: object) -> Verdict:
     if not isinstance(reply, str | bytes):
         return judge(terms, reply)
     if terms.channel == "text":
-        return judge_text(terms, reply)
+        return judge_text(terms, reply, Work())
     value = decode(reply, terms.limits, names=terms.names)
     return value if isinstance(value, Invalid) else judge(terms, value)
 

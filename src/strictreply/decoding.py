@@ -15,7 +15,7 @@ import jiter
 
 from strictreply.diagnosis import Fault, Step, diagnose, excerpt
 from strictreply.issues import Code, Issue, kind_words, pointer, quote
-from strictreply.limits import DEFAULT_LIMITS, Limits
+from strictreply.limits import DEFAULT_LIMITS, Limits, Work
 from strictreply.replies import Invalid
 from strictreply.typing import JSON
 
@@ -32,13 +32,19 @@ _LONG_NUMBER = b"0" * 200
 
 
 def decode(
-    text: object, limits: Limits = DEFAULT_LIMITS, *, at: str = "", names: Container[str] = frozenset()
+    text: object,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    at: str = "",
+    names: Container[str] = frozenset(),
+    work: Work | None = None,
 ) -> JSON | Invalid:
     """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
 
     Refused are duplicate names at any depth, NaN, Infinity and numbers beyond a double, lone surrogates, data after
     the value, a byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. ``at`` is the
     pointer of the text itself: issue paths go on from it, and names in them that are not in ``names`` become ``*``.
+    ``work`` is what explaining the whole reply may still take (None: as much as a reply of its own).
     Nothing is raised. Time is linear: at the default caps a refusal costs some 100 ms at worst, and under 64 MB.
     """
     if not isinstance(text, str | bytes | bytearray):
@@ -48,7 +54,8 @@ def decode(
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, at, limit=limits.reply_bytes),))
     value = _accepted(data, limits)
     if isinstance(value, _Refusal):
-        return Invalid(_issues(data, limits, value, at, names, lone_surrogates=isinstance(text, str)))
+        explained = _Explained(data, limits, at, names, Work() if work is None else work)
+        return Invalid(explained.issues(value, lone_surrogates=isinstance(text, str)))
     return value
 
 
@@ -68,8 +75,12 @@ def masked_pointer(at: str, tokens: Iterable[Step], names: Container[str]) -> st
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """The fast parser does not accept a text; ``reason`` is its own words, empty where it read the text."""
+    """The fast parser does not accept a text; ``reason`` is its own words, empty where it read the text.
 
+    ``code`` is the fault as far as it can be named without reading the text again.
+    """
+
+    code: Code
     reason: str = ""
 
 
@@ -89,19 +100,32 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     try:
         value = cast("JSON", jiter.from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"))
     except ValueError as refusal:
-        return _Refusal(str(refusal))
-    if _within_caps(value, data, limits) and not (_may_overflow(data) and _has_infinity(value)):
-        return value
-    return _Refusal()
+        reason = str(refusal)
+        return _Refusal(next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason)
+    passed = _passed_cap(value, data, limits)
+    if passed is not None:
+        return _Refusal(passed)
+    return _Refusal(Code.JSON_NOT_FINITE) if _may_overflow(data) and _has_infinity(value) else value
 
 
-def _within_caps(value: JSON, data: bytes, limits: Limits) -> bool:
-    """Hold the value to the caps on depth and nodes; small ones are within them by the look of their text."""
+_REASONS = (
+    ("duplicate key", Code.JSON_DUPLICATE_KEY),
+    ("EOF", Code.JSON_INCOMPLETE),
+    ("trailing characters", Code.JSON_TRAILING_DATA),
+    ("recursion limit", Code.JSON_TOO_DEEP),
+)
+"""What the words of the fast parser mean, where a text is too large to be read again for a better explanation."""
+
+
+def _passed_cap(value: JSON, data: bytes, limits: Limits) -> Code | None:
+    """Return the cap on depth or nodes that a value passed; small ones are within them by the look of their text."""
     openers = data.count(b"{") + data.count(b"[")
     if openers <= limits.depth and openers + data.count(b",") < limits.nodes:
-        return True
+        return None
     depth, nodes = _measure(value, openers)
-    return depth <= limits.depth and nodes <= limits.nodes
+    if depth > limits.depth:
+        return Code.JSON_TOO_DEEP
+    return Code.JSON_TOO_MANY_NODES if nodes > limits.nodes else None
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
@@ -142,32 +166,41 @@ def _has_infinity(value: JSON) -> bool:
     return False
 
 
-def _issues(
-    data: bytes, limits: Limits, refusal: _Refusal, at: str, names: Container[str], *, lone_surrogates: bool
-) -> tuple[Issue, ...]:
-    """Say why a text is refused; bytes may not hold the surrogates that a str can."""
-    try:
-        text = data.decode("utf-8", "surrogatepass" if lone_surrogates else "strict")
-    except UnicodeDecodeError as error:
-        found = excerpt(data.decode("utf-8", "replace"), error.start)
-        return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
-    faults = diagnose(text, limits)
-    if not faults:
-        return (_unexplained(refusal, at),)
-    return tuple(_issue(fault, text, masked_pointer(at, fault.tokens, names)) for fault in faults)
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """A text that was refused, and what explaining it may use: ``at`` and ``names`` make the paths."""
 
+    data: bytes
+    limits: Limits
+    at: str
+    names: Container[str]
+    work: Work
 
-def _issue(fault: Fault, text: str, path: str) -> Issue:
-    """Report a fault of the text, its place counted in lines and characters from 1."""
-    line = text.count("\n", 0, fault.offset) + 1
-    column = fault.offset - text.rfind("\n", 0, fault.offset)
-    expected = f", expected {fault.expected}" if fault.expected else ""
-    words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
-    return Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
+    def issues(self, refusal: _Refusal, *, lone_surrogates: bool) -> tuple[Issue, ...]:
+        """Say why the text is refused; bytes may not hold the surrogates that a str can."""
+        try:
+            text = self.data.decode("utf-8", "surrogatepass" if lone_surrogates else "strict")
+        except UnicodeDecodeError as error:
+            found = excerpt(self.data.decode("utf-8", "replace"), error.start)
+            return (Issue.of(Code.JSON_ENCODING, self.at, found=quote(found)),)
+        faults = diagnose(text, self.limits, self.work)
+        issues = tuple(self._issue(fault, text) for fault in faults)
+        if not faults or faults[0].code is Code.JSON_UNEXAMINED:
+            return (self._unexplained(refusal), *issues)
+        return issues
 
+    def _issue(self, fault: Fault, text: str) -> Issue:
+        """Report a fault of the text, its place counted in lines and characters from 1."""
+        line = text.count("\n", 0, fault.offset) + 1
+        column = fault.offset - text.rfind("\n", 0, fault.offset)
+        expected = f", expected {fault.expected}" if fault.expected else ""
+        words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
+        path = masked_pointer(self.at, fault.tokens, self.names)
+        return Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
 
-def _unexplained(refusal: _Refusal, at: str) -> Issue:
-    """Report what only the fast parser refuses, in the place it names: its word is never overruled."""
-    place = _PLACE.search(refusal.reason)
-    line, column = place.groups() if place else ("1", "1")
-    return Issue.of(Code.JSON_SYNTAX, at, line=line, column=column, expected="")
+    def _unexplained(self, refusal: _Refusal) -> Issue:
+        """Report what only the fast parser refuses, in the place it names: its word is never overruled."""
+        place = _PLACE.search(refusal.reason)
+        line, column = place.groups() if place else ("1", "1")
+        limit = self.limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else self.limits.depth
+        return Issue.of(refusal.code, self.at, line=line, column=column, limit=limit, expected="")

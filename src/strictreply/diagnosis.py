@@ -15,10 +15,13 @@ from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
 from strictreply.issues import Code
-from strictreply.limits import MAX_NUMBER_DIGITS, Limits
+from strictreply.limits import MAX_NUMBER_DIGITS, Limits, Work
 
 MAX_FAULTS = 16
 """The faults of one text that are reported; reading stops at the last of them."""
+
+NODES_PER_STEP = 5
+"""Values of a text that are read in one step of work."""
 
 _EXCERPT_CHARS = 30  # shown on either side of a fault
 
@@ -287,17 +290,22 @@ class Scan:
         return f"{wanted}, then {closing}" if closing else wanted
 
 
-def diagnose(text: str, limits: Limits) -> list[Fault]:
+def diagnose(text: str, limits: Limits, work: Work) -> list[Fault]:
     """Name the faults of a text that should be exactly one JSON value: at most 16, none when there are none.
 
-    A fault of syntax ends the list, as does a cap that was passed.
+    A fault of syntax ends the list, as does a cap that was passed. When the work is used up before the end, the last
+    one is ``json.unexamined``.
     """
     if not text or text.isspace():
         return [Fault(Code.JSON_EMPTY, 0)]
-    scan = Scan(text, 0, depth=limits.depth, nodes=limits.nodes)
+    room = min(limits.nodes, (work.limit - work.taken) * NODES_PER_STEP)
+    scan = Scan(text, 0, depth=limits.depth, nodes=room)
+    work.afford(scan.nodes // NODES_PER_STEP)
+    if scan.stopped_by is Code.JSON_TOO_MANY_NODES and room < limits.nodes:
+        return [*scan.faults[:-1], Fault(Code.JSON_UNEXAMINED, scan.end)]
     rest = _after_blanks(text, scan.end)
     if scan.complete and rest < len(text):
-        following = Scan(text, rest, depth=limits.depth, nodes=limits.nodes - scan.nodes)
+        following = Scan(text, rest, depth=limits.depth, nodes=max(0, room - scan.nodes))
         code = Code.JSON_SEVERAL_VALUES if following.complete else Code.JSON_TRAILING_DATA
         extra = "one closing bracket too many" if text[rest] in "}]" else ALONE if _AROUND.match(text, rest) else ""
         hint = extra if code is Code.JSON_TRAILING_DATA else ""

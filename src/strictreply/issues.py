@@ -81,6 +81,7 @@ class Code(StrEnum):
     JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes"
     JSON_TOO_DEEP = "json.too_deep", "nested deeper than {limit} levels"
     JSON_TOO_MANY_NODES = "json.too_many_nodes", "more than {limit} values"
+    JSON_UNEXAMINED = "json.unexamined", "may have more faults: it is too large to examine all of it"
     JSON_NUMBER_TOO_LONG = "json.number_too_long", "a number of more than {limit} digits"
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"

@@ -1,4 +1,4 @@
-"""How much of a reply is read before it is refused: one value, every cap in it settable."""
+"""How much of a reply is read before it is refused, and how much work explaining a refused one may take."""
 
 from __future__ import annotations
 
@@ -50,3 +50,36 @@ def utf8_size(text: object) -> int:
 
 
 DEFAULT_LIMITS = Limits()
+
+MAX_WORK = 10_000
+"""The steps of one reply, each a few microseconds: a place held to a schema, some comparisons of names."""
+
+
+class Spent(Exception):
+    """The work of a reply is used up."""
+
+
+class Work:
+    """What examining one reply may still cost: one counter for all of its calls, for judging and for explaining.
+
+    ``taken`` counts the steps, so that a test can hold them without a clock.
+    """
+
+    __slots__ = ("limit", "taken")
+
+    def __init__(self, limit: int = MAX_WORK) -> None:
+        """Begin with ``limit`` steps."""
+        self.limit = limit
+        self.taken = 0
+
+    def take(self, steps: int = 1) -> None:
+        """Use some steps; raises Spent when there are not so many."""
+        if not self.afford(steps):
+            raise Spent
+
+    def afford(self, steps: int) -> bool:
+        """Use some steps if there are so many, and return whether there were; for what can be left out."""
+        if self.taken + steps > self.limit:
+            return False
+        self.taken += steps
+        return True

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from strictreply.limits import Work
 from strictreply.schema import Schema
 from strictreply.schema.bounds import load_of
 from strictreply.schema.documents import read_document
 from strictreply.schema.graph import Graph
-from strictreply.schema.work import Work, too_much_work
+from strictreply.schema.work import too_much_work
 from strictreply.typing import JSON
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from strictreply.channels.envelope import Opened, open_envelope, peek
 from strictreply.channels.native import judge_message, without_promised_call
 from strictreply.channels.text import judge_content
+from strictreply.limits import Work
 from strictreply.replies import Invalid, Verdict
 from strictreply.terms import Terms
 
@@ -21,8 +22,8 @@ def judge(terms: Terms, response: object) -> Verdict:
 
 
 def judge_opened(terms: Terms, opened: Opened) -> Verdict:
-    """Judge the message inside a response that was already opened."""
+    """Judge the message inside a response that was already opened; all of it shares one budget of work."""
     if terms.channel == "native":
-        verdict = judge_message(terms, opened.message)
+        verdict = judge_message(terms, opened.message, Work())
         return without_promised_call(terms, opened.message, verdict) if opened.promised else verdict
-    return judge_content(terms, opened.message)
+    return judge_content(terms, opened.message, Work())

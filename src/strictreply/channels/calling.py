@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from strictreply.answers import FINAL_ANSWER
 from strictreply.describing import or_answer
 from strictreply.issues import Code, Issue, came_words, pointer, quote
+from strictreply.limits import Work
 from strictreply.replies import DirectAnswer, Invalid, ToolCall
 from strictreply.schema import Schema
+from strictreply.schema.nearness import nearest
 from strictreply.terms import Terms
 from strictreply.typing import JSON
 
 MAX_NAME_CHARS = 64
-MAX_NEAR_NAMES = 256
+NEAR = 0.6
 MAX_EXTRA_KEYS = 16
 
 
-def judge_name(terms: Terms, name: object, at: str) -> tuple[Issue, ...]:
+def judge_name(terms: Terms, name: object, at: str, work: Work) -> tuple[Issue, ...]:
     """Report a tool name that is no name, not declared, or not the one demanded."""
     if not isinstance(name, str):
         return (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of a tool, a string", found=quote(name)),)
@@ -27,7 +28,7 @@ def judge_name(terms: Terms, name: object, at: str) -> tuple[Issue, ...]:
     if terms.choice == "none" and not is_final_answer(terms, name):
         return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
     if name not in terms.tools and not is_final_answer(terms, name):
-        return (_unknown(terms, name, at),)
+        return (_unknown(terms, name, at, work),)
     if terms.choice not in {"auto", "required", "none", name}:
         return (Issue.of(Code.TOOL_FORCED, at, name=terms.choice, found=quote(name)),)
     return ()
@@ -38,14 +39,22 @@ def is_final_answer(terms: Terms, name: object) -> bool:
     return terms.answer_style == "tool" and name == FINAL_ANSWER
 
 
-def judge_args(terms: Terms, name: str, args: JSON, *, at: str, id: str | None) -> ToolCall | DirectAnswer | Invalid:  # noqa: A002 - the API's word
+def judge_args(
+    terms: Terms,
+    name: str,
+    args: JSON,
+    *,
+    at: str,
+    id: str | None,  # noqa: A002 - the API's word
+    work: Work,
+) -> ToolCall | DirectAnswer | Invalid:
     """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
     if not isinstance(args, dict):
         return Invalid((args_shape(args, at),))
     if is_final_answer(terms, name):
-        return _judge_final_answer(terms, args, at)
+        return _judge_final_answer(terms, args, at, work)
     tool = terms.tools[name]
-    issues = tool.parameters.check(args, at=at)
+    issues = tool.parameters.check(args, at=at, work=work)
     if issues:
         return Invalid(issues)
     built = tool.build(args, at=at)
@@ -58,7 +67,7 @@ def args_shape(args: JSON, at: str) -> Issue:
     return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(args))
 
 
-def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str) -> DirectAnswer | Invalid:
+def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str, work: Work) -> DirectAnswer | Invalid:
     """Read the answer out of a call of ``final_answer``: exactly one member, ``answer``."""
     issues = extra_keys(args, ("answer",), at, {"answer": terms.answer.schema})
     if "answer" not in args:
@@ -66,7 +75,7 @@ def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str) -> DirectA
         issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer(at, "answer"), expected="the answer", hint=hint))
     if issues:
         return Invalid(tuple(issues))
-    answer = terms.answer.judge(args["answer"], pointer(at, "answer"))
+    answer = terms.answer.judge(args["answer"], pointer(at, "answer"), work)
     return answer if isinstance(answer, Invalid) else DirectAnswer(answer)
 
 
@@ -87,9 +96,9 @@ def extra_keys(
     return issues
 
 
-def _unknown(terms: Terms, name: str, at: str) -> Issue:
+def _unknown(terms: Terms, name: str, at: str, work: Work) -> Issue:
     """Report an unknown tool with the nearest declared one (requirement T34)."""
-    near = get_close_matches(name[:MAX_NAME_CHARS], terms.callable_names[:MAX_NEAR_NAMES], n=1)
-    hint = f"did you mean {near[0]}?" if near else ""
+    near = nearest(name[:MAX_NAME_CHARS], terms.callable_names, work, cutoff=NEAR)
+    hint = "" if near is None else f"did you mean {near}?"
     names = f"{terms.tool_list or 'none'}{or_answer(terms)}"
     return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))

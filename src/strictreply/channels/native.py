@@ -10,7 +10,7 @@ from strictreply.channels.spellings import is_call
 from strictreply.decoding import decode
 from strictreply.extraction import extract
 from strictreply.issues import Code, Issue, pointer, quote
-from strictreply.limits import utf8_size
+from strictreply.limits import Work, utf8_size
 from strictreply.replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.terms import Terms
 from strictreply.typing import JSON
@@ -19,13 +19,13 @@ MAX_FAULTY_CALLS = 8
 _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "arguments"}}'
 
 
-def judge_message(terms: Terms, message: object) -> Verdict:
+def judge_message(terms: Terms, message: object, work: Work) -> Verdict:
     """Judge calls when there are any, else the content as an answer; a kind of answer may judge both itself."""
     own = terms.answer.judge_message(message) if terms.answer_style == "union" else None
-    return _judge_parts(terms, message) if own is None else _narrowed(terms, own)
+    return _judge_parts(terms, message, work) if own is None else _narrowed(terms, own, work)
 
 
-def _narrowed(terms: Terms, verdict: Verdict) -> Verdict:
+def _narrowed(terms: Terms, verdict: Verdict, work: Work) -> Verdict:
     """Hold a verdict of the answer's own to what this one request demands: a tool, no tool, or one call at most."""
     if isinstance(verdict, Invalid):
         return verdict
@@ -33,7 +33,7 @@ def _narrowed(terms: Terms, verdict: Verdict) -> Verdict:
     issues = [
         issue
         for index, call in enumerate(calls)
-        for issue in judge_name(terms, call.tool, pointer("/tool_calls", index, "function", "name"))
+        for issue in judge_name(terms, call.tool, pointer("/tool_calls", index, "function", "name"), work)
     ]
     if len(calls) > 1 and not terms.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
@@ -42,13 +42,13 @@ def _narrowed(terms: Terms, verdict: Verdict) -> Verdict:
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
-def _judge_parts(terms: Terms, message: object) -> Verdict:
+def _judge_parts(terms: Terms, message: object, work: Work) -> Verdict:
     """Judge the calls of a message, or its content when there are none."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
     calls = peek(message, "tool_calls")
     if calls is None or calls in ([], ()):
-        return judge_answer(terms, peek(message, "content"))
+        return judge_answer(terms, peek(message, "content"), work)
     if not isinstance(calls, list | tuple):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
     if len(calls) > terms.limits.calls:
@@ -56,10 +56,10 @@ def _judge_parts(terms: Terms, message: object) -> Verdict:
     if sum(map(_written, calls)) > terms.limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=terms.limits.reply_bytes),))
     large = _too_large(terms, peek(message, "content"))  # what stands beside calls joins the conversation too
-    return Invalid((large,)) if large is not None else _judge_calls(terms, calls)
+    return Invalid((large,)) if large is not None else _judge_calls(terms, calls, work)
 
 
-def judge_answer(terms: Terms, content: object) -> Verdict:
+def judge_answer(terms: Terms, content: object, work: Work) -> Verdict:
     """Judge the content of a message without calls as a direct answer."""
     issue = _answer_barred(terms, content)
     if issue is not None:
@@ -71,11 +71,11 @@ def judge_answer(terms: Terms, content: object) -> Verdict:
         large = _too_large(terms, text)
         if large is not None:
             return Invalid((large,))
-        answer = terms.answer.judge(text, "/content")
+        answer = terms.answer.judge(text, "/content", work)
         return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
     cut, steps = extract(text, terms.extraction, terms.limits)
-    value = decode(cut, terms.limits, at="/content", names=terms.names)
-    answer = value if isinstance(value, Invalid) else terms.answer.judge(value, "/content")
+    value = decode(cut, terms.limits, at="/content", names=terms.names, work=work)
+    answer = value if isinstance(value, Invalid) else terms.answer.judge(value, "/content", work)
     return Invalid(answer.issues, steps) if isinstance(answer, Invalid) else Valid(DirectAnswer(answer), steps)
 
 
@@ -140,7 +140,7 @@ def _tool_required(terms: Terms) -> Issue | None:
     return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=terms.tool_list or "final_answer")
 
 
-def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...]) -> Verdict:
+def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...], work: Work) -> Verdict:
     """Judge every call and the set of them; all faults are collected, but after 8 faulty calls no more is read."""
     issues: list[Issue] = list(_id_issues(calls, terms.limits.id_bytes))
     if len(calls) > 1 and not terms.parallel:
@@ -149,7 +149,7 @@ def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...]) -> Verd
     for index, call in enumerate(calls):
         if index - len(judged) >= MAX_FAULTY_CALLS:
             break
-        outcome = _judge_call(terms, call, pointer("/tool_calls", index))
+        outcome = _judge_call(terms, call, pointer("/tool_calls", index), work)
         if isinstance(outcome, Invalid):
             issues += outcome.issues
         else:
@@ -189,28 +189,28 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     return issues
 
 
-def _judge_call(terms: Terms, call: object, at: str) -> ToolCall | DirectAnswer | Invalid:
+def _judge_call(terms: Terms, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
     """Judge one call: its shape, its tool, its arguments."""
     function = peek(call, "function")
     if peek(call, "type") not in (None, "function") or function is None:  # not a set: the type may be unhashable
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
     name = peek(function, "name")
-    issues = judge_name(terms, name, pointer(at, "function", "name"))
+    issues = judge_name(terms, name, pointer(at, "function", "name"), work)
     if issues:
         return Invalid(issues)
     at = pointer(at, "function", "arguments")
-    args = _read_arguments(terms, str(name), peek(function, "arguments"), at)
+    args = _read_arguments(terms, str(name), peek(function, "arguments"), at, work)
     if isinstance(args, Invalid):
         return args
     id_ = peek(call, "id")
-    return judge_args(terms, str(name), args, at=at, id=id_ if isinstance(id_, str) else None)
+    return judge_args(terms, str(name), args, at=at, id=id_ if isinstance(id_, str) else None, work=work)
 
 
-def _read_arguments(terms: Terms, name: str, text: object, at: str) -> JSON | Invalid:
+def _read_arguments(terms: Terms, name: str, text: object, at: str, work: Work) -> JSON | Invalid:
     """Read the arguments; an empty text means no arguments for a tool that requires none, as servers send it."""
     if is_final_answer(terms, name):
-        return decode(text, terms.limits, at=at, names=terms.names)
+        return decode(text, terms.limits, at=at, names=terms.names, work=work)
     parameters = terms.tools[name].parameters
     if text == "" and not parameters.check({}):
         return {}
-    return decode(text, terms.limits, at=at, names=parameters.names)
+    return decode(text, terms.limits, at=at, names=parameters.names, work=work)

@@ -9,6 +9,7 @@ from strictreply.channels.envelope import peek
 from strictreply.decoding import decode
 from strictreply.extraction import extract
 from strictreply.issues import Code, Issue, came_words, pointer, quote
+from strictreply.limits import Work
 from strictreply.replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
 from strictreply.schema import Schema
 from strictreply.terms import Terms
@@ -17,7 +18,7 @@ from strictreply.typing import JSON
 _CALL_KEYS = {"tool": "a string", "args": "an object"}
 
 
-def judge_content(terms: Terms, message: object) -> Verdict:
+def judge_content(terms: Terms, message: object, work: Work) -> Verdict:
     """Judge the content of a message; native calls have no place in this channel."""
     if peek(message, "tool_calls") or peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),))
@@ -26,10 +27,10 @@ def judge_content(terms: Terms, message: object) -> Verdict:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
     if not isinstance(content, str):
         return Invalid((Issue.of(Code.REPLY_CONTENT, found=quote(content)),))
-    return judge_text(terms, content)
+    return judge_text(terms, content, work)
 
 
-def judge_text(terms: Terms, text: str | bytes) -> Verdict:
+def judge_text(terms: Terms, text: str | bytes, work: Work) -> Verdict:
     """Judge a JSON text as one member of the union, after the leniencies the contract opted into."""
     steps: tuple[str, ...] = ()
     if isinstance(text, bytes) and len(text) <= terms.limits.reply_bytes:
@@ -37,8 +38,8 @@ def judge_text(terms: Terms, text: str | bytes) -> Verdict:
             text = text.decode()
     if isinstance(text, str):
         text, steps = extract(text, terms.extraction, terms.limits)
-    value = decode(text, terms.limits, names=terms.names)
-    outcome = value if isinstance(value, Invalid) else judge_union(terms, value)
+    value = decode(text, terms.limits, names=terms.names, work=work)
+    outcome = value if isinstance(value, Invalid) else judge_union(terms, value, work)
     return Invalid(outcome.issues, steps) if isinstance(outcome, Invalid) else Valid(outcome, steps)
 
 
@@ -54,29 +55,29 @@ def named_tool(terms: Terms, message: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def judge_union(terms: Terms, value: JSON) -> ToolCall | DirectAnswer | Invalid:
+def judge_union(terms: Terms, value: JSON, work: Work) -> ToolCall | DirectAnswer | Invalid:
     """Tell a call from an answer and judge it; the two exclude each other (requirement T6)."""
     if not isinstance(value, dict):
         return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),))
     if "answer" not in value or terms.answer_style == "tool":
-        return _judge_call(terms, value)
+        return _judge_call(terms, value, work)
     if not value.keys().isdisjoint(_CALL_KEYS):
         return Invalid((Issue.of(Code.SHAPE_BOTH),))
-    return _judge_answer(terms, value)
+    return _judge_answer(terms, value, work)
 
 
-def _judge_answer(terms: Terms, value: dict[str, JSON]) -> DirectAnswer | Invalid:
+def _judge_answer(terms: Terms, value: dict[str, JSON], work: Work) -> DirectAnswer | Invalid:
     """Judge ``{"answer": …}``."""
     issues = extra_keys(value, ("answer",), inner={"answer": terms.answer.schema})
     if terms.choice not in {"auto", "none"}:
         issues.append(Issue.of(Code.TOOL_REQUIRED, names=terms.tool_list))
-    answer = terms.answer.judge(value["answer"], "/answer")
+    answer = terms.answer.judge(value["answer"], "/answer", work)
     if isinstance(answer, Invalid):
         issues += answer.issues
     return Invalid(tuple(issues)) if issues else DirectAnswer(answer)
 
 
-def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer | Invalid:
+def _judge_call(terms: Terms, value: dict[str, JSON], work: Work) -> ToolCall | DirectAnswer | Invalid:
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
     issues = extra_keys(value, tuple(_CALL_KEYS), inner=_known_inside(terms, value))
     issues += [
@@ -84,14 +85,14 @@ def _judge_call(terms: Terms, value: dict[str, JSON]) -> ToolCall | DirectAnswer
         for key, expected in _CALL_KEYS.items()
         if key not in value
     ]
-    named = judge_name(terms, value["tool"], "/tool") if "tool" in value else ()
+    named = judge_name(terms, value["tool"], "/tool", work) if "tool" in value else ()
     issues += named
     if "args" not in value:
         return Invalid(tuple(issues))
     if "tool" not in value or named:
         issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
         return Invalid(tuple(issues))
-    outcome = judge_args(terms, str(value["tool"]), value["args"], at="/args", id=None)
+    outcome = judge_args(terms, str(value["tool"]), value["args"], at="/args", id=None, work=work)
     if isinstance(outcome, Invalid):
         issues += outcome.issues
     return Invalid(tuple(issues)) if issues or isinstance(outcome, Invalid) else outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from strictreply.schema.documents import Document, read_document
 from strictreply.schema.graph import Edge, Graph, Node
@@ -23,7 +24,7 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     Every place that judges a value of its own is closed once: by ``additionalProperties`` where no other schema has
     a say about the same value, else by ``unevaluatedProperties`` around all that have. A choice (``anyOf``,
     ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected everywhere.
-    ``root_closed`` closes the root even when it lists no properties.
+    ``root_closed`` closes the root even when it lists no properties. A member that is required counts as listed.
     """
     copy = upgraded(read_document(source))
     if copy is True and root_closed:
@@ -99,6 +100,7 @@ class _Closer:
             return
         members = _composition(node)
         if location.forced or any("properties" in member.schema for member in members):
+            _admit_required(schema, members)
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
@@ -141,6 +143,14 @@ def _composition(node: Node) -> list[Node]:
                 members[id(edge.target)] = edge.target
                 pending.append(edge.target)
     return list(members.values())
+
+
+def _admit_required(schema: dict[str, Any], members: list[Node]) -> None:
+    """List the members that are required and not described: closing must not forbid what the schema demands."""
+    described = {name for member in members for name in member.schema.get("properties", ())}
+    required = [name for member in members for name in member.schema.get("required", ()) if name not in described]
+    if required:
+        schema["properties"] = {**schema.get("properties", {}), **dict.fromkeys(required, True)}
 
 
 def _speaks(node: Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from strictreply.issues import Issue, pointer_tokens
+from strictreply.limits import Work
 from strictreply.schema.bounds import load_of
 from strictreply.schema.closing import closed_graph
 from strictreply.schema.conjunctions import ALL
@@ -18,7 +19,7 @@ from strictreply.schema.graph import Graph
 from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
 from strictreply.schema.upgrade import modern, upgraded, uses_newer_words
-from strictreply.schema.work import Work, size_of, too_much_work
+from strictreply.schema.work import size_of, too_much_work
 from strictreply.typing import JSON, Extra, Formats
 
 MAX_JUDGEMENTS = 5_000_000

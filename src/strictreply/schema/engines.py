@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote
 
+from strictreply.limits import Work
 from strictreply.schema.documents import Document
 from strictreply.schema.faults import DOCUMENT_URI, Engine
 from strictreply.schema.graph import Graph, Node
 from strictreply.schema.unions import Choice, choice_of
 from strictreply.schema.vocabulary import DRAFT_2020, draft_of, ignores_siblings
-from strictreply.schema.work import Work
 
 COMPILING = 10
 """The steps that compiling a small schema costs."""

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
+from strictreply.limits import Work
 from strictreply.schema.engines import Parts
 from strictreply.schema.faults import Fault
 from strictreply.schema.graph import Node
 from strictreply.schema.unions import Choice, kind_of
 from strictreply.schema.vocabulary import Applies
-from strictreply.schema.work import Work, size_of
+from strictreply.schema.work import size_of
 from strictreply.typing import JSON
 
 MAX_FAULTS = 64

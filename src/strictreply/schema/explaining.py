@@ -9,6 +9,7 @@ from typing import Any
 
 from strictreply.decoding import masked_pointer
 from strictreply.issues import Category, Issue, came_words, pointer, quote, shown_place
+from strictreply.limits import Spent, Work
 from strictreply.schema.engines import Parts
 from strictreply.schema.examining import Examination
 from strictreply.schema.faults import Engine, Fault
@@ -27,7 +28,6 @@ from strictreply.schema.words import (
     required_words,
     word,
 )
-from strictreply.schema.work import Spent, Work
 from strictreply.typing import JSON
 
 MAX_ISSUES = 32

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
+from strictreply.limits import Work
 from strictreply.schema.words import word
-from strictreply.schema.work import Work
 
 MAX_CHARS = 64
 MAX_WORDS = 256

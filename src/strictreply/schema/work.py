@@ -15,39 +15,6 @@ MAX_STEPS = 300_000
 MAX_COUNTED = 50_000
 """Pairs of a schema and a value that are counted before giving up."""
 
-MAX_WORK = 10_000
-"""The steps of one reply, each a few microseconds: a place held to a schema, some comparisons of names."""
-
-
-class Spent(Exception):
-    """The work of a reply is used up."""
-
-
-class Work:
-    """What examining one reply may still cost: one counter for all of its calls, for judging and for explaining.
-
-    ``taken`` counts the steps, so that a test can hold them without a clock.
-    """
-
-    __slots__ = ("limit", "taken")
-
-    def __init__(self, limit: int = MAX_WORK) -> None:
-        """Begin with ``limit`` steps."""
-        self.limit = limit
-        self.taken = 0
-
-    def take(self, steps: int = 1) -> None:
-        """Use some steps; raises Spent when there are not so many."""
-        if not self.afford(steps):
-            raise Spent
-
-    def afford(self, steps: int) -> bool:
-        """Use some steps if there are so many, and return whether there were; for what can be left out."""
-        if self.taken + steps > self.limit:
-            return False
-        self.taken += steps
-        return True
-
 
 def size_of(value: object, most: int) -> int:
     """Count the values in a value, as far as ``most``."""

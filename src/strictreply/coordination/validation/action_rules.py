@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -26,15 +25,17 @@ from strictreply.coordination.replies.results import UNREAD, Source, ValidationR
 from strictreply.coordination.validation.suggesting import retry_suggestion
 from strictreply.errors import ContractError
 from strictreply.issues import Code, Issue, pointer, quote
+from strictreply.limits import Work
 from strictreply.replies import Invalid, ToolCall, ToolCalls, Valid, calls_of
 from strictreply.schema import Rule
+from strictreply.schema.nearness import nearest
 from strictreply.typing import JSONObject
 
 MAX_ISSUES = 32
 MAX_HINTED = 8
 """For how many bad targets of one reply the nearest name is looked for: that takes longer than all the rest."""
 
-_MAX_NEAR_CHARS, _MAX_NEAR_NAMES = 64, 256
+_MAX_NEAR_CHARS, _NEAR = 64, 0.6
 _MISSING = f"action.{Rule.REQUIRED}"
 _ALIASES = ("response", "report")
 _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
@@ -129,8 +130,8 @@ def _named_action(candidate: JSONObject, terms: ActionTerms) -> ActionType | Iss
 
 def _nearest(name: str, names: tuple[str, ...]) -> str:
     """Word the name that is nearest to a wrong one, empty when none is near."""
-    near = get_close_matches(name.strip()[:_MAX_NEAR_CHARS], names[:_MAX_NEAR_NAMES], n=1)
-    return f"did you mean {near[0]}?" if near else ""
+    near = nearest(name.strip()[:_MAX_NEAR_CHARS], names, Work(), cutoff=_NEAR)
+    return "" if near is None else f"did you mean {near}?"
 
 
 _ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
@@ -211,7 +212,7 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``call_tool``: the calls are judged as the core judges native ones (requirements M33 to M35)."""
-    verdict = judge_message(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]})
+    verdict = judge_message(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]}, Work())
     if isinstance(verdict, Invalid):
         return _Content(ActionType.CALL_TOOL, verdict.issues)
     return _Content(ActionType.CALL_TOOL, calls=calls_of(verdict.reply))

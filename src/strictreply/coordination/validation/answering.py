@@ -21,6 +21,7 @@ from strictreply.coordination.validation.journal import Watch
 from strictreply.coordination.validation.judgement import Judgement
 from strictreply.errors import ContractError
 from strictreply.issues import Issue
+from strictreply.limits import Work
 from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.schema import Schema
 from strictreply.typing import JSON
@@ -59,7 +60,7 @@ class ActionAnswer(Answer):
         reply = _called(result.calls) if native and result.calls else DirectAnswer(result)
         return Valid(reply, result.source.leniency)
 
-    def judge(self, value: JSON, at: str) -> ValidationResult | Invalid:
+    def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002 - it counts its own
         """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
         result = self.judgement.of_reading(self._reading(value))
         return result if result.is_valid else Invalid(_placed(result.issues, at), result.source.leniency)
