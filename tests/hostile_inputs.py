@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from openai_shapes import call, message
@@ -153,10 +154,68 @@ def calls() -> Iterator[HostileInput]:
     yield HostileInput("128 broken calls", NATIVE, many(128, "search", broken), "json.incomplete")
     endless = call("search", "{}", "x" * 10**7)
     yield HostileInput("an id of 10 MB", NATIVE, lambda: message(None, [endless]), "call.id_too_long")
-    yield HostileInput("equal ids of 10 MB", NATIVE, lambda: message(None, [endless] * 2), "call.id_duplicate")
+    yield HostileInput("equal ids of 10 MB", NATIVE, lambda: message(None, [endless] * 2), "call.id_too_long")
     yield HostileInput("a refusal of 10 MB", NATIVE, lambda: message(None, refusal="x" * 10**7), "reply.refusal")
     yield HostileInput("a role of 10 MB", NATIVE, lambda: message("x", role="x" * 10**7), "reply.role")
     yield HostileInput("10^6 choices", NATIVE, lambda: {"choices": [None] * 10**6}, "envelope.choices")
 
 
-INPUTS = [*nesting(), *sizes(), *numbers(), *texts(), *calls()]
+WORDS = [f"{number:03d}" + "abcdefghij" * 5 for number in range(250)]
+"""Words of an enum, and names of members, that are near to one another."""
+
+FORMS = [
+    {"type": "object", "properties": {f"k{number}": {"type": "integer"}}, "required": [f"k{number}"]}
+    for number in range(20)
+]
+NESTED = {"type": "array", "items": {"$ref": "#/$defs/nested"}}
+NEAR: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "word": {"type": "array", "items": {"enum": WORDS}},
+        "keys": {"type": "object", "properties": dict.fromkeys(WORDS, True)},
+        "nested": {"$ref": "#/$defs/nested"},
+        "forms": {"type": "array", "items": {"anyOf": FORMS}},
+        "prices": {"type": "object", "additionalProperties": {"type": "integer"}},
+    },
+    "$defs": {"nested": {"anyOf": [NESTED, {**NESTED, "maxItems": 9}]}},
+}
+NEAR_TOOLS = [{"name": "search", "parameters": NEAR}] + [{"name": name} for name in WORDS[:100]]
+NEAR_NATIVE = Contract(tools=NEAR_TOOLS, parallel=True)
+NEAR_TEXT = Contract(tools=NEAR_TOOLS, channel="text")
+NEAR_ANSWER = Contract(answer=NEAR)
+
+
+def explaining() -> Iterator[HostileInput]:
+    """Make what is wrong hard to explain: near misses, unions that recur or are wide, very many members."""
+    near = [f"x{number:02d}" + "abcdefghij" * 5 for number in range(40)]
+    nested: Any = 5
+    for _ in range(14):
+        nested = [nested]
+    inputs: list[tuple[str, Any, str]] = [
+        ("near words", {"word": near}, "enum"),
+        ("near keys", {"keys": dict.fromkeys(near, 1)}, "extra_key"),
+        ("a union that recurs", {"nested": nested}, "any_of"),
+        ("a wide union", {"forms": [{"k3": "x"}] * 450}, "type"),
+        ("a wide union of 0.9 MB", {"forms": [{"q": 1}] * 45_000}, "any_of"),
+        ("90,000 wrong members", {"prices": {f"{number:x}": "" for number in range(90_000)}}, "type"),
+        ("90,000 unknown members", {f"{number:x}": 1 for number in range(90_000)}, "extra_key"),
+    ]
+    for name, value, rule in inputs:
+        written = json.dumps(value, separators=(",", ":"))
+        yield HostileInput(
+            f"{name}, native", NEAR_NATIVE, partial(message, None, [call("search", written)]), f"args.{rule}"
+        )
+        yield HostileInput(
+            f"{name}, text", NEAR_TEXT, partial('{{"tool":"search","args":{}}}'.format, written), f"args.{rule}"
+        )
+        yield HostileInput(f"{name}, answer", NEAR_ANSWER, partial(message, written), f"answer.{rule}")
+        if len(written) < 120_000:
+            eight = [call("search", written, f"id{number}") for number in range(8)]
+            yield HostileInput(f"{name}, in 8 calls", NEAR_NATIVE, partial(message, None, eight), f"args.{rule}")
+    twice = "{" + ",".join(f'"{number:x}":1' for number in range(90_000)) + ',"5":1}'
+    yield HostileInput("one of 90,000 names twice", NEAR_ANSWER, lambda: message(twice), "json.duplicate_key")
+    names = [call(name, "{}", name) for name in near]
+    yield HostileInput("near names of tools", NEAR_NATIVE, lambda: message(None, names), "tool.unknown")
+
+
+INPUTS = [*nesting(), *sizes(), *numbers(), *texts(), *calls(), *explaining()]

@@ -20,14 +20,14 @@ from strictreply.schema.vocabulary import Applies
 from strictreply.schema.work import size_of
 from strictreply.typing import JSON
 
-MAX_FAULTS = 64
+MAX_FAULTS = 40
 """Faults of one value, and of one branch, after which no more are looked for."""
 
 MAX_NAMES = 64
 """Members that one fault lists."""
 
-FEW = 16
-"""Members or items that are each examined; of more than these the engine first picks out those that do not fit."""
+FEW, AT_ONCE = 16, 256
+"""Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns."""
 
 LARGE, MAX_SIZE = 128, 1_000_000
 """How many values make a part of a value large, and how far one is counted at all."""
@@ -162,34 +162,28 @@ class Examination:
     def _pattern_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
         if isinstance(value, dict):
             for pattern, below in node.schema[keyword].items():
-                matching = self._matching(pattern, value)
-                self._each(below, [(name, value[name]) for name in matching], path)
+                self._each(below, ((name, value[name]) for name in self._matching(pattern, value)), path)
 
     def _additional_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
         if not isinstance(value, dict):
             return
-        named = node.schema.get("properties", {})
-        matched = {
-            name for pattern in node.schema.get("patternProperties", ()) for name in self._matching(pattern, value)
-        }
-        others = [name for name in value if name not in named and name not in matched]
-        self._others(keyword, node, others, value, path)
+        patterns = node.schema.get("patternProperties", ())
+        spoken = {name for pattern in patterns for name in self._matching(pattern, value)}
+        spoken.update(node.schema.get("properties", ()))
+        self._others(keyword, node, spoken, value, path)
 
     def _unevaluated_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
         if isinstance(value, dict):
-            spoken = self._evaluated_names(node, value, keyword)
-            others = [name for name in value if name not in spoken]
-            self._others(keyword, node, others, value, path)
+            self._others(keyword, node, self._evaluated_names(node, value, keyword), value, path)
 
-    def _others(self, keyword: str, node: Node, names: list[str], value: dict[str, JSON], path: Path) -> None:
+    def _others(self, keyword: str, node: Node, spoken: set[str], value: dict[str, JSON], path: Path) -> None:
         """Hold the members that nothing else speaks of to what stands for all others."""
-        self._work.take(len(value) // 32)
         below = node.schema[keyword]
-        if below is False:
-            if names:
-                self._add(keyword, path, node.schema, value, names=tuple(names[:MAX_NAMES]))
-        else:
-            self._each(below, [(name, value[name]) for name in names], path)
+        others = (name for name in value if name not in spoken)
+        if below is not False:
+            self._each(below, ((name, value[name]) for name in others), path)
+        elif names := tuple(islice(others, MAX_NAMES)):
+            self._add(keyword, path, node.schema, value, names=names)
 
     def _matching(self, pattern: str, value: dict[str, JSON]) -> list[str]:
         """Return the members whose names match a pattern."""
@@ -246,7 +240,7 @@ class Examination:
         if node.schema[keyword] is False:
             self._add(keyword, path, node.schema, value)
         else:
-            self._each(node.schema[keyword], list(enumerate(value))[start:], path)
+            self._each(node.schema[keyword], islice(enumerate(value), start, None), path)
 
     def _contains(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
         if isinstance(value, list):
@@ -261,20 +255,22 @@ class Examination:
         if not isinstance(value, list):
             return
         start, held = self._evaluated_items(node, value, keyword)
-        rest = [(index, value[index]) for index in range(start, len(value)) if index not in held]
+        rest = [(index, item) for index, item in enumerate(value) if index >= start and index not in held]
         if node.schema[keyword] is False:
             if rest:
                 self._add(keyword, path, node.schema, value)
         else:
             self._each(node.schema[keyword], rest, path)
 
-    def _each(self, below: object, parts: list[tuple[Any, JSON]], path: Path) -> None:
-        """Examine many members or items by one schema."""
-        for token, part in parts if len(parts) <= FEW else self._wrong(below, parts):
-            self._sub(below, part, (*path, token))
+    def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Path) -> None:
+        """Examine many members or items by one schema: those that the engine finds wrong, a few at a time."""
+        left = iter(parts)
+        while some := list(islice(left, AT_ONCE)):
+            for token, part in some if len(some) <= FEW else self._wrong(below, some):
+                self._sub(below, part, (*path, token))
 
     def _wrong(self, below: object, parts: list[tuple[Any, JSON]]) -> Iterator[tuple[Any, JSON]]:
-        """Return those of many parts that do not fit, found by halving, the first ones first."""
+        """Return those of several parts that do not fit, found by halving, the first ones first."""
         if below is False:
             yield from parts
             return
