@@ -23,6 +23,7 @@ SEARCH = {
 NOW = {"name": "now"}
 TOOLS = {"search", "now"}
 CONTRACT = Contract(tools=[SEARCH, NOW])
+JSON_MODE = {"response_format": {"type": "json_object"}}
 BAR = "\uff5c"  # DeepSeek's tokens have full-width bars
 
 SPELLINGS: dict[str, str] = {
@@ -83,7 +84,40 @@ SPELLINGS: dict[str, str] = {
     "Gemma 4": '<|tool_call>call:search{query:<|"|>x<|"|>}<tool_call|>',
     "Phi-4-mini": 'functools[{"name": "search", "arguments": {"query": "x"}}]',
     "ChatGLM": 'search\n{"query": "x"}',
+    "Gemini's own member": '{"functionCall": {"name": "search", "args": {"query": "x"}}}',
+    "a Python dictionary": "{'name': 'search', 'arguments': {'query': 'x'}}",
+    "a comma too many": '{"name": "search", "arguments": {"query": "x",}}',
+    "a bracket too few": '{"name": "search", "arguments": {"query": "x"}',
+    "a bracket too many": '{"name": "search", "arguments": {"query": "x"}}}',
+    "broken in a fence": '```json\n[{"name": "search", "arguments": {"query": "x",}}]\n```',
+    "JSON, cut": '{"name": "search", "arguments": {"query": "x',
+    "a fence on one line": '```json {"name": "search", "arguments": {"query": "x"}}```',
+    "a fence of tildes": '~~~json\n{"name": "search", "arguments": {"query": "x"}}\n~~~',
+    "a byte order mark": '\ufeff{"name": "search", "arguments": {"query": "x"}}',
+    "after a thought that the template began": 'I search.\n</think>\n\n{"name": "search", "arguments": {"query": "x"}}',
+    "after thinking": '<thinking>hm</thinking>{"name": "search", "arguments": {"query": "x"}}',
+    "Nemotron": '<TOOLCALL>[{"name": "search", "arguments": {"query": "x"}}]</TOOLCALL>',
+    "Nemotron, cut": '<TOOLCALL>[{"name": "search", "arguments": {"query',
+    "Olmo 3": "<function_calls>\nsearch(query='x')\nnow()\n</function_calls>",
+    "Claude, with its namespace": '<ns:function_calls><ns:invoke name="search"><ns:parameter name="query">x'
+    "</ns:parameter></ns:invoke></ns:function_calls>",
+    "Gemma 3": '```tool_code\nprint(search(query="x"))\n```',
+    "Llama 3.1, function tag, not closed": '<function=search{"query": "x"}></function>',
+    "DeepSeek, plain bars": '<|tool_calls_begin|><|tool_call_begin|>function<|tool_sep|>search\n```json\n{"query": "x"}'
+    "\n```<|tool_call_end|><|tool_calls_end|>",
+    "gpt-oss, after its analysis": "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
+    'to=functions.search <|constrain|>json<|message|>{"query": "x"}<|call|>',
+    "gpt-oss, the role first": '<|start|>assistant to=functions.search<|channel|>commentary json<|message|>{"query": "x"}',
+    "gpt-oss, without its tokens": 'commentary to=functions.search json{"query": "x"}',
+    "OpenAI's namespace": 'functions.search({"query": "x"})',
+    "OpenAI's namespace, numbered": 'functions.search:0{"query": "x"}',
+    "Command R": 'Action: ```json\n[{"tool_name": "search", "parameters": {"query": "x"}}]\n```',
+    "Command R7B": '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "search", "parameters": {}}]<|END_ACTION|>',
+    "ReAct": 'Thought: I search.\nAction: search\nAction Input: {"query": "x"}\nObservation:',
 }
+
+BEGUN_BEFORE = "after a thought that the template began"
+"""What stands before this one is all of it the thought."""
 
 ANSWERS: dict[str, str] = {
     "prose": "I searched for x, and found nothing.",
@@ -103,6 +137,12 @@ ANSWERS: dict[str, str] = {
     "a definition": '{"name": "search", "description": "Find.", "parameters": {"type": "object"}}',
     "a definition without words": '{"name": "search", "parameters": {"type": "object", "properties": {}}}',
     "a definition as the API has it": json.dumps({"type": "function", "function": SEARCH}),
+    "a definition without members": '{"name": "search", "parameters": {"type": "object", "required": []}}',
+    "a method that is called": "search.call(this)",
+    "broken JSON about something else": '{"name": "search", "price": 3,}',
+    "a form of a call": '{"name": "search", "arguments": {…}} is what I would send.',
+    "a tag that ends a thought": "Models end a thought with </think>, then they search.",
+    "an action in prose": "Action: search\nAction Input: whatever you like.",
     "numbers": "[1, 2, 3]",
     "an empty list": "[]",
     "an empty object": "{}",
@@ -150,6 +190,21 @@ def test_v10_what_speaks_of_a_call_is_an_answer(text: str) -> None:
     assert judged(text) == Valid(DirectAnswer(text))
 
 
+@pytest.mark.parametrize(
+    "text", ['{"name": "search", "arguments": {"query": "x"}}', '{"name": "now", "arguments": {}}']
+)
+def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
+    """Where any object is an answer, and where a schema refuses it, a call in JSON is told that it is one."""
+    asked, _ = shape(CONTRACT.terms, {"messages": [], "response_format": {"type": "json_object"}})
+    invoice = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
+    for contract in (Contract.of(asked), Contract(tools=[SEARCH, NOW], answer=invoice)):
+        verdict = judged(text, contract)
+        assert [issue.code for issue in verdict.issues] == ["call.as_text"]
+    lenient, _ = shape(Contract(tools=[SEARCH, NOW], calls_as_text="answer").terms, {"messages": [], **JSON_MODE})
+    assert isinstance(judged(text, Contract.of(lenient)), Valid)
+    assert isinstance(judged('{"name": "search", "price": 3}', Contract.of(asked)), Valid)
+
+
 def test_a_structured_answer_has_a_schema_of_its_own() -> None:
     """What an answer's schema takes is an answer, whatever it looks like; the text channel's calls are calls."""
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}}}
@@ -192,6 +247,7 @@ VALUES = st.recursive(
 def test_v10_prose_around_a_call_is_an_answer(before: str, name: str, after: str, at_end: bool) -> None:
     """Whatever letters stand before or behind a call, the text says more than the call."""
     text = SPELLINGS[name]
+    assume(name != BEGUN_BEFORE)
     assume(re.search(r"[^\W_]", before) and re.search(r"[^\W_]", after))
     assert not is_call(f"Look: {before}. {text}", TOOLS)
     if at_end and not text.endswith(("x", 'x"}')) and "cut" not in name:

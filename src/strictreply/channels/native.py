@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from strictreply.answers import Answer
 from strictreply.channels.calling import is_final_answer, judge_args, judge_name
 from strictreply.channels.envelope import peek
 from strictreply.channels.spellings import is_call
@@ -65,8 +66,16 @@ def judge_answer(terms: Terms, content: object, work: Work) -> Verdict:
     if issue is not None:
         return Invalid((issue,))
     text = str(content)
-    if _is_call_as_text(terms, text):
+    schema = terms.answer.schema
+    named = schema is not None and bool(schema.names)  # its members tell an answer from a call
+    verdict = _judge_text(terms, text, work) if named or not _is_call_as_text(terms, text) else None
+    if verdict is None or (named and isinstance(verdict, Invalid) and _is_call_as_text(terms, text)):
         return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
+    return verdict
+
+
+def _judge_text(terms: Terms, text: str, work: Work) -> Verdict:
+    """Judge a text as the answer that the contract declares: any text, or JSON by its schema."""
     if terms.answer.schema is None:
         large = _too_large(terms, text)
         if large is not None:
@@ -119,8 +128,8 @@ def ids_in(messages: Iterable[object]) -> frozenset[str]:
 
 
 def _is_call_as_text(terms: Terms, text: str) -> bool:
-    """Tell a call that a model wrote as its answer; a structured answer has a schema of its own to be held to."""
-    refused = terms.calls_as_text == "refuse" and terms.choice != "none" and terms.answer.is_text
+    """Tell a call that a model wrote as its answer; a kind of answer that is more than a schema judges that itself."""
+    refused = terms.calls_as_text == "refuse" and terms.choice != "none" and type(terms.answer) is Answer
     return refused and bool(terms.tools) and len(text) <= terms.limits.reply_bytes and is_call(text, terms.tools)
 
 

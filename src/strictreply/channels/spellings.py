@@ -12,6 +12,11 @@ from collections.abc import Container
 from typing import Any, NamedTuple
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
+_SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
+_TURN, _JSON_TYPE = (
+    r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?",
+    r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?",
+)  # of Harmony; servers strip some of its tokens
 _LAST = r"(?=\s*(?:```\s*)?\Z)"
 _SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
 
@@ -23,55 +28,82 @@ MARKERS = (
     r"<\uff5c[^\uff5c<>\n]{1,40}\uff5c>",  # DeepSeek's: tokens with full-width bars (vllm-project/vllm#23454)
     r"<\|tool_call>|<tool_call\|>",  # Gemma 4 (NousResearch/hermes-agent#38376)
     r"</?(?:tool_calls?|function_calls?|tools?|tool[-_]use)>",  # Hermes, Qwen, GLM (NousResearch/hermes-agent#742)
+    r"</?TOOLCALL>",  # Nemotron (ai-dynamo/dynamo#10115)
     r"</?(?:[a-z]{1,20}:|\uff5cDSML\uff5c)(?:tool|function)_calls?>",  # MiniMax, DeepSeek V3.2 (hermes-agent#29115)
     r"\[/?TOOL_CALLS?\]",  # Mistral (ai-dynamo/dynamo#10725); MiniMax (NousResearch/hermes-agent#11994)
     r"functools(?=\[)",  # Phi-4-mini (vLLM's documentation, tool parsers: phi4_mini_json)
+    r"Action:(?=\s*```json\s)",  # Command R (docs.cohere.com, prompting Command R: tool use)
+    r"Observation:(?=\s*\Z)",  # ReAct: the model waits for the result (QwenLM/Qwen3#197)
     r"</?s>",  # begin and end of a turn: Llama 2, Mistral
 )
 """What stands around calls and between them."""
 
 CALLS = (
-    rf"<function={_NAME}>.*?(?:</function>|\Z)",  # Llama 3.1 (Rapid-MLX#703); Qwen3-Coder (ggml-org/llama.cpp#24644)
-    rf"<(?:\uff5cDSML\uff5c)?invoke\s+name={_NAME}\s*>.*?(?:</(?:\uff5cDSML\uff5c)?invoke>|\Z)",  # as DeepSeek V3.2
+    rf"<function={_NAME}\s*(?:>|(?=\{{)).*?(?:</function>|\Z)",  # Llama 3.1; Qwen3-Coder (llama.cpp#24644)
+    rf"<{_SPACE}invoke\s+name={_NAME}\s*>.*?(?:</{_SPACE}invoke>|\Z)",  # DeepSeek V3.2, Claude (openclaw#97750)
     rf"{_NAME}\s*<arg_key>.*?(?=</tool_call>|\Z)",  # GLM 4.5 (pwilkin/llama.cpp#5)
     rf"{_NAME}\s*(?=</tool_call>)",  # GLM 4.5, a call without arguments
     rf"call:{_NAME}\{{{_SOME}\}}(?=<tool_call\|>|\s*\Z)",  # Gemma 4 (NousResearch/hermes-agent#38376)
     rf"\[\s*{_NAME}\({_SOME}\)\s*\](?=\s*(?:<\||```|\Z))",  # LFM (ggml-org/llama.cpp#23838), Llama 4: a list in Python
-    rf"{_NAME}\.call\({_SOME}\){_LAST}",  # Llama 3.1, built-in tools (unslothai/unsloth#5620)
-    rf"(?:(?:print|python)\()?default_api\.{_NAME}\({_SOME}\)+{_LAST}",  # Gemini (langchain-ai/langchain-google#725)
+    rf"{_NAME}\.call\((?:\w+={_SOME})?\){_LAST}",  # Llama 3.1, built-in tools (unslothai/unsloth#5620)
+    rf"(?:(?:print|python)\()?default_api\.{_NAME}\({_SOME}\){_LAST}",  # Gemini (langchain-ai/langchain-google#725)
+    rf"(?<=```tool_code\n)(?:print\()?{_NAME}\({_SOME}\){_LAST}",  # Gemma 3 (andrewyng/aisuite#339)
+    rf"{_NAME}\({_SOME}\)(?=\s*</function_calls>)",  # Olmo 3, one a line (vllm-project/vllm#26126)
+    rf"functions\.{_NAME}\({_SOME}\){_LAST}",  # the namespace that OpenAI's models see
 )
 """Calls that are no JSON as a whole."""
 
 HEADS = (
-    rf"function<\uff5ctool▁sep\uff5c>{_NAME}(?=\s)",  # DeepSeek V3 (google/adk-python#5654)
-    rf"{_NAME}<\uff5ctool▁sep\uff5c>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
+    rf"function<[|\uff5c]tool[▁_]sep[|\uff5c]>{_NAME}(?=\s)",  # DeepSeek V3 (google/adk-python#5654)
+    rf"{_NAME}<[|\uff5c]tool[▁_]sep[|\uff5c]>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
     rf"{_NAME}(?:\[CALL_ID\]\w+)?\[ARGS\]",  # Mistral Small, Devstral (raullenchai/Rapid-MLX#1071)
     rf"{_NAME}(?::[0-9]+)?\s*<\|tool_call_argument_begin\|>",  # Kimi K2 (NousResearch/hermes-agent#24534)
-    rf"(?:assistant<\|channel\|>)?\w{{1,20}}\s+to={_NAME}\s*(?:<\|constrain\|>)?(?:json)?\s*<\|message\|>",  # gpt-oss
-    rf"{_NAME}\s*(?=\{{)",  # Mistral Small (raullenchai/Rapid-MLX#1071); ChatGLM: the name on a line of its own
+    rf"{_TURN}to={_NAME}\s*(?:<\|channel\|>\w{{1,20}}\s*)?{_JSON_TYPE}(?=\s*\{{)",  # gpt-oss (Rapid-MLX#480)
+    rf"(?:Thought:.*?\n)?Action:[ ]*{_NAME}[ ]*\r?\nAction Input:\s*(?=\{{)",  # ReAct (langchain-ai/langgraph#6747)
+    rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",  # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
 )
 """What names a call before the JSON object of its arguments."""
 
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
-ARGUMENTS = ("arguments", "parameters", "args", "params", "input", "tool_input", "action_input")
+ARGUMENTS = ("arguments", "parameters", "args", "params", "input", "tool_input", "tool_args", "action_input")
 """The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
 
-WRAPPERS = ("function", "tool_call", "tool_calls", "function_call", "function_calls", "tool_uses", "calls")
-"""The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103)."""
+WRAPPERS = (
+    *("function", "tool_call", "tool_calls", "function_call", "function_calls", "functionCall"),
+    *("tool_uses", "calls"),
+)
+"""The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and Gemini's."""
 
-BESIDE = frozenset({"id", "type", "index", "call_id", "role", "content", "thought", "thoughts", "reasoning"})
+BESIDE = frozenset(
+    {"id", "type", "index", "call_id", "tool_call_id", "role", "content", "thought", "thoughts", "reasoning"}
+)
 """What may stand beside those; any other member makes a value of it that only looks like a call."""
 
+_SCHEMA_WORDS = frozenset({"type", "required", "additionalProperties", "description", "title", "$schema", "$defs"})
 _MAX_WRAPPERS = 4
 _MAX_CALLS = 128
 _FLAGS = re.DOTALL | re.IGNORECASE
-_FENCE = r"```[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?=\s*\Z|\s*<)"
-_BETWEEN = re.compile(rf"(?:\s++|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+", _FLAGS)
+_FENCE = r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?:json)?(?=\s*[\[{])|(?:```|~~~)(?=\s*\Z|\s*<)"
+_SURPLUS = r"[}\]]++(?=\s*(?:```\s*)?\Z)"  # a bracket too many at the end
+_BETWEEN = re.compile(
+    rf"(?:[\s\ufeff]++|{_SURPLUS}|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+",
+    _FLAGS,
+)
 _MARKER = re.compile("|".join(MARKERS), _FLAGS)
 _CALLS = tuple(re.compile(row, _FLAGS) for row in CALLS)
 _HEADS = tuple(re.compile(row, _FLAGS) for row in HEADS)
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", _FLAGS)
+_THOUGHT = re.compile(
+    r"\s*<(think(?:ing)?)>.*?</\1>"
+    r"|(?:(?!<think).)*?</think>(?=\s*\n)"  # the template wrote the opening tag (NousResearch/hermes-agent#35129)
+    r"|\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?<\|end\|>",  # gpt-oss (kekzl/imp#768)
+    _FLAGS,
+)
 _NAMED = re.compile(rf'"(?:{"|".join(NAMES)})"\s*:\s*"(?P<name>[^"]{{1,128}})"')
+_BROKEN = re.compile(
+    rf"""[\[\s]*\{{\s*["'](?:{"|".join(NAMES)})["']\s*:\s*["'](?P<name>[^"']{{1,128}})["']\s*,"""
+    rf"""\s*["'](?:{"|".join(ARGUMENTS)})["']\s*:(?:.*[\]}}](?=\s*(?:(?:```|~~~)\s*)?\Z)|\s*\{{\s*["'][^}}]*\Z)""",
+    _FLAGS,
+)  # JSON that is cut, or not JSON, as of Python's dictionaries (huggingface/smolagents#962)
 _CLOSING = re.compile(
     r"</[\w:-]*(?:tool|function)[\w-]*>|\[/TOOL_CALLS?\]|<tool_call\|>|<[^<>]{0,40}end[|\uff5c]>|\Z", _FLAGS
 )
@@ -113,7 +145,7 @@ def _beyond(text: str, at: int) -> int:
 def _call_at(text: str, at: int, tools: Container[str]) -> _Call | None:
     """Read the call that begins here, in whatever spelling."""
     if text[at] in "{[":
-        call = _json_call(text, at) or (_broken_call(text, at, tools) if _MARKER.search(text, 0, at) else None)
+        call = _json_call(text, at, tools) or (_broken_call(text, at, tools) if _MARKER.search(text, 0, at) else None)
         if call is not None:
             return call
     for row in _CALLS:
@@ -137,12 +169,13 @@ def _with_arguments(text: str, at: int, name: str) -> _Call | None:
         return _Call(_closing(text, at), (name,)) if _MARKER.search(text) else None
 
 
-def _json_call(text: str, at: int) -> _Call | None:
-    """Read a call that is JSON as a whole."""
+def _json_call(text: str, at: int, tools: Container[str]) -> _Call | None:
+    """Read a call that is JSON as a whole, or meant to be."""
     try:
         value, end = _JSON.raw_decode(text, at)
     except (ValueError, RecursionError):
-        return None
+        meant = _BROKEN.match(text, at)
+        return _Call(len(text), (meant["name"],)) if meant and meant["name"] in tools else None
     names = _names_in(value, _MAX_WRAPPERS)
     return None if names is None else _Call(end, tuple(names))
 
@@ -181,6 +214,11 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
     if name_key is None or args_key is None or not BESIDE.issuperset(value.keys() - {name_key, args_key}):
         return None
     args = value[args_key]
-    if not (args is None or isinstance(args, str | dict)) or (isinstance(args, dict) and "properties" in args):
+    if not (args is None or isinstance(args, str | dict)) or (isinstance(args, dict) and _is_schema(args)):
         return None
     return [value[name_key].removeprefix("functions.").removeprefix("default_api.")]
+
+
+def _is_schema(args: dict[str, Any]) -> bool:
+    """Tell the parameters of a definition from the arguments of a call."""
+    return "properties" in args or (args.get("type") == "object" and _SCHEMA_WORDS.issuperset(args))
