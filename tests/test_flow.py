@@ -597,6 +597,35 @@ class TestConversation:
         assert outcome.attempts[1].scope is None
         assert len(calls(effects)) == 2
 
+    @pytest.mark.parametrize("ids", [["call_1"], ["call_1", "call_1"], ["call_1", "call_1.2"]])
+    def test_v10_a_server_that_counts_anew_is_numbered(self, ids: list[str]) -> None:
+        """An id that is taken is refused once in a conversation; then, as no ask mends a server, it is numbered."""
+        earlier = [
+            *USER,
+            *(completion(calls=[call("search", {"query": "a"}, id_)])["choices"][0]["message"] for id_ in ids),
+        ]
+        ask = Ask(Contract(tools=[SEARCH]).terms, {"messages": earlier}, RetryPolicy(), TieredSteering())
+        repeated = completion(calls=[call("search", {"query": "tea"}, "call_1")])
+        outcome, effects = finish(reply_flow(ask), repeated, repeated, repeated)
+        assert isinstance(outcome, Accepted)
+        assert len(calls(effects)) == (2 if len(ids) == 1 else 1)
+        assert isinstance(outcome.reply, ToolCall)
+        (sent,) = outcome.response["choices"][0]["message"]["tool_calls"]
+        assert sent["id"] == outcome.reply.id == f"call_1.{max(2, 1 + len(set(ids)))}"
+        assert outcome.attempts[-1].leniency == ("numbered_id",)
+
+    def test_v10_a_numbered_call_is_re_asked_alone(self) -> None:
+        """What is spliced keeps the number, and a good reply without a taken id shows nothing of it."""
+        earlier = [*USER, completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]]
+        ask = Ask(Contract(tools=[SEARCH]).terms, {"messages": earlier}, RetryPolicy(), TieredSteering())
+        wrong = completion(calls=[call("search", {"query": 1}, "call_1")])
+        right = completion(calls=[call("search", {"query": "tea"}, "call_1")])
+        outcome, _ = finish(reply_flow(ask), wrong, wrong, right)
+        assert isinstance(outcome, Accepted)
+        assert [attempt.scope for attempt in outcome.attempts] == [None, None, "search"]
+        assert isinstance(outcome.reply, ToolCall)
+        assert (outcome.reply.id, outcome.reply.args) == ("call_1.2", {"query": "tea"})
+
     def test_the_ids_that_we_replay_are_nobodys(self) -> None:
         """An id that a correction showed is no id of the conversation."""
         first = completion(calls=[call("bogus", {}, "call_a")])

@@ -18,7 +18,7 @@ from strictreply.describing import (
     response_format,
     union_schema,
 )
-from strictreply.issues import Issue, Remedy
+from strictreply.issues import Code, Issue, Remedy
 from strictreply.policy import Again, RetryPolicy
 from strictreply.replaying import replayed
 from strictreply.scoping import Scope
@@ -66,7 +66,7 @@ class Turn:
     """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked.
 
     ``room`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
-    ``answers`` is the bad reply that it corrects.
+    ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
     """
 
     request: JSONObject
@@ -76,6 +76,7 @@ class Turn:
     room: int = 0
     grows: bool = True
     answers: Bad | None = None
+    numbers: bool = False
 
     @property
     def raised(self) -> bool:
@@ -105,7 +106,8 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         request.pop("response_format", None)  # a forced call is all that is wanted
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
-    return Turn(request, correction, step.tier, scope, room, grows, bad)
+    numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE for issue in issues)
+    return Turn(request, correction, step.tier, scope, room, grows, bad, numbers)
 
 
 def _next_room(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:

@@ -14,8 +14,8 @@ from typing import TypeAlias
 from strictreply.asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.attempts import Attempt, Usage
 from strictreply.channels import judge_opened, open_envelope, peek
-from strictreply.channels.envelope import error_code
-from strictreply.channels.native import ids_in, with_fresh_ids
+from strictreply.channels.envelope import Opened, error_code
+from strictreply.channels.native import counts_anew, ids_in, with_fresh_ids, with_numbered_ids
 from strictreply.channels.truncation import cut_at_limit
 from strictreply.checking import Check, Checked, check_of
 from strictreply.failures import Failure
@@ -224,10 +224,23 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         if isinstance(spliced, Invalid):
             return Judged(spliced, message, response=response)
         message = spliced
-    verdict = judge_opened(ask.terms, replace(opened, message=message))
-    if message.get("tool_calls") and not ask.terms.ids_may_repeat:
-        verdict = with_fresh_ids(message, verdict, ids_in(ask.base["messages"]))
-    return Judged(verdict, message, response=response)
+    return _judge_message(ask, turn, opened, message, response)
+
+
+def _judge_message(ask: Ask, turn: Turn, opened: Opened, message: JSONObject, response: JSON) -> Judged:
+    """Judge a message, and its ids against those of the conversation.
+
+    An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
+    by no other ask, so from then on, and where the conversation shows such a server, it is numbered.
+    """
+    if not message.get("tool_calls") or ask.terms.ids_may_repeat:
+        return Judged(judge_opened(ask.terms, replace(opened, message=message)), message, response=response)
+    ids = ids_in(ask.base["messages"])
+    fresh = with_numbered_ids(message, set(ids)) if turn.numbers or counts_anew(ids) else message
+    verdict = with_fresh_ids(fresh, judge_opened(ask.terms, replace(opened, message=fresh)), set(ids))
+    if fresh is not message:
+        verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
+    return Judged(verdict, fresh, response=response)
 
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:

@@ -107,7 +107,8 @@ SPELLINGS: dict[str, str] = {
     "\n```<|tool_call_end|><|tool_calls_end|>",
     "gpt-oss, after its analysis": "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
     'to=functions.search <|constrain|>json<|message|>{"query": "x"}<|call|>',
-    "gpt-oss, the role first": '<|start|>assistant to=functions.search<|channel|>commentary json<|message|>{"query": "x"}',
+    "gpt-oss, the role first": "<|start|>assistant to=functions.search<|channel|>commentary json<|message|>"
+    '{"query": "x"}',
     "gpt-oss, without its tokens": 'commentary to=functions.search json{"query": "x"}',
     "OpenAI's namespace": 'functions.search({"query": "x"})',
     "OpenAI's namespace, numbered": 'functions.search:0{"query": "x"}',

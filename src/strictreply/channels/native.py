@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from itertools import count
 
 from strictreply.answers import Answer
 from strictreply.channels.calling import is_final_answer, judge_args, judge_name
@@ -14,7 +15,7 @@ from strictreply.issues import Code, Issue, pointer, quote
 from strictreply.limits import Work, utf8_size
 from strictreply.replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.terms import Terms
-from strictreply.typing import JSON
+from strictreply.typing import JSON, JSONObject
 
 MAX_FAULTY_CALLS = 8
 _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "arguments"}}'
@@ -115,16 +116,38 @@ def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) 
     return Invalid((*verdict.issues, *issues) if isinstance(verdict, Invalid) else issues, verdict.leniency)
 
 
-def ids_in(messages: Iterable[object]) -> frozenset[str]:
-    """Collect the ids of the calls in a conversation."""
+def ids_in(messages: Iterable[object]) -> list[str]:
+    """Collect the ids of the calls in a conversation, in order."""
     calls = (peek(message, "tool_calls") for message in messages)
-    return frozenset(
+    return [
         id_
         for several in calls
         if isinstance(several, list | tuple)
         for one in several
         if isinstance(id_ := peek(one, "id"), str)
-    )
+    ]
+
+
+def counts_anew(ids: list[str]) -> bool:
+    """Tell from the ids of a conversation that its server counts anew in every reply: some repeat, or were numbered."""
+    known = set(ids)
+    parts = (id_.rpartition(".") for id_ in known)
+    return len(known) < len(ids) or any(stem in known and number.isdecimal() for stem, _, number in parts)
+
+
+def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
+    """Number the ids that earlier calls of the conversation have (``call_1.2``); the same message where none does."""
+    calls = message.get("tool_calls")
+    ids = [peek(call, "id") for call in calls] if isinstance(calls, list) else []
+    if not isinstance(calls, list) or not any(isinstance(id_, str) and id_ in taken for id_ in ids):
+        return message
+    numbered = [
+        {**call, "id": next(free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids)}
+        if isinstance(call, dict) and isinstance(id_, str) and id_ in taken
+        else call
+        for call, id_ in zip(calls, ids, strict=True)
+    ]
+    return {**message, "tool_calls": numbered}
 
 
 def _is_call_as_text(terms: Terms, text: str) -> bool:
