@@ -471,6 +471,21 @@ class TestRoom:
         assert isinstance(outcome, Ended)
         assert outcome.end == End("failed", "invalid_request")
 
+    def test_v6_a_limit_that_a_longer_prompt_makes_too_much(self) -> None:
+        """Raised for an earlier cut and refused beside another fault: that fault is corrected under the old limit."""
+        outcome, effects = finish(cut_flow(), truncated(), WRONG, failed(), GOOD)
+        assert isinstance(outcome, Accepted)
+        assert limits(effects) == [4096, 8192, 8192, 4096]
+        codes = [[issue.code for issue in made.issues] for made in outcome.attempts]
+        assert codes == [["reply.truncated"], ["args.type"], ["reply.truncated", "args.type"], []]
+
+    def test_v8_a_cut_that_comes_as_an_error_gets_more_room(self) -> None:
+        """Some servers answer a reply that met its limit with HTTP 400: the model is asked again, with more room."""
+        said = "Could not finish the message because max_tokens or model output limit was reached. Please try again."
+        outcome, effects = finish(cut_flow(), failed({"message": said, "code": None}), GOOD)
+        assert isinstance(outcome, Accepted)
+        assert limits(effects) == [4096, 8192]
+
     def test_v6_a_call_re_asked_alone_keeps_its_scope(self) -> None:
         """Where one call alone was cut, the siblings stay frozen when the server refuses more room."""
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")

@@ -80,8 +80,8 @@ class Turn:
 
     @property
     def raised(self) -> bool:
-        """Whether this request answers a cut reply with a token limit above the caller's own."""
-        return self.room > 0 and self.answers is not None and self.answers.cut
+        """Whether this request corrects a reply with a token limit above the caller's own."""
+        return self.room > 0 and self.answers is not None
 
 
 def first_turn(ask: Ask) -> Turn:

@@ -248,8 +248,9 @@ def _judge_failure(turn: Turn, failure: Failure) -> Judged:
     if failure.kind != "invalid_request" or not turn.raised or turn.answers is None:
         return Judged(None, failure=failure)
     cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
+    faults = (issue for issue in turn.answers.issues if issue.remedy is not Remedy.SHORTEN)
     response: JSON = None if failure.error is None else {"error": failure.error}
-    return Judged(Invalid((cut,)), turn.answers.message, response=response, room_refused=True)
+    return Judged(Invalid((cut, *faults)), turn.answers.message, response=response, room_refused=True)
 
 
 def _response_of(event: Event) -> JSON:

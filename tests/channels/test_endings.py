@@ -174,6 +174,8 @@ def test_good_native_reasons_change_nothing(native: object) -> None:
     assert isinstance(CONTRACTS["native"].check(ended(**choice)), Valid)
 
 
+_FILTERED = Code.REPLY_CONTENT_FILTER
+
 ERROR_BODIES: list[tuple[str, dict[str, Any], Code]] = [
     ("Groq", {"code": "tool_use_failed", "failed_generation": "<function=search>"}, Code.CALL_UNREADABLE),
     ("Groq", {"code": "json_validate_failed", "failed_generation": "{"}, Code.REPLY_UNREADABLE),
@@ -190,6 +192,16 @@ ERROR_BODIES: list[tuple[str, dict[str, Any], Code]] = [
     ("DeepSeek", {"message": "Content Exists Risk", "code": "invalid_request_error"}, Code.REPLY_CONTENT_FILTER),
     ("Ollama", {"message": "error parsing tool call: raw='{', err=unexpected end"}, Code.CALL_UNREADABLE),
     ("llama.cpp", {"code": 500, "message": "Failed to parse input at pos 12: </tool_call>"}, Code.CALL_UNREADABLE),
+    ("Groq, gpt-oss", {"code": "output_parse_failed", "failed_generation": "{"}, Code.REPLY_UNREADABLE),
+    ("Groq, a new word", {"code": "some_new_word", "failed_generation": "{"}, Code.REPLY_UNREADABLE),
+    ("Bedrock", {"message": "Model produced invalid sequence as part of ToolUse. See …"}, Code.CALL_UNREADABLE),
+    (
+        "Azure",
+        {"message": "Could not finish the message because max_tokens or model output limit was reached. Please …"},
+        Code.REPLY_TRUNCATED,
+    ),
+    ("Anthropic", {"message": "Output blocked by content filtering policy"}, Code.REPLY_CONTENT_FILTER),
+    ("OpenAI", {"code": "invalid_prompt", "message": "Invalid prompt: your prompt was flagged as …"}, _FILTERED),
     ("anybody", {"message": "overloaded"}, Code.ENVELOPE_ERROR),
     ("anybody", {"message": "the content filter is down", "code": 7}, Code.ENVELOPE_ERROR),
 ]

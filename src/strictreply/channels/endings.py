@@ -72,8 +72,12 @@ ERRORS: Mapping[str, Code] = {
 ERROR_OPENINGS: Mapping[str, Code] = {
     "error parsing tool call": _CALL,  # Ollama, 500 for what its own model wrote (ollama/ollama#17638)
     "failed to parse input at pos": _CALL,  # llama.cpp, 500 likewise (ggml-org/llama.cpp#24644)
+    "model produced invalid sequence as part of tooluse": _CALL,  # Bedrock, Nova (strands-agents/harness-sdk#649)
+    "could not finish the message because max_tokens": _CUT,  # OpenAI, Azure, 400 (decolua/9router#972)
+    "output blocked by content filtering policy": _FILTERED,  # Anthropic, 400 (cline/cline#5)
+    "invalid prompt: your prompt was flagged": _FILTERED,  # OpenAI, 400 (BeehiveInnovations/pal-mcp-server#178)
 }
-"""How the message of an error begins that names no code and holds what the model wrote."""
+"""How the message of an error begins that names no code of its own."""
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
 """The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""

@@ -133,14 +133,18 @@ def _reason_code(reason: object) -> Code | None:
 
 
 def error_code(error: object) -> Code:
-    """Read what an error says of the model's reply; ``envelope.error`` for one that says nothing of it."""
+    """Read what an error says of the model's reply; ``envelope.error`` for one that says nothing of it.
+
+    One that holds what the model wrote is the model's fault, whatever it is called (langchain-ai/langchain#31459).
+    """
     message = error if isinstance(error, str) else peek(error, "message")
     inner = peek(error, "innererror") or peek(peek(error, "provider_specific_fields"), "innererror")
     for word in (peek(error, "code"), peek(inner, "code"), peek(error, "type"), message):
         if isinstance(word, str) and _word(word) in ERRORS:
             return ERRORS[_word(word)]
     start = message.lstrip().lower() if isinstance(message, str) else ""
-    return next((code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), Code.ENVELOPE_ERROR)
+    written = Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
+    return next((code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written)
 
 
 def _word(text: str) -> str:
