@@ -53,13 +53,17 @@ def test_v11_a_decision_on_another_users_run_is_refused(
 
 
 def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
-    """A call of a later turn of the same run, with equal id, name and arguments, is not allowed by it."""
+    """A call of a later turn of the same run is not allowed by it, nor would it be with an equal id."""
     ran: list[str] = []
     ask = asking("x", tool="deliver")
     loop = opened(ask, ask, DONE, tools=[deliver(ran)])
     first = loop.run()
     second = loop.run("and again?", after=first)
-    assert codes(refused(loop, second, first.pending[0].approved())) == [C.DECISION_ELSEWHERE]
+    (then,), (now,) = first.pending, second.pending
+    assert (then.tool_call_id, now.tool_call_id) == ("x", "x.2")  # ids that repeat in a session are numbered (V10)
+    assert codes(refused(loop, second, then.approved())) == [C.DECISION_ELSEWHERE, C.MISSING_RESULT]
+    equal = replace(then.approved(), tool_call_id=now.tool_call_id)
+    assert codes(refused(loop, second, equal)) == [C.DECISION_ELSEWHERE]
     assert ran == []
 
 
