@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import strictreply as sr
 from scripted import USER, Client, call, completion
 from strictreply.attempts import Attempt
+from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
 from strictreply.story import tell
 from strictreply.testing.probing.junit import junit_xml
@@ -118,6 +119,24 @@ def test_v13_a_declaration_error_is_printable() -> None:
     with pytest.raises(sr.ContractError) as caught:
         sr.Tool.from_json_schema("lookup", broken)
     assert str(caught.value).isprintable()
+
+
+def test_v13_a_declaration_warning_is_printable() -> None:
+    """A stranger's schema with a part that nothing fits is warned of on stderr: no line of it is forged."""
+    part = {"type": "object", "properties": {FORGED: {"type": "integer", "minimum": 3, "maximum": 1}}}
+    with pytest.warns(sr.ContractWarning) as caught:
+        sr.Tool.from_json_schema("lookup", part)
+    assert all(str(one.message).isprintable() for one in caught)
+
+
+@given(TEXTS)
+def test_v13_what_an_agent_is_told_to_retry_with_is_printable(name: str) -> None:
+    """Whatever agents are called, the suggestion of a refused reply is one line, as its issues are."""
+    assume(name.strip() and name not in {"one", "User", "End"})
+    team = Topology.of({"User": ["one"], "one": [name, "User"], name: ["one"]})
+    refused = ValidationProcessor(team).validate({"next_action": "invoke_agent", "action_input": "nobody"}, "one")
+    assert (refused.retry_suggestion or "").isprintable()
+    assert refused.retry_suggestion
 
 
 @given(TEXTS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strictreply.errors import ContractError, ContractWarning
-from strictreply.issues import pointer_tokens
+from strictreply.issues import pointer_tokens, printable
 from strictreply.schema.conjunctions import (
     ALL,
     FLAT,
@@ -98,7 +98,7 @@ def refuse(findings: Findings, what: str, *, kinds: frozenset[str]) -> None:
         told = [f"{part.place}: {part.words}" for part in findings.parts[:MAX_TOLD]]
         more = [f"and {len(findings.parts) - MAX_TOLD} more"] if len(findings.parts) > MAX_TOLD else []
         message = "; ".join([f"nothing can ever fit a part of {what}", *told, *more])
-        warnings.warn(message, ContractWarning, stacklevel=_levels_to_caller())
+        warnings.warn(printable(message), ContractWarning, stacklevel=_levels_to_caller())
 
 
 def _levels_to_caller() -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from strictreply.coordination.actions.kinds import ActionType, Permitted
 from strictreply.coordination.actions.shapes import SHAPES
-from strictreply.issues import Issue, Remedy
+from strictreply.issues import Issue, Remedy, printable
 from strictreply.schema import Rule
 
 MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
@@ -33,7 +33,7 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
     if Remedy.SHORTEN in remedies:
         return _SHORTEN
     offered = (f"{action} ({SHAPES[action].told(allowed)})" for action in suggested_actions(issues, allowed))
-    return f"one of these actions: {'; '.join(offered)}"
+    return printable(f"one of these actions: {'; '.join(offered)}")  # agents may have any names
 
 
 def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
