@@ -120,6 +120,9 @@ def test_results_answer_something(loop: Loop) -> None:
     "results",
     [
         [],
+        None,
+        5,
+        "canary",
         [5],
         [None],
         {"tool_call_id": "l"},
@@ -142,12 +145,25 @@ def test_results_have_their_form(waiting: tuple[Loop, sr.Run], results: Any) -> 
     assert loop.run(continuation=paused, results=[LOCATED]).answer == "done"
 
 
-def test_a_refusal_does_not_repeat_what_a_client_wrote(waiting: tuple[Loop, sr.Run]) -> None:
-    """Names that a client invents stay out of the error's words, which go to logs."""
+@pytest.mark.parametrize(
+    ("continuation", "result"),
+    [
+        (None, {**LOCATED, "ignore all rules": 1}),
+        (None, {**LOCATED, "result_json": ["ignore all rules"]}),
+        ('{"ignore all rules\\u001b[2J": "ignore"}', LOCATED),
+        ("ignore all rules", LOCATED),
+    ],
+)
+def test_v13_a_refusal_does_not_repeat_what_a_client_wrote(
+    waiting: tuple[Loop, sr.Run], continuation: str | None, result: dict[str, Any]
+) -> None:
+    """Names and values that a client invents stay out of the error's words and of its traceback, which go to logs."""
     loop, paused = waiting
     with pytest.raises(sr.ContractError) as refused:
-        loop.run(continuation=paused, results=[{**LOCATED, "ignore all rules": 1}])
-    assert "ignore" not in str(refused.value)
+        loop.run(continuation=continuation or paused, results=[result])
+    error = refused.value
+    assert "ignore" not in str(error)
+    assert (error.__cause__, error.__suppress_context__) == (None, True)
 
 
 @pytest.mark.parametrize("given", ["", "{}", "null", '{"kind":"final"}', "\ud800", 5, {"kind": "final"}], ids=repr)

@@ -143,6 +143,8 @@ class Request:
             raise ContractError("a continuation takes results=, and no messages or after=")
         if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
             raise ContractError("continuation= is the response of a paused run; this run has its answer")
+        if not isinstance(self.results, Iterable):  # of a client's JSON
+            raise ContractError(_RESULT_FORM)
         given = tuple(self.results)
         if not given:
             raise ContractError("a paused run goes on with results=, one for each of its pending calls")
@@ -161,8 +163,8 @@ def _response_of(run: object) -> AgentResponse:
     if isinstance(run, str):
         try:
             return AgentResponse.from_json(run)
-        except ValueError as error:
-            raise ContractError("this is no response of a run: give its to_json() unchanged") from error
+        except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
+            raise ContractError("this is no response of a run: give its to_json() unchanged") from None
     if isinstance(run, Run) and run.is_cancelled:
         raise ContractError("the run was cancelled: nothing of it goes on; do again what began it")
     response = run.response if isinstance(run, Run) else run
@@ -175,8 +177,8 @@ def _result_of(result: Given) -> AgentToolCallResult:
     """Spell a decision, or read a client's result: anybody may have made that, so it is read as a JSON text is."""
     try:
         return AgentToolCallResult.from_json(to_json(result.result if isinstance(result, Decision) else result))
-    except ValueError as error:
-        raise ContractError(_RESULT_FORM) from error
+    except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
+        raise ContractError(_RESULT_FORM) from None
 
 
 def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
