@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -518,6 +519,39 @@ def test_v14_a_database_that_is_damaged_is_said_so(desk: Callable[..., Desk], ur
     assert (told.value.reason, str(path) in told.value.place) == ("corrupt", True)
     assert "canary" not in str(told.value)
     place.runs.close()
+
+
+@pytest.mark.parametrize("use", ["look", "waiting", "cancel", "answer"])
+@pytest.mark.parametrize("kept", ["canary", '"canary"', '{"canary": 1}'])
+def test_v14_a_record_that_is_none_is_said_so(desk: Callable[..., Desk], url: str, use: str, kept: str) -> None:
+    """Whoever reads the end of a turn that was overwritten gets our error, and no word of the record."""
+    place = desk(ok.call(WEATHER, city="Rome"))
+    with place as runs:
+        run = runs.start("Well?", id="run")
+        calls = run.result(poll_seconds=POLL).pending
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database, database:
+        database.execute("UPDATE workflow_output SET output = ?", [kept])
+    with pytest.raises(sr.SessionStoreFailed) as told:
+        getattr(run, use)(*([[call.answered("sun") for call in calls]] if use == "answer" else []))
+    assert told.value.reason == "unreadable"
+    assert "canary" not in "".join(traceback.format_exception(told.value))
+    place.runs.close()
+
+
+def test_v14_a_file_that_nobody_can_make(tmp_path: Path) -> None:
+    """Whoever would work on a file in a folder that is not there is told so by our error, as is who starts a run."""
+    runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=f"sqlite:///{tmp_path}/no/runs", model="m")
+    with pytest.raises(sr.SessionStoreFailed) as told, runs.worker():
+        pass
+    assert (told.value.reason, "no/runs" in told.value.place) == ("unreachable", True)
+
+
+@pytest.mark.parametrize("url", ["canary", "", "postgresql://ada:p@canary@h:x/d", "mysql://h/canary", None])
+def test_v14_an_address_that_is_none(url: Any) -> None:
+    """An address that no database has is refused when the runs are declared, in words that repeat nothing of it."""
+    with pytest.raises(ContractError) as told:
+        DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url, model="m")
+    assert "canary" not in "".join(traceback.format_exception(told.value, limit=0, chain=True))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from strictreply.errors import ContractError
 from strictreply.pipeline.sessions import SessionStoreFailed
 from strictreply.running.sqlite_sessions import make_private, reason_of
 
@@ -33,11 +35,23 @@ def store_errors(url: str) -> Generator[None]:
         raise SessionStoreFailed(_place_of(url), _reason_of(error), cause=error) from None
 
 
+def read_url(url: str) -> Any:
+    """Read the address of a database; ContractError when it is none that runs can be kept in."""
+    try:
+        read = load("sqlalchemy").make_url(url)
+    except (load("sqlalchemy").exc.ArgumentError, ValueError):  # SQLAlchemy's words may repeat a password
+        read = None
+    of_file = read is not None and read.get_backend_name() == "sqlite" and read.database not in {None, "", ":memory:"}
+    if not of_file and (read is None or read.get_backend_name() != "postgresql"):
+        raise ContractError("url= is sqlite:///FILE or postgresql://…")
+    return read
+
+
 def migrated(url: str) -> None:
     """Make DBOS's tables where there are none; a file is made for its owner alone."""
-    read = load("sqlalchemy").make_url(url)
+    read = read_url(url)
     with store_errors(url):
-        if read.get_backend_name() == "sqlite" and read.database and read.database != ":memory:":
+        if read.get_backend_name() == "sqlite":
             try:
                 make_private(read.database)
             except OSError as error:
@@ -46,8 +60,8 @@ def migrated(url: str) -> None:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """List what a database fails with: SQLAlchemy's errors, those of the driver of our locks, records that are none."""
-    kinds: list[type[Exception]] = [load("sqlalchemy").exc.SQLAlchemyError, ValidationError]
+    """List what a database fails with: errors of SQLAlchemy, of the drivers of our locks, records that are none."""
+    kinds: list[type[Exception]] = [load("sqlalchemy").exc.SQLAlchemyError, sqlite3.Error, ValidationError]
     with suppress(ImportError):
         kinds.append(load("psycopg").Error)
     return tuple(kinds)
@@ -55,7 +69,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 def _place_of(url: str) -> str:
     """Name a database without who connects to it."""
-    read = load("sqlalchemy").make_url(url)
+    read = read_url(url)
     plain = load("sqlalchemy").URL.create(read.drivername, host=read.host, port=read.port, database=read.database)
     return str(plain)
 
@@ -64,5 +78,5 @@ def _reason_of(error: Exception) -> str:
     """Name why a database failed, as far as it can be told."""
     if isinstance(error, ValidationError):
         return "unreadable"
-    of_sqlite = reason_of(getattr(error, "orig", None))
+    of_sqlite = reason_of(getattr(error, "orig", error))
     return of_sqlite or ("unreachable" if type(error).__name__ == "OperationalError" else "failed")

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from strictreply.errors import ContractError
-from strictreply.integrations.dbos.library import load
+from strictreply.integrations.dbos.library import load, read_url
+from strictreply.running.sqlite_sessions import reason_of
 
 MAX_DROPS: Final = 5
 """A run that so many workers died of, one after the other and no step further, is given up: see ``suspects``."""
@@ -56,6 +57,8 @@ class SQLitePresence:
         try:
             self._lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
+            if reason_of(error) != "busy":
+                raise
             raise ContractError(
                 f"these runs in {self._path} are being worked on already; several workers need PostgreSQL: url='postgresql://…'"
             ) from error
@@ -144,10 +147,8 @@ def _resume(status: Any) -> None:
 
 def presence_of(url: str, queue: str, executor_id: str) -> Presence:
     """Give the presence that fits a database; ContractError when it is of another kind."""
-    read = load("sqlalchemy").make_url(url)
-    if read.get_backend_name() == "sqlite" and read.database and read.database != ":memory:":
+    read = read_url(url)
+    if read.get_backend_name() == "sqlite":
         return SQLitePresence(read.database, queue)
-    if read.get_backend_name() == "postgresql":
-        plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
-        return PostgresPresence(plain, queue, executor_id)
-    raise ContractError("url= is sqlite:///FILE or postgresql://…")
+    plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
+    return PostgresPresence(plain, queue, executor_id)

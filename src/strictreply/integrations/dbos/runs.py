@@ -17,7 +17,7 @@ import anyio
 from strictreply.client import AsyncStrictClient, StrictClient
 from strictreply.errors import ContractError
 from strictreply.integrations.dbos.failures import DurableRunFailed, Failure
-from strictreply.integrations.dbos.library import load, migrated, store_errors
+from strictreply.integrations.dbos.library import load, migrated, read_url, store_errors
 from strictreply.integrations.dbos.records import TurnEnd, TurnRequest, failure_of, reply_from
 from strictreply.integrations.dbos.turns import Setting
 from strictreply.integrations.dbos.worker import Worker
@@ -49,7 +49,7 @@ class DurableRuns:
     Making one registers its workflow with DBOS, so make it before DBOS is launched, and once in a process. As a context
     manager it closes its connections.
 
-    Raises ContractError when the name cannot be one, or a sync client meets an async tool.
+    Raises ContractError when the name or the address cannot be one, or a sync client meets an async tool.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class DurableRuns:
         """Declare the runs; nothing is connected yet."""
         if not _NAME.fullmatch(name):
             raise ContractError("name= is 1 to 64 small letters, digits, _ and -", path="/name")
+        read_url(url)
         self.name = name
         self.url = url
         self._org, self._user = org, user
@@ -199,8 +200,8 @@ class DurableRuns:
         """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be spelled."""
         try:
             text = request.to_json()
-        except ValueError as error:  # pydantic's words would repeat the text
-            raise ContractError("a message holds what UTF-8 cannot spell, such as a lone surrogate") from error
+        except ValueError:  # pydantic's words would repeat the text
+            raise ContractError("a message holds what UTF-8 cannot spell, such as a lone surrogate") from None
         portable = load().WorkflowSerializationFormat.PORTABLE
         ours = {
             "queue_name": self.workflow,
@@ -240,7 +241,7 @@ class DurableRun:
     def waiting(self) -> AgentResponse | None:
         """Give what the client has to answer, None while nothing waits; it does not wait for the run."""
         _, status = self._last()
-        end = _pause_of(status)
+        end = self._pause_of(status)
         return None if end is None else end.response
 
     def answer(self, results: Iterable[Given]) -> None:
@@ -250,7 +251,7 @@ class DurableRun:
         somebody else has answered them at this moment (ALREADY_CONSUMED).
         """
         number, status = self._last()
-        end = _pause_of(status)
+        end = self._pause_of(status)
         if end is None:
             raise _refused(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls of this run wait for results")
         if not self._gone_on(number + 1, self.runs.continued(end, results)):
@@ -262,7 +263,7 @@ class DurableRun:
         Nothing is done to a run that came to its end.
         """
         number, status = self._last()
-        end = _pause_of(status)
+        end = self._pause_of(status)
         if end is not None:
             options = {"delay_seconds": _WITHDRAWING_SECONDS, "attributes": {_WITHDRAWN: True}}
             self._gone_on(number + 1, self.runs.withdrawn(end), **options)  # else: somebody's answer came first
@@ -301,14 +302,23 @@ class DurableRun:
             case under_way if under_way in _UNDER_WAY:
                 return None
             case "SUCCESS":
-                with store_errors(self.runs.url):
-                    return TurnEnd.from_json(status.output)
+                return self._end_of(status)
             case "ERROR":
                 raise _failed(status.error)
             case "CANCELLED":
                 raise DurableRunFailed(_over("RunCancelled", "it was cancelled; retry() goes on with it"))
             case _:  # by DBOS itself: an earlier version of this library asked it to
                 raise DurableRunFailed(_over("RunGivenUp", "too many workers died of it; retry() tries it again"))
+
+    def _pause_of(self, status: Any) -> TurnEnd | None:
+        """Give the end of a turn that waits for the client, None for any other."""
+        end = self._end_of(status) if status.status == "SUCCESS" else None
+        return end if end is not None and end.waiting is not None else None
+
+    def _end_of(self, status: Any) -> TurnEnd:
+        """Read the record of a turn's end."""
+        with store_errors(self.runs.url):
+            return TurnEnd.from_json(status.output)
 
     def _last(self) -> tuple[int, Any]:
         """Find the last turn: its number, and DBOS's status of it; DurableRunFailed when the run is not there."""
@@ -333,12 +343,6 @@ class DurableRun:
         """Name the workflow of a turn, as DBOS knows it."""
         first = f"{self.runs.workflow}/{self.id}"
         return f"{first}/{number}" if number else first
-
-
-def _pause_of(status: Any) -> TurnEnd | None:
-    """Give the end of a turn that waits for the client, None for any other."""
-    end = TurnEnd.from_json(status.output) if status.status == "SUCCESS" else None
-    return end if end is not None and end.waiting is not None else None
 
 
 def _first_failed(steps: Sequence[Any]) -> int:

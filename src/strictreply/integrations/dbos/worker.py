@@ -47,7 +47,8 @@ class Worker:
         """Work until the end of the block."""
         dbos = load().DBOS
         own = f"{self.queue}-{uuid4().hex}" if self.launch else dbos.executor_id
-        presence = presence_of(self.url, self.queue, own)
+        with store_errors(self.url):
+            presence = presence_of(self.url, self.queue, own)
         try:
             migrated(self.url)
             with store_errors(self.url):
