@@ -71,12 +71,12 @@ class Answer:
         """Return the typed answer that ``value`` spells, or what is wrong with it; ``work`` as in ``Schema.check``."""
         if self.schema is None:
             return self._judge_text(value, at)
-        issues = self.schema.check(value, at=at, place="answer", work=work)
+        issues = self.schema.check(value, at=at, place="answer", work=work, built=self.adapter is not None)
         if issues:
             return Invalid(issues)
         if self.adapter is None:
             return value
-        return instance_of(self.adapter, value, at=at, names=self.schema.names, place="answer")
+        return instance_of(self.adapter, value, at=at, names=self.schema.names, place="answer", work=work)
 
     def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002 - for a kind that has something to say
         """Judge a whole message of the native channel; None, as here, leaves its calls and its content to the channel.

@@ -13,6 +13,7 @@ from pydantic_core import core_schema, to_json
 from strictreply.complaints import check_issues
 from strictreply.errors import ContractError
 from strictreply.fidelity import fidelity_of
+from strictreply.limits import Work
 from strictreply.replies import Invalid
 from strictreply.typing import JSON, JSONObject
 
@@ -60,13 +61,19 @@ def document_of(adapter: TypeAdapter[Any], name: str) -> JSONObject:
 
 
 def instance_of(
-    adapter: TypeAdapter[Any], value: JSON, *, at: str, names: Collection[str], place: str = "args"
+    adapter: TypeAdapter[Any],
+    value: JSON,
+    *,
+    at: str,
+    names: Collection[str],
+    place: str = "args",
+    work: Work | None = None,
 ) -> Any | Invalid:
     """Make the typed value of JSON that fits the type's schema.
 
     What the type's own validators refuse comes back as ``<place>.check`` issues below ``at``; what pydantic would
     change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues. See
-    :func:`strictreply.complaints.check_issues` for ``names``.
+    :func:`strictreply.complaints.check_issues` for ``names``, and ``Schema.check`` for ``work``.
     """
     # as JSON, not as Python objects: so a strict model takes a date from its text, and base64 is decoded
     text = to_json(value)
@@ -74,7 +81,7 @@ def instance_of(
         made = adapter.validate_json(text)
     except ValidationError as error:
         return Invalid(check_issues(error, value, at=at, names=names, place=place))
-    differing = fidelity_of(adapter).issues(value, text, at=at, names=names, place=place)
+    differing = fidelity_of(adapter).issues(value, text, at=at, names=names, place=place, work=work)
     return Invalid(differing) if differing else made
 
 

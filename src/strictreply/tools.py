@@ -20,6 +20,7 @@ from strictreply.complaints import Checked
 from strictreply.definitions import VendorMembers, member_of, read_definition
 from strictreply.errors import ContractError, ToolExecutionError
 from strictreply.issues import quote
+from strictreply.limits import Work
 from strictreply.models import adapter_of, document_of, instance_of
 from strictreply.replies import Invalid
 from strictreply.schema import Schema
@@ -288,7 +289,7 @@ class Tool:
         parameters = _compile(self.name, self.parameters.source, extra=extra, formats=formats)
         return replace(self, parameters=parameters, extra=extra, formats=formats)
 
-    def build(self, args: JSON, *, at: str = "") -> Any | Invalid:
+    def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
         """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
 
         Gives an instance of the model, or the JSON itself when the tool has none. What the model's own validators
@@ -298,7 +299,7 @@ class Tool:
             return args[VALUE]
         if self.adapter is None:
             return args
-        return instance_of(self.adapter, args, at=at, names=self.parameters.names)
+        return instance_of(self.adapter, args, at=at, names=self.parameters.names, work=work)
 
     def spelled(self, args: Any) -> JSON:
         """Return typed arguments as the JSON that a model writes for them."""

@@ -54,10 +54,10 @@ def judge_args(
     if is_final_answer(terms, name):
         return _judge_final_answer(terms, args, at, work)
     tool = terms.tools[name]
-    issues = tool.parameters.check(args, at=at, work=work)
+    issues = tool.parameters.check(args, at=at, work=work, built=tool.adapter is not None)
     if issues:
         return Invalid(issues)
-    built = tool.build(args, at=at)
+    built = tool.build(args, at=at, work=work)
     return built if isinstance(built, Invalid) else ToolCall(name, built, id)
 
 

@@ -20,12 +20,17 @@ from strictreply.decoding import masked_pointer
 from strictreply.fidelity.parts import Comparison, Part, Risk
 from strictreply.fidelity.reading import Reader, Schema
 from strictreply.issues import Category, Issue, quote
+from strictreply.limits import Spent, Work
+from strictreply.schema.rules import Rule
 from strictreply.typing import JSON
 
 __all__ = ("NOT_REPRESENTABLE", "Fidelity", "fidelity_of")
 
 NOT_REPRESENTABLE = "not_representable"
 """The last part of the code of an issue that says so, behind ``args.`` or ``answer.``."""
+
+COMPARED_PER_STEP = 12
+"""How many places are compared, or branches tried, in one step of a reply's work."""
 
 # With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has: below it every
 # integer is a float.
@@ -41,11 +46,14 @@ class Fidelity:
     probe: SchemaValidator | None
     risk: Risk
 
-    def issues(self, judged: JSON, text: bytes, *, at: str, names: Collection[str], place: str) -> tuple[Issue, ...]:
+    def issues(
+        self, judged: JSON, text: bytes, *, at: str, names: Collection[str], place: str, work: Work | None = None
+    ) -> tuple[Issue, ...]:
         """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
 
         The code is ``<place>.not_representable``; ``at`` and ``names`` are those of
-        :func:`strictreply.complaints.check_issues`.
+        :func:`strictreply.complaints.check_issues`. ``work`` is what the whole reply may still cost (None: as much as
+        a reply of its own); when it is used up before the end, the one issue is ``<place>.too_complex``.
         """
         if self.part is None or self.probe is None:
             return ()
@@ -56,8 +64,14 @@ class Fidelity:
             value = self.probe.validate_json(text)
         except ValidationError:  # the user's code made something of it that its type alone would refuse
             return ()
-        run = Comparison(floor)
-        self.part.compare(value, judged, run)
+        work = Work() if work is None else work
+        run = Comparison(floor, Work((work.limit - work.taken) * COMPARED_PER_STEP))
+        try:
+            self.part.compare(value, judged, run)
+        except Spent:
+            return (Issue(f"{place}.{Rule.TOO_COMPLEX}", Category.FORMAT_ERROR, at, Rule.TOO_COMPLEX.template),)
+        finally:
+            work.afford(run.work.taken // COMPARED_PER_STEP)
         return tuple(
             Issue(
                 f"{place}.{NOT_REPRESENTABLE}",

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from strictreply.decoding import decode
 from strictreply.fidelity.spellings import Same
+from strictreply.limits import Work
 from strictreply.replies import Invalid
 from strictreply.typing import JSON
 
@@ -19,6 +20,10 @@ Place: TypeAlias = tuple[int, int, int]
 """A part, a value and its JSON, by their identities."""
 
 MAX_FOUND = 32
+
+PER_BRANCH, PER_TEXT = 2, 20
+"""What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1."""
+
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
 _EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
 _OTHER_FORM = "is read as another form than the one it fits; spell it as the schema shows"
@@ -50,10 +55,13 @@ class Part(Protocol):
 class Comparison:
     """One comparison of a value with its JSON: what was found, and the risk up to which nothing need be compared.
 
+    ``work`` is what it may take; it raises Spent when that is used up.
+
     Inside a union every place is compared, because a branch that changes nothing by itself may be the wrong one.
     """
 
     floor: int
+    work: Work
     found: list[Difference] = field(default_factory=list[Difference])
     known: dict[Place, list[Difference]] = field(default_factory=dict[Place, list[Difference]])
 
@@ -68,6 +76,9 @@ class Comparison:
 
     def below(self, part: Part, value: Any, judged: JSON, step: Step) -> None:
         """Compare what stands a step below."""
+        if len(self.found) >= MAX_FOUND:
+            return
+        self.work.take()
         before = len(self.found)
         part.compare(value, judged, self)
         if len(self.found) > before:  # the way there is put together only when somebody has to be told
@@ -75,7 +86,8 @@ class Comparison:
 
     def inside(self) -> Comparison:
         """Try a branch of a union."""
-        return Comparison(_BELOW_ALL, known=self.known)
+        self.work.take(PER_BRANCH)
+        return Comparison(_BELOW_ALL, self.work, known=self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +262,8 @@ class Union:
         """Find what differs from the branch that comes nearest, nothing when one fits."""
         nearest: list[Difference] = [((), _OTHER_FORM, judged)]
         for branch in self.branches:
+            if not isinstance(value, getattr(branch, "kind", object)):
+                continue  # as far away as no branch at all
             tried = run.inside()
             branch.compare(value, judged, tried)
             if not tried.found:
@@ -268,10 +282,11 @@ class Text:
 
     def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         """Compare it; see :class:`Part`."""
-        inside = decode(judged)
+        run.work.take(PER_TEXT)
+        inside = decode(judged, work=Work(0))  # what is wrong with it is not told
         if isinstance(inside, Invalid):
             return run.report("must hold exactly one JSON value, without duplicate keys", judged)
-        tried = Comparison(min(run.floor, Risk.NONE))
+        tried = Comparison(min(run.floor, Risk.NONE), run.work)
         if self.inner is not None:
             self.inner.compare(value, inside, tried)
         for _, words, _found in tried.found[:1]:

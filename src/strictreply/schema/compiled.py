@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from strictreply.issues import Issue, pointer_tokens
-from strictreply.limits import Work
+from strictreply.limits import MAX_WORK, Work
 from strictreply.schema.bounds import load_of
 from strictreply.schema.closing import closed_graph
 from strictreply.schema.conjunctions import ALL
@@ -19,7 +19,7 @@ from strictreply.schema.graph import Graph
 from strictreply.schema.parts import governing_node, member_names
 from strictreply.schema.rules import Rule
 from strictreply.schema.upgrade import modern, upgraded, uses_newer_words
-from strictreply.schema.work import size_of, too_much_work
+from strictreply.schema.work import containers_in, judgements_of, size_of, too_much_work
 from strictreply.typing import JSON, Extra, Formats
 
 MAX_JUDGEMENTS = 5_000_000
@@ -27,6 +27,15 @@ MAX_JUDGEMENTS = 5_000_000
 
 FREE_LOAD = 48
 """The judgements of one place that any value within the caps may cost, so that it need not be counted."""
+
+JUDGED_PER_STEP = MAX_JUDGEMENTS // MAX_WORK
+"""The judgements of the engine that are one step of a reply's work: its calls share what one value may cost."""
+
+BUILT_PER_STEP = 20
+"""The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults."""
+
+FREE_BUILT = 4
+"""The judgements of one place that pydantic may make of any value within the caps."""
 
 
 class Schema:
@@ -105,16 +114,19 @@ class Schema:
         graph = Graph(source) if as_written and source is not self.source else self._graph
         refuse(contradictions(graph, source), what, kinds=kinds)
 
-    def check(self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None) -> tuple[Issue, ...]:
+    def check(
+        self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None, built: bool = False
+    ) -> tuple[Issue, ...]:
         """Judge a value: an empty tuple when it is valid, else its faults, at most 32.
 
         ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of the issues'
         codes, ``work`` what the whole reply may still cost (None: as much as a reply of its own). When that is used
-        up, the last issue is ``<place>.unexamined``. Never raises; nothing is coerced: ``10.0`` is an integer (JSON
-        Schema 2020-12 section 4.2.3), ``true`` is no number, ``"10"`` is neither.
+        up, the last issue is ``<place>.unexamined``. ``built`` says that pydantic makes a typed value of it next, at
+        the same expense: what would take too long is ``<place>.too_complex``. Never raises; nothing is coerced:
+        ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3), ``true`` is no number, ``"10"`` is neither.
         """
         try:
-            return self._check(value, at, place, Work() if work is None else work)
+            return self._check(value, at, place, Work() if work is None else work, built=built)
         except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
             return self._explainer.single(Rule.UNREADABLE, at=at, place=place)
 
@@ -144,19 +156,35 @@ class Schema:
             if all(contains(value, place) for place in places) and not self.check(value):
                 yield value
 
-    def _check(self, value: JSON, at: str, place: str, work: Work) -> tuple[Issue, ...]:
+    def _check(self, value: JSON, at: str, place: str, work: Work, *, built: bool) -> tuple[Issue, ...]:
         """Judge a value that may still turn out not to be JSON."""
-        if self._is_too_much(value):
+        if self._is_too_much(value, work):
             return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
         if self._engine.is_valid(value):
+            if built and self._is_too_much_to_build(value, work):
+                return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
             if self._as_written is None or self._as_written.is_valid(value):
                 return ()
             return self._explainer.single(Rule.ONE_OF, at=at, place=place)
         return self._explainer.issues(value, work, at=at, place=place)
 
-    def _is_too_much(self, value: JSON) -> bool:
+    def _is_too_much(self, value: JSON, work: Work) -> bool:
         """Return whether judging a value may take too long: a large value, under choices among very many forms."""
         if self._load is None and not self._engine.remembers:
             return too_much_work(self._graph, value)
         load = len(self._graph.nodes) if self._load is None else self._load
-        return load > FREE_LOAD and size_of(value, MAX_JUDGEMENTS // load + 1) * load > MAX_JUDGEMENTS
+        if load <= FREE_LOAD:
+            return False
+        return not work.afford(size_of(value, MAX_JUDGEMENTS // load + 1) * load // JUDGED_PER_STEP)
+
+    def _is_too_much_to_build(self, value: JSON, work: Work) -> bool:
+        """Return whether making a typed value may take too long; one union inside another is a matter of depth."""
+        if self._load is not None and self._load <= FREE_BUILT:
+            return False
+        if self._load is not None:
+            judgements = containers_in(value, MAX_WORK * BUILT_PER_STEP // self._load + 1) * self._load
+            if work.afford(judgements // BUILT_PER_STEP):
+                return False
+            if not any("discriminator" in node.schema for node in self._graph.nodes):
+                return True
+        return not work.afford(judgements_of(self._graph, value, built=True) // BUILT_PER_STEP)
