@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -130,7 +130,10 @@ def test_the_wrong_members_are_named_and_no_others(value: dict[str, Any]) -> Non
 @settings(max_examples=300)
 def test_no_foreign_exception_in_either_channel(schema: Any, args: Any) -> None:
     """A verdict comes back for any keys: native arguments, the text union, a structured answer."""
-    tool = sr.Tool.from_json_schema("t", schema)
+    try:
+        tool = sr.Tool.from_json_schema("t", schema)
+    except sr.ContractError:
+        reject()  # nothing can ever fit it, which is said when it is declared
     native = sr.Contract(tools=[tool]).check(completion(calls=[call("t", args)]))
     text = sr.Contract(tools=[tool], channel="text").check(json.dumps({"tool": "t", "args": args}))
     answer = sr.Contract(answer=schema).check(completion(json.dumps(args)))

@@ -451,7 +451,7 @@ ALLOWED = {
     ),
     *("pydantic", "pydantic_core", "strictreply"),
 }
-BELOW = {"channels", "decoding", "errors", "issues", "pipeline", "replies", "tools", "typing"}
+BELOW = {"channels", "decoding", "errors", "issues", "limits", "pipeline", "replies", "tools", "typing"}
 WITHIN = {"fingerprint", "kinds", "results", "rules", "validator", "values"}
 
 

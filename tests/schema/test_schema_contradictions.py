@@ -106,14 +106,29 @@ def test_c7_what_is_meant_or_possible_is_no_contradiction(member: Any) -> None:
         Tool.from_json_schema("search", holding(member, required=False))
 
 
+@pytest.mark.parametrize(
+    "required",
+    [
+        {"properties": {"a": {}}, "required": ["b"]},
+        {"properties": {"a": {}}, "allOf": [{"required": ["b"]}]},
+        {"allOf": [{"properties": {"a": {}}}, {"properties": {"c": {}}, "required": ["b"]}]},
+        {"required": ["b"]},
+    ],
+)
+def test_v19_closing_admits_what_is_required(required: dict[str, Any]) -> None:
+    """A key that is required and not described may have any value; other keys are refused as ever."""
+    parameters = Tool.from_json_schema("search", {"type": "object", **required}).parameters
+    assert parameters.check({"b": 1}) == ()
+    assert [issue.code for issue in parameters.check({"b": 1, "z": 1})] == ["args.extra_key"]
+
+
 def test_c7_closing_says_that_it_did_it() -> None:
-    """A required key that only closing forbids is an error that names closing and the way on."""
-    schema = {"type": "object", "properties": {"a": {}}, "required": ["b"]}
+    """A count of keys that only closing makes impossible is an error that names closing and the way on."""
+    schema = {"type": "object", "properties": {"a": {}}, "minProperties": 2}
     with pytest.raises(ContractError) as caught:
         Tool.from_json_schema("search", schema)
-    assert caught.value.path == "/required"
     assert 'extra="schema"' in str(caught.value)
-    assert Tool.from_json_schema("search", schema, extra="schema").parameters.check({"b": 1}) == ()
+    assert Tool.from_json_schema("search", schema, extra="schema").parameters.check({"a": 1, "b": 1}) == ()
     with pytest.raises(ContractError):
         Contract(tools=[Tool.from_json_schema("search", schema, extra="schema")], extra="forbid")
 

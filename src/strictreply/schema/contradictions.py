@@ -269,7 +269,9 @@ class _Analysis:
         if least and node.schema.get("additionalProperties") is False and not node.schema.get("patternProperties"):
             names = sum(each is not False for each in node.schema.get("properties", {}).values())
             if names < least:
-                words = f"at least {least} keys are required, and {names} can be there"
+                before = at_pointer(self._unclosed, pointer_tokens(node.pointer or ""))
+                why = "" if "additionalProperties" in before else f": {CLOSED_BY_US}"
+                words = f"at least {least} keys are required, and {names} can be there{why}"
                 yield conflict_at("object", node, "additionalProperties", words)
 
     def _refused_names(self, name: str, holder: Node, conjoined: list[Node]) -> Iterator[Conflict]:

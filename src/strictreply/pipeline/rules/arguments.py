@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from strictreply.channels.calling import args_shape
 from strictreply.decoding import decode
-from strictreply.issues import Code, Issue, quote
+from strictreply.issues import Issue
 from strictreply.replies import Invalid
 from strictreply.tools import Tool
 from strictreply.typing import JSONObject
@@ -22,7 +23,7 @@ def read_arguments(text: object, tool: Tool | None = None, *, at: str) -> JSONOb
     args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
     if isinstance(args, Invalid | dict):
         return args
-    return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a JSON object", found=quote(args)),))
+    return Invalid((args_shape(args, at),))
 
 
 def schema_issues(text: object, tool: Tool, *, at: str) -> tuple[Issue, ...]:
