@@ -97,3 +97,13 @@ def test_what_is_no_limit_cuts_nothing(limit: object, tokens: object) -> None:
 def test_check_has_no_request() -> None:
     """``contract.check`` knows no limit: a count alone proves nothing."""
     assert not isinstance(NATIVE.check(used(GOOD, 50)), Invalid)
+
+
+def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> None:
+    """What is refused for its size costs no search for its end."""
+    contract = Contract(tools=[{"type": "function", "function": {"name": "big", "parameters": {"type": "object"}}}])
+    function = {"name": "big", "arguments": '{"q":[' + "1," * 450_000}
+    calls = [{"id": f"c{index}", "type": "function", "function": function} for index in range(2)]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    response = {"choices": [{"message": message}], "usage": {"completion_tokens": 95}}
+    assert cut_at_limit(contract.terms, message, {"max_tokens": 100}, response) is None

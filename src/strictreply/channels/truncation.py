@@ -10,6 +10,7 @@ from strictreply.channels.envelope import peek
 from strictreply.decoding import decode, is_json
 from strictreply.extraction import extract
 from strictreply.issues import Code, Issue, quote
+from strictreply.limits import Work, utf8_size
 from strictreply.replies import Invalid
 from strictreply.terms import Terms
 
@@ -61,7 +62,10 @@ def _breaks_off(terms: Terms, message: object) -> bool:
     calls = peek(message, "tool_calls")
     written = calls if isinstance(calls, list) else []
     texts = [peek(peek(call, "function"), "arguments") for call in written] or [_json_content(terms, message)]
-    read = [decode(text, terms.limits) for text in texts if isinstance(text, str) and text]
+    if len(texts) > terms.limits.calls or sum(map(utf8_size, texts)) > terms.limits.reply_bytes:
+        return False  # refused for its size
+    work = Work()  # one for all texts
+    read = [decode(text, terms.limits, work=work) for text in texts if isinstance(text, str) and text]
     faults = [issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues]
     return Code.JSON_INCOMPLETE.value in faults
 
