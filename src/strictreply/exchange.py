@@ -8,8 +8,9 @@ imported: the classes that are derived from are those of the client at hand.
 from __future__ import annotations
 
 import inspect
+import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, ValuesView
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,8 +23,12 @@ from strictreply.failures import ExchangeStopped, Failure
 _SENDS_HEADERS = "send_request_headers.started"
 """How the trace event ends that says a connection was chosen (https://www.encode.io/httpcore/extensions/#trace)."""
 
+_CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
+_CONNECTS_AGAIN = "retry.started"
+"""How the trace event ends that comes before the pause after a connection that failed."""
+
 _MAX_LAYERS = 4
-"""How many connection objects stand around a network stream: HTTP inside a tunnel inside a proxy."""
+"""How many objects stand around a network stream (HTTP inside a tunnel inside a proxy), or transports around one."""
 
 
 @dataclass(slots=True)
@@ -39,6 +44,7 @@ class Bounds:
     redirected: Any = field(default=None, repr=False)
     redirects: int = 0
     connected: bool = False
+    pause: float = 0.0
 
     def left(self) -> float | None:
         """Return the seconds that are left, None without a deadline; stop the exchange when there are none."""
@@ -49,10 +55,20 @@ class Bounds:
             raise ExchangeStopped(Failure("timeout", retryable=True, detail="the deadline of the call passed"))
         return left
 
-    def shortened(self, timeout: float | None) -> float | None:
-        """Shorten a timeout in seconds to what is left; None is no timeout."""
+    def shortened(self, timeout: float | None, share: int = 1) -> float | None:
+        """Shorten a timeout in seconds to what is left, or a share of it; None is no timeout."""
         left = self.left()
-        return timeout if left is None else left if timeout is None else min(timeout, left)
+        return timeout if left is None else left / share if timeout is None else min(timeout, left / share)
+
+    def pauses(self) -> None:
+        """Stop the exchange when the HTTP library would wait until after the deadline before it connects again.
+
+        httpcore waits 0, 0.5, 1, 2, … seconds (``HTTPTransport(retries=…)``).
+        """
+        left = self.left()
+        if left is not None and left <= self.pause:
+            raise ExchangeStopped(Failure("connection", retryable=True, detail="connecting failed until the deadline"))
+        self.pause = 2 * self.pause or _FIRST_PAUSE
 
     def asks(self, request: Any) -> None:
         """Look at a request before it is sent: what follows a redirect may only be the same request to the same origin.
@@ -83,6 +99,8 @@ class Bounds:
         """Hold a body that was in memory from the start, as a mock's is, to the cap as well."""
         BodySize(response, self.most).add(len(response.content))
 
+
+_FIRST_PAUSE = 0.5
 
 _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
@@ -233,20 +251,35 @@ class _Bounded:
 
     def __iter__(self) -> Iterator[bytes]:
         """Give the body piece by piece."""
+        kept = bytearray()
         for piece in self._behind:
-            self._look_at(piece)
-            yield piece
+            yield from self._joined(kept, piece)
+        if kept:
+            yield bytes(kept)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Give the body piece by piece."""
+        kept = bytearray()
         async for piece in self._behind:
-            self._look_at(piece)
-            yield piece
+            for joined in self._joined(kept, piece):
+                yield joined
+        if kept:
+            yield bytes(kept)
 
-    def _look_at(self, piece: bytes) -> None:
-        """Stop the exchange when its time is over, or the body is too large."""
+    def _joined(self, kept: bytearray, piece: bytes) -> tuple[bytes, ...]:
+        """Return what is long enough to be given, and keep the rest; stop when time is over or the body too large.
+
+        The HTTP library keeps each piece as an object of its own: those of a body in chunks of two bytes would take
+        thirty times its size.
+        """
         self._exchange.left()
         self._size.feed(piece)
+        kept += piece
+        if len(kept) < _PIECE_BYTES:
+            return ()
+        joined = bytes(kept)
+        kept.clear()
+        return (joined,)
 
     def close(self) -> None:
         """Close the body behind: of one that was not read to its end, the connection."""
@@ -255,6 +288,9 @@ class _Bounded:
     async def aclose(self) -> None:
         """Close the body behind, as :meth:`close`."""
         await self._behind.aclose()
+
+
+_PIECE_BYTES = 65_536
 
 
 @cache
@@ -290,6 +326,7 @@ def _timed_class(kind: Any) -> Any:
     A stream that is open changes its class, so the derived one has this base alone and no state of its own. An async
     stream is cut by its cancel scope; it only has to read in steps.
     """
+    whole = inspect.iscoroutinefunction(kind.write)
 
     class Timed(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ()
@@ -300,8 +337,12 @@ def _timed_class(kind: Any) -> Any:
             return super().read(_step(max_bytes), _shortened(timeout))
 
         def write(self, buffer: bytes, timeout: float | None = None) -> Any:
-            """Write all of it."""
-            return super().write(buffer, _shortened(timeout))
+            """Write all of it; a sync stream in steps, as it starts its timeout anew whenever the peer reads a bit."""
+            if whole or _current.get() is None:
+                return super().write(buffer, _shortened(timeout))
+            for start in range(0, len(buffer), _WRITE_BYTES):
+                super().write(buffer[start : start + _WRITE_BYTES], _shortened(timeout))
+            return None
 
         def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> Any:
             """Shake hands; the trace shows the stream that comes of it."""
@@ -317,29 +358,57 @@ def _step(max_bytes: int) -> int:
 
 
 _READ_BYTES = 4096
+_WRITE_BYTES = 16_384
 
 
 def _traced(exchange: Bounds, client: Any) -> Callable[[str, Mapping[str, Any]], None]:
     """Follow the trace of a request, which shows each connection that is opened for it."""
+    awaited = inspect.iscoroutinefunction(type(client).send)
 
     def trace(name: str, info: Mapping[str, Any]) -> None:
         if _timed(info.get("return_value")):
             exchange.connected = True
         if name.endswith(_SENDS_HEADERS) and not exchange.connected:
             _adopt(client)
+        if name.endswith(_CONNECTS) and isinstance(info, dict):
+            share = 1 if awaited else _addresses(info)
+            info["timeout"] = exchange.shortened(info.get("timeout"), share)  # what is written here is what is used
+        if name.endswith(_CONNECTS_AGAIN):
+            exchange.pauses()
 
     return trace
+
+
+def _addresses(info: Mapping[str, Any]) -> int:
+    """Count the addresses of a host that is connected to: a sync client tries each in turn, with its whole timeout."""
+    try:
+        return max(1, len(socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)))
+    except (KeyError, OSError, UnicodeError):  # a socket of the file system, or a host that cannot be found
+        return 1
 
 
 def _adopt(client: Any) -> None:
     """Time the connections that others opened through the same client: nothing public leads to them."""
     state = vars(client)
     for transport in (state.get("_transport"), *state.get("_mounts", {}).values()):
-        for connection in getattr(getattr(transport, "_pool", None), "connections", ()):
+        for connection in _connections(transport, _MAX_LAYERS):
             within = connection
             for _ in range(_MAX_LAYERS):
                 _timed(getattr(within, "_network_stream", None))
                 within = getattr(within, "_connection", None)
+
+
+def _connections(transport: Any, layers: int) -> Iterator[Any]:
+    """Find the open connections of a transport, also of those that a program's own transport holds inside."""
+    pool = getattr(transport, "_pool", None)
+    if pool is not None or not layers:
+        yield from getattr(pool, "connections", ())
+        return
+    for member in getattr(transport, "__dict__", {}).values():
+        held: Any = member.values() if isinstance(member, dict) else member
+        for one in held if isinstance(held, list | tuple | ValuesView) else (held,):
+            if hasattr(one, "handle_request") or hasattr(one, "handle_async_request"):
+                yield from _connections(one, layers - 1)
 
 
 _PORTS = {"http": 80, "https": 443}

@@ -26,6 +26,7 @@ _NEEDED = frozenset({"max_retries", "transport_retries", "max_retry_after"})
 _BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
 _CALL_PLACES = ("/tool_calls/", "/args")
 _LEAST_SECONDS = 0.001
+_MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 _LATE_KINDS = frozenset({"timeout", "deadline"})
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
 
@@ -126,7 +127,7 @@ class RetryPolicy:
         if self.deadline is None:
             return None
         left = self.deadline - spent
-        return left if left >= _LEAST_SECONDS else 0.0
+        return min(left, _MOST_SECONDS) if left >= _LEAST_SECONDS else 0.0
 
     def next_step(
         self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None, *, scoped: bool = False
