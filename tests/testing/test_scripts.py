@@ -261,3 +261,13 @@ def test_threads_share_a_script() -> None:
     assert sorted(given, key=int) == [str(number) for number in range(40)]
     assert [request.number for request in model.requests] == list(range(1, 41))
     model.assert_spent()
+
+
+def test_good_steps_repeat_no_id_of_the_conversation() -> None:
+    """A script of equal calls gives each an id of its own, as servers do; a fault is served as it is."""
+    step = ok.call({"name": "now"})
+    model, messages = ScriptedModel(*[step] * 3), list[Any]()
+    for _ in range(3):
+        served: Any = model({"messages": messages})
+        messages.append(served["choices"][0]["message"])
+    assert [turn["tool_calls"][0]["id"] for turn in messages] == ["call_1", "call_1.2", "call_1.3"]

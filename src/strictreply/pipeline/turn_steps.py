@@ -193,7 +193,7 @@ class TurnSteps:
         asked: Asked | Raised = yield AskModel(messages, is_first=not turn.tool_calls)
         if isinstance(asked, Raised):
             raise asked.error
-        taken = {call.tool_call_id for call in turn.tool_calls} | ids_in(messages)
+        taken = {*ids_in(messages), *(call.tool_call_id for call in turn.tool_calls)}
         self.calls = identified(asked.reply, _stem(turn), taken=taken)
         asked = replace(asked, message=readdressed(asked.message, asked.reply, self.calls))
         self.asked.append(asked)

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from strictreply.channels.native import ids_in, with_numbered_ids
 from strictreply.issues import printable
 from strictreply.testing.mounting import async_openai_client, openai_client
 from strictreply.testing.probing.excerpts import abridged
@@ -99,7 +100,8 @@ class ScriptedModel:
         if step is None:
             asked = f"{len(self._steps)} step{'s' if len(self._steps) != 1 else ''}"
             return error_reply(400, f"the script has {asked}, and this is request {number}", code="script_spent")
-        return deepcopy(step.served)
+        served = deepcopy(step.served)
+        return served if isinstance(step, Fault) else _with_fresh_ids(served, _objects(request.get("messages")))
 
     def client(self) -> ScriptedClient:
         """Give a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -226,6 +228,16 @@ def _refuse_other(step: object) -> None:
         name = getattr(step, "name", None)
         meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
         raise TypeError(f"a script is made of steps, and this is of the type {type(step).__name__}; {meant}")
+
+
+def _with_fresh_ids(served: Any, messages: list[JSONObject]) -> Served:
+    """Number the ids of a good reply that the conversation has already, as a server never repeats them."""
+    match served:
+        case {"choices": [{"message": {"tool_calls": [_, *_]} as message} as choice]}:
+            choice["message"] = with_numbered_ids(message, frozenset(ids_in(messages)))
+        case _:
+            pass
+    return served
 
 
 def _objects(value: Any) -> list[JSONObject]:
