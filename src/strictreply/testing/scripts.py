@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from strictreply.channels.native import ids_in, with_numbered_ids
 from strictreply.issues import printable
@@ -101,7 +101,9 @@ class ScriptedModel:
             asked = f"{len(self._steps)} step{'s' if len(self._steps) != 1 else ''}"
             return error_reply(400, f"the script has {asked}, and this is request {number}", code="script_spent")
         served = deepcopy(step.served)
-        return served if isinstance(step, Fault) else _with_fresh_ids(served, _objects(request.get("messages")))
+        if isinstance(step, Fault):
+            return served
+        return cast("Served", _with_fresh_ids(served, _objects(request.get("messages"))))
 
     def client(self) -> ScriptedClient:
         """Give a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -230,7 +232,7 @@ def _refuse_other(step: object) -> None:
         raise TypeError(f"a script is made of steps, and this is of the type {type(step).__name__}; {meant}")
 
 
-def _with_fresh_ids(served: Any, messages: list[JSONObject]) -> Served:
+def _with_fresh_ids(served: Any, messages: list[JSONObject]) -> Any:
     """Number the ids of a good reply that the conversation has already, as a server never repeats them."""
     match served:
         case {"choices": [{"message": {"tool_calls": [_, *_]} as message} as choice]}:
