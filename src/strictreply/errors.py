@@ -187,7 +187,8 @@ class ToolExecutionError(StrictReplyError):
 
     def __init__(self, tool: str, *, call_id: str | None = None, kind: str = "") -> None:
         """Name the tool and the type of what it raised; its text may hold anything and stays in ``__cause__``."""
-        super().__init__(f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for what it said")
+        told = f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for what it said"
+        super().__init__(printable(told))
         self.tool = tool
         self.call_id = call_id
 

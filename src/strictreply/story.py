@@ -69,7 +69,7 @@ def cause_line(cause: Exception) -> str:
         words = str(cause)
     except Exception:  # noqa: BLE001 - an exception's own code may raise anything, and the story is told all the same
         words = ""
-    return f"Caused by {type(cause).__name__}: {_capped(ascii(without_credentials(words, cause)))}"
+    return f"Caused by {printable(type(cause).__name__)}: {_capped(ascii(without_credentials(words, cause)))}"
 
 
 def _attempt_lines(attempt: Attempt) -> list[str]:

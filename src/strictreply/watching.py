@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from strictreply.issues import printable
+
 logger = logging.getLogger("strictreply")
 
 
@@ -21,4 +23,4 @@ def unharmed(watcher: str) -> Generator[None]:
     except Exception as error:  # noqa: BLE001 - a user's own code may raise anything
         last = traceback.extract_tb(error.__traceback__)[-1]
         told = f"{watcher} raised {type(error).__name__} in {last.name}, line {last.lineno}; the call goes on"
-        logger.error(told)  # noqa: TRY400 - a traceback ends with the words
+        logger.error(printable(told))  # noqa: TRY400 - a traceback ends with the words

@@ -285,6 +285,30 @@ def test_v14_a_listener_that_raises_leaves_the_run_and_the_log_alone(
     assert CANARY not in caplog.text
 
 
+def test_v13_a_types_name_forges_no_line(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
+    """Clients of services name exceptions by what a server sends: logs and errors show such a name printable."""
+    forged = type("Lost\nERROR root: forged\x1b[2J", (Exception,), {})
+
+    def lost(*_: object) -> Any:
+        raise forged
+
+    class Store(sr.MemorySessionStore):
+        save = lost
+
+    def search(query: str) -> str:
+        """Search."""
+        raise forged
+
+    tool = sr.Tool.from_function(search)
+    loop = opened(asking("x", tool="search"), DONE, tools=[tool], store=Store())
+    with pytest.raises(sr.SessionStoreFailed) as told:
+        loop.run(on_event=lost)
+    with pytest.raises(sr.ToolExecutionError) as raised:
+        tool.run(tool.build({"query": "x"}))
+    assert {"tool", "on_event"} <= {message.split()[0] for message in caplog.messages}
+    assert all(text.isprintable() for text in (*caplog.messages, str(told.value), str(raised.value)))
+
+
 def test_v14_a_tools_error_that_cannot_be_read(opened: Opened) -> None:
     """A ToolError whose own ``__str__`` fails is told as any other failure."""
 

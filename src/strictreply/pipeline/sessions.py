@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 from pydantic_core import PydanticSerializationError
 
 from strictreply.errors import ContractError, StrictReplyError
+from strictreply.issues import printable
 from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline.values import AgentPipelineContext, Session, ToolCallManifest, Turn, Value
 
@@ -67,7 +68,7 @@ class SessionStoreFailed(StrictReplyError):
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
         """Say where it was, what happened and what to do."""
         happened = f"raised {type(cause).__name__}" if reason == "failed" and cause is not None else REASONS[reason][0]
-        super().__init__(f"the session store {place!r} {happened}; {REASONS[reason][1]}")
+        super().__init__(printable(f"the session store {place!r} {happened}; {REASONS[reason][1]}"))
         self.place = place
         self.reason = reason
         self.cause = cause

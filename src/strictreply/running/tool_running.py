@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import anyio
 
 from strictreply.errors import ToolError, ToolExecutionError
+from strictreply.issues import printable
 from strictreply.pipeline.effects import RunTool, ToolOutcome
 from strictreply.pipeline.loop_policy import LoopPolicy
 from strictreply.pipeline.tool_results import error_json, result_json
@@ -105,7 +106,7 @@ class ToolRunner:
         """Make the outcome of a call whose tool raised; only a ToolError's words are meant for the model."""
         cause = error.__cause__ or error
         words = _words_of(cause) if isinstance(cause, ToolError) else "the tool failed"
-        logger.warning("tool %r raised %s; the model is told so", run.call.tool, type(cause).__name__)
+        logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(type(cause).__name__))
         told = error_json(type(cause).__name__, words, self.policy.max_result_chars)
         return ToolOutcome(_result(run, told, start), error)
 

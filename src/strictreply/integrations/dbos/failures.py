@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strictreply.errors import StrictReplyError
+from strictreply.issues import printable, printable_lines
 from strictreply.pipeline.results import InvokeFailed
 from strictreply.pipeline.values import Value
 from strictreply.typing import JSONObject
@@ -44,7 +45,7 @@ class DurableRunFailed(StrictReplyError):
 
     def __init__(self, failure: Failure) -> None:
         """Carry what is told of the exception."""
-        super().__init__(f"the run failed with {failure.kind}: {failure.message}")
+        super().__init__(printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}"))
         self.failure = failure
         self.kind = failure.kind
         self.code = failure.code
