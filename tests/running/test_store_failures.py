@@ -293,7 +293,7 @@ def test_v13_a_types_name_forges_no_line(opened: Opened, caplog: pytest.LogCaptu
         raise forged
 
     class Store(sr.MemorySessionStore):
-        save = lost
+        save: Any = lost
 
     def search(query: str) -> str:
         """Search."""
