@@ -123,14 +123,85 @@ def test_v19_closing_admits_what_is_required(required: dict[str, Any]) -> None:
 
 
 def test_c7_closing_says_that_it_did_it() -> None:
-    """A count of keys that only closing makes impossible is an error that names closing and the way on."""
-    schema = {"type": "object", "properties": {"a": {}}, "minProperties": 2}
+    """A required key that only closing forbids is an error that names closing and the way on."""
+    rest = {"properties": {"z": {}}, "required": ["z"]}
+    inner = {"type": "object", "allOf": [{"$ref": "#/properties/p"}], **rest}
+    schema = {"type": "object", "properties": {"p": {"properties": {"x": {}}}, "q": inner}, "required": ["q"]}
     with pytest.raises(ContractError) as caught:
         Tool.from_json_schema("search", schema)
+    assert caught.value.path == "/properties/q/required"
     assert 'extra="schema"' in str(caught.value)
-    assert Tool.from_json_schema("search", schema, extra="schema").parameters.check({"a": 1, "b": 1}) == ()
+    assert Tool.from_json_schema("search", schema, extra="schema").parameters.check({"q": {"z": 1}}) == ()
     with pytest.raises(ContractError):
         Contract(tools=[Tool.from_json_schema("search", schema, extra="schema")], extra="forbid")
+
+
+BASE = {"type": "object", "properties": {"x": {}}, "required": ["x", "y"]}
+DEMANDS: list[tuple[dict[str, Any], Any]] = [
+    ({"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "required": ["a"]}}}, {"a": 1}),
+    ({"$ref": "#/$defs/A", "required": ["w"], "$defs": {"A": BASE}}, {"x": 1, "y": 1, "w": 1}),
+    (
+        {
+            "properties": {"p": {"$ref": "#/$defs/A"}, "q": {"allOf": [{"$ref": "#/$defs/A"}, {"required": ["z"]}]}},
+            "$defs": {"A": BASE},
+        },
+        {"p": {"x": 1, "y": 1}, "q": {"x": 1, "y": 1, "z": 1}},
+    ),
+    ({"properties": {"x": {}}, "required": ["x"], "dependentRequired": {"x": ["y"]}}, {"x": 1, "y": 1}),
+    (
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"x": {}},
+            "required": ["x"],
+            "dependencies": {"x": ["y"]},
+        },
+        {"x": 1, "y": 1},
+    ),
+    ({"required": ["c"], "anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}, {"a": 1, "c": 1}),
+    ({"required": ["c"], "oneOf": [{"type": "object"}]}, {"c": 1}),
+    ({"required": ["b"], "if": {"required": ["a"]}, "then": {"properties": {"a": {}, "b": {}}}}, {"b": 1}),
+    (
+        {
+            "properties": {"p": {"$ref": "#/$defs/B"}, "q": {"allOf": [{"$ref": "#/$defs/B"}, {"required": ["z"]}]}},
+            "$defs": {"A": BASE, "B": {"$ref": "#/$defs/A"}},
+        },
+        {"p": {"x": 1, "y": 1}, "q": {"x": 1, "y": 1, "z": 1}},
+    ),
+    (
+        {
+            "properties": {"p": {"$ref": "#/$defs/U"}, "q": {"allOf": [{"$ref": "#/$defs/U"}, {"required": ["z"]}]}},
+            "$defs": {"U": {"oneOf": [BASE, {"properties": {"n": {}}, "required": ["n"]}]}},
+        },
+        {"p": {"x": 1, "y": 1}, "q": {"n": 1, "z": 1}},
+    ),
+]
+"""Schemas that require what they do not list, in every kind of composition, with a value that has only that."""
+
+
+@pytest.mark.parametrize(("schema", "value"), DEMANDS)
+def test_c7_closing_admits_what_is_required_wherever_it_is_required(schema: dict[str, Any], value: Any) -> None:
+    """A key that a schema demands is admitted by closing, through references, choices and conditions; others not."""
+    Tool.from_json_schema("t", schema)  # neither refused nor warned of
+    closed = Schema.compile(schema)
+    assert closed.check(value) == ()
+    assert closed.check({**value, "other": 1})
+    for name, member in value.items():
+        if isinstance(member, dict):
+            assert closed.check({**value, name: {**member, "other": 1}})
+
+
+def test_c7_a_required_key_that_one_form_describes_is_not_admitted_by_another() -> None:
+    """What a form demands and describes is judged by its description alone."""
+    forms = [{"properties": {name: {"type": "integer"}}, "required": [name]} for name in "ab"]
+    closed = Schema.compile({"properties": {"c": {}}, "anyOf": forms})
+    assert closed.check({"a": 1, "c": 1}) == ()
+    assert closed.check({"a": 1, "b": "free"})
+
+
+def test_c7_too_few_keys_by_closing_says_the_way_on() -> None:
+    """An object that needs more keys than it lists is refused with the way on."""
+    with pytest.raises(ContractError, match="extra="):
+        Tool.from_json_schema("t", {"type": "object", "minProperties": 1})
 
 
 def test_c7_recursion_without_an_end_is_refused() -> None:

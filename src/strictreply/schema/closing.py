@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from strictreply.schema.conjunctions import conjoined_with
 from strictreply.schema.documents import Document, read_document
 from strictreply.schema.graph import Edge, Graph, Node
 from strictreply.schema.upgrade import upgraded
@@ -50,11 +50,12 @@ class Location:
 class _Closer:
     """One closing of one document."""
 
-    __slots__ = ("_composed", "_locations", "_pending")
+    __slots__ = ("_choices", "_composed", "_locations", "_pending")
 
     def __init__(self, graph: Graph) -> None:
         """Collect the places that judge a value of their own, and the schemas that only take part in judging one."""
         self._locations: dict[int, Location] = {}
+        self._choices: dict[int, list[Edge]] = {}
         self._composed: set[int] = set()
         self._pending: list[Node] = []
         if graph.root is not None:
@@ -80,9 +81,9 @@ class _Closer:
 
     def _explore(self, node: Node) -> None:
         """Find the places below one place."""
-        choices = _choices(node)
+        choices = self._choices[id(node)] = _choices(node)
         for edge in choices:
-            self._discover(edge.target, shared=edge.keyword in REFERENCES)
+            self._discover(edge.target, shared=True)  # a composition may use the whole choice
         members = [node] if choices else _composition(node)
         if not choices:
             self._composed.update(id(member) for member in members[1:])
@@ -96,17 +97,17 @@ class _Closer:
         node, schema = location.node, location.node.schema
         if any(statement in schema for statement in STATEMENTS):
             return
-        if self._close_choices(location) or (location.shared and id(node) in self._composed):
+        if (location.shared and id(node) in self._composed) or self._close_choices(location):
             return
         members = _composition(node)
         if location.forced or any("properties" in member.schema for member in members):
-            _admit_required(schema, members)
+            _admit_required(node)
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
     def _close_choices(self, location: Location) -> bool:
         """Close the alternatives that a place chooses from, when that is all it does; returns whether it is."""
-        schema, choices = location.node.schema, _choices(location.node)
+        schema, choices = location.node.schema, self._choices[id(location.node)]
         for edge in choices:
             self._close_choice(location, edge)
         if choices and location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
@@ -114,13 +115,13 @@ class _Closer:
         return bool(choices)
 
     def _close_choice(self, location: Location, edge: Edge) -> None:
-        """Close what a place delegates to, beside the reference when the target may not be closed itself."""
-        if edge.keyword not in REFERENCES:
-            self._locations[id(edge.target)].forced |= location.forced  # its turn comes later
-            return
+        """Close what a place delegates to, beside the choice when the target may not be closed itself."""
         spoken = any(_speaks(member) for member in _composition(edge.target))
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
-        if (spoken and left_open) or (location.forced and not spoken):
+        if edge.keyword not in REFERENCES and not left_open:
+            self._locations[id(edge.target)].forced |= location.forced  # its turn comes later
+        elif (spoken and left_open) or (location.forced and (left_open or not spoken)):
+            _admit_required(location.node)
             location.node.schema["unevaluatedProperties"] = False
 
 
@@ -130,7 +131,8 @@ def _choices(node: Node) -> list[Edge]:
     edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
     if len(combined) != 1 or combined[0] not in CHOOSING or (combined[0] == "allOf" and len(edges) > 1):
         return []
-    return edges
+    demanded = _demanded(node)
+    return edges if not demanded or all(_admits(edge.target, demanded) for edge in edges) else []
 
 
 def _composition(node: Node) -> list[Node]:
@@ -145,12 +147,38 @@ def _composition(node: Node) -> list[Node]:
     return list(members.values())
 
 
-def _admit_required(schema: dict[str, Any], members: list[Node]) -> None:
-    """List the members that are required and not described: closing must not forbid what the schema demands."""
-    described = {name for member in members for name in member.schema.get("properties", ())}
-    required = [name for member in members for name in member.schema.get("required", ()) if name not in described]
-    if required:
-        schema["properties"] = {**schema.get("properties", {}), **dict.fromkeys(required, True)}
+def _admit_required(node: Node) -> None:
+    """List at a place what is required and not described there: closing must not forbid what the schema demands."""
+    described = _described(node)
+    contexts = {id(node): described}
+    pending, missing = [node], dict[str, None]()
+    for member in pending:  # grows while it is walked
+        context = contexts[id(member)]
+        missing |= dict.fromkeys(name for name in _demanded(member) if name not in context)
+        for edge in member.along(Applies.HERE):
+            known, inner = contexts.get(id(edge.target)), context | _described(edge.target)
+            if edge.keyword not in AS_WRITTEN and (known is None or not known <= inner):
+                contexts[id(edge.target)] = inner if known is None else known & inner
+                pending.append(edge.target)
+    if missing:
+        node.schema["properties"] = {**node.schema.get("properties", {}), **dict.fromkeys(missing, True)}
+
+
+def _described(node: Node) -> frozenset[str]:
+    """Name the members that a schema describes for every value that fits it."""
+    return frozenset(name for each in conjoined_with([node]) for name in each.schema.get("properties", ()))
+
+
+def _demanded(node: Node) -> list[str]:
+    """Name the members that a schema requires, always or beside another."""
+    beside = node.schema.get("dependentRequired", {}).values()
+    return [name for names in (node.schema.get("required", ()), *beside) for name in names]
+
+
+def _admits(node: Node, names: list[str]) -> bool:
+    """Whether a schema that is closed by itself admits members that stand required around it."""
+    known = _described(node).union(*(_demanded(each) for each in conjoined_with([node])))
+    return known.issuperset(names)
 
 
 def _speaks(node: Node) -> bool:

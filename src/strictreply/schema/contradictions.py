@@ -50,6 +50,7 @@ MAX_TOLD = 5
 MAX_INDEX = 32
 
 CLOSED_BY_US = 'the object admits only the keys it lists; list it under properties, or declare with extra="schema"'
+TOO_FEW = 'of those that the object lists; list more under properties, or declare with extra="schema"'
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a schema in an unknown place may raise: the metaschema does not hold it to any form."""
 
@@ -269,9 +270,9 @@ class _Analysis:
         if least and node.schema.get("additionalProperties") is False and not node.schema.get("patternProperties"):
             names = sum(each is not False for each in node.schema.get("properties", {}).values())
             if names < least:
-                before = at_pointer(self._unclosed, pointer_tokens(node.pointer or ""))
-                why = "" if "additionalProperties" in before else f": {CLOSED_BY_US}"
-                words = f"at least {least} keys are required, and {names} can be there{why}"
+                words = f"at least {least} keys are required, and {names} can be there"
+                if "additionalProperties" not in at_pointer(self._unclosed, pointer_tokens(node.pointer or "")):
+                    words = f"{words} {TOO_FEW}"
                 yield conflict_at("object", node, "additionalProperties", words)
 
     def _refused_names(self, name: str, holder: Node, conjoined: list[Node]) -> Iterator[Conflict]:
