@@ -73,7 +73,6 @@ PROVOKED: dict[Code, tuple[Terms, object]] = {
     Code.JSON_SURROGATE: (TEXT.terms, r'{"answer":"\ud800"}'),
     Code.JSON_TOO_LARGE: (tight(reply_bytes=13), '{"answer":"x"}'),
     Code.JSON_TOO_DEEP: (tight(depth=1), '{"tool":"now","args":{}}'),
-    Code.JSON_UNEXAMINED: (TEXT.terms, '{"answer":[' + "1," * 60_000 + '1],"answer":1}'),
     Code.JSON_TOO_MANY_NODES: (tight(nodes=1), '{"answer":"x"}'),
     Code.JSON_NUMBER_TOO_LONG: (TEXT.terms, f'{{"tool":"add","args":{{"a":{"1" * 5000},"b":1}}}}'),
     Code.SHAPE_NOT_OBJECT: (TEXT.terms, "[]"),
@@ -109,6 +108,7 @@ PROVOKED: dict[Code, tuple[Terms, object]] = {
     Code.ENVELOPE_ERROR: (NATIVE.terms, GOOD | {"error": {"message": "overloaded"}}),
 }
 ELSEWHERE = {
+    Code.JSON_UNEXAMINED,  # never alone: test_decoding
     Code.TOOL_SWITCHED,  # only a corrective ask of one call can find it: see test_scoping
     *(code for code in Code if code.startswith(("action.", "topology.", "format."))),  # agents': tests/coordination
 }

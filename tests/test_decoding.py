@@ -356,6 +356,27 @@ def test_a_pointer_masks_the_names_it_does_not_know() -> None:
     assert masked_pointer("", (), frozenset()) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('{"b":1,"a":[' + "1," * 60_000 + '1],"a":1}', "json.duplicate_key"),
+        ("[" + "1," * 60_000 + "1", "json.incomplete"),
+        ("[" + "1," * 60_000 + "1] 2", "json.trailing_data"),
+        ("[" + "1," * 60_000 + "1 2]", "json.syntax"),
+        ("[" + "1," * 60_000 + "1e400]", "json.not_finite"),
+        ("[" + "1," * 99_999 + "1]", "json.too_many_nodes"),
+        ("[" + "1," * 60_000 + "[" * 65 + "]" * 65 + "]", "json.too_deep"),
+    ],
+)
+def test_v2_a_text_beyond_the_work_has_its_fault_and_one_more(text: str, code: str) -> None:
+    """What the work does not reach keeps the fault that the fast parser names, and ``json.unexamined`` comes last."""
+    work = Work()
+    refused = decode(text, at="/content", work=work)
+    assert isinstance(refused, Invalid)
+    assert [issue.code for issue in refused.issues] == [code, "json.unexamined"]
+    assert work.taken <= work.limit
+
+
 def test_the_fast_parser_is_never_overruled() -> None:
     """What it alone refuses is refused, at the place in its words or at the start when they name none."""
     explained = _Explained(b"1", DEFAULT_LIMITS, "/content", frozenset(), Work())

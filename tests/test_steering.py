@@ -21,7 +21,6 @@ from strictreply.issues import (
     json_words,
     pointer,
     pointer_tokens,
-    printable_json,
     shown_place,
 )
 from strictreply.replies import Invalid
@@ -589,7 +588,7 @@ def test_a_cut_splits_nothing(words: str, limit: int, tier: int) -> None:
     assert len(text.encode()) <= limit
     for line in text.splitlines()[1:]:
         kept = line.removesuffix("…")
-        assert kept in printable_json(f"- /a: {words}") or line.startswith(("Schema", "Tools:", EXAMPLE))
+        assert kept in f"- /a: {issues[0].message}" or line.startswith(("Schema", "Tools:", EXAMPLE))
 
 
 @pytest.mark.parametrize("limit", range(3, 60))
