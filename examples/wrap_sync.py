@@ -36,11 +36,12 @@ def wrapped(base_url: str) -> sr.StrictClient:
 
 def ask(base_url: str) -> str:
     """Make one call and match on its typed reply; `strictreply probe --app wrap_sync:ask` tries to break this."""
-    match wrapped(base_url).reply(model=MODEL, messages=QUESTION):
-        case sr.ToolCall(tool="get_weather", args=args):
-            return str(get_weather(args.city, args.unit, args.days))
-        case other:
-            return str(other)
+    with wrapped(base_url) as client:
+        match client.reply(model=MODEL, messages=QUESTION):
+            case sr.ToolCall(tool="get_weather", args=args):
+                return str(get_weather(args.city, args.unit, args.days))
+            case other:
+                return str(other)
 
 
 def main() -> None:
@@ -48,15 +49,15 @@ def main() -> None:
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         print("typed reply:", ask(server.base_url))
 
-        # The same call with its story.
-        client = wrapped(server.base_url)
-        exchange = client.exchange(model=MODEL, messages=QUESTION)
-        for attempt in exchange.attempts:
-            print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
+        with wrapped(server.base_url) as client:
+            # The same call with its story.
+            exchange = client.exchange(model=MODEL, messages=QUESTION)
+            for attempt in exchange.attempts:
+                print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
 
-        # The SDK's own call and object, for code that has used them all along.
-        completion = client.chat.completions.create(model=MODEL, messages=QUESTION)
-        print("completion:", completion.choices[0].message.tool_calls[0].function.arguments)
+            # The SDK's own call and object, for code that has used them all along.
+            completion = client.chat.completions.create(model=MODEL, messages=QUESTION)
+            print("completion:", completion.choices[0].message.tool_calls[0].function.arguments)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
         client, model = endpoint.connect()
         strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)))
         try:
-            reply = strict.reply(model=model, messages=[{"role": "user", "content": question}])
+            with strict:
+                reply = strict.reply(model=model, messages=[{"role": "user", "content": question}])
         except CallFailed as error:
             if explain:
                 typer.echo(error.explain(), err=True)

@@ -63,9 +63,10 @@ def demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate
     try:
         with _served(endpoint, seed, failure_rate, screen) as served:
             client, model = served.connect()
-            strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(screen))
-            for question in SCENARIO.questions:
-                lines.append(_asked(screen, strict, served, model, question.text))  # noqa: PERF401 - Ctrl-C keeps these
+            with wrap(client, contract=contract, policy=policy, on_attempt=Live(screen)) as strict:
+                for question in SCENARIO.questions:
+                    # one by one: Ctrl-C keeps those that were asked
+                    lines.append(_asked(screen, strict, served, model, question.text))  # noqa: PERF401
     except EndpointLost as lost:
         ended = str(lost), Status.FAILED
     except KeyboardInterrupt:
