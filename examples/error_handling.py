@@ -19,9 +19,9 @@ def create_refund(order: int, reason: Literal["late", "broken", "wrong_item"], a
 
 def ask(base_url: str, question: str, policy: sr.RetryPolicy) -> None:
     """Ask one question, and say what became of it."""
-    client = sr.wrap(OpenAI(base_url=base_url, api_key="none"), tools=[create_refund], policy=policy)
     try:
-        print("reply:", client.reply(model="unreliable-1", messages=[{"role": "user", "content": question}]))
+        with sr.wrap(OpenAI(base_url=base_url, api_key="none"), tools=[create_refund], policy=policy) as client:
+            print("reply:", client.reply(model="unreliable-1", messages=[{"role": "user", "content": question}]))
     except sr.ReplyRejected as error:  # the retries are spent: show it to whoever owns the prompt
         codes = sorted({issue.code for attempt in error.attempts for issue in attempt.issues})
         print(f"rejected ({error.reason}) after {len(error.attempts)} attempts:", *codes)

@@ -77,10 +77,11 @@ def visit(
 ) -> Visit:
     """Serve one request of a client: a message, or the response that it got before with what it was asked for."""
     tools, events = desk_tools(folder / "refunds.txt"), list[sr.RunEvent]()
-    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=10.0), tools=tools, parallel=True)
+    openai = OpenAI(base_url=base_url, api_key="none", timeout=10.0)
     sessions = sr.SQLiteSessionStore(folder / "desk.sqlite")
     given: dict[str, Any] = {"continuation": paused, "results": results, "sessions": sessions}
-    run = sr.run(client, message, **given, on_event=events.append, model="desk-1")
+    with sr.wrap(openai, tools=tools, parallel=True) as client:
+        run = sr.run(client, message, **given, on_event=events.append, model="desk-1")
     return Visit(
         pid=os.getpid(),
         refused=tuple(attempt.issues[0].code for attempt in run.attempts if attempt.issues),

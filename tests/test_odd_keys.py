@@ -125,6 +125,7 @@ def test_the_wrong_members_are_named_and_no_others(value: dict[str, Any]) -> Non
     assert {tuple(pointer_tokens(issue.path)) for issue in schema.check(value)} == wrong
 
 
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
 @given(schema=tools, args=objects)
 @example(schema=PRICES, args={"prices": {"42": "cheap"}})
 @settings(max_examples=300)

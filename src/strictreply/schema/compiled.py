@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from strictreply.issues import Issue, pointer_tokens
-from strictreply.limits import MAX_WORK, Work
+from strictreply.limits import DEFAULT_LIMITS, MAX_WORK, Work
 from strictreply.schema.bounds import load_of
 from strictreply.schema.closing import closed_graph
 from strictreply.schema.conjunctions import ALL
@@ -22,14 +22,14 @@ from strictreply.schema.upgrade import modern, upgraded, uses_newer_words
 from strictreply.schema.work import containers_in, judgements_of, size_of, too_much_work
 from strictreply.typing import JSON, Extra, Formats
 
-MAX_JUDGEMENTS = 5_000_000
-"""The judgements of one value by one schema that one check may make; about 100 ms."""
-
-FREE_LOAD = 48
+FREE_LOAD = 64
 """The judgements of one place that any value within the caps may cost, so that it need not be counted."""
 
-JUDGED_PER_STEP = MAX_JUDGEMENTS // MAX_WORK
-"""The judgements of the engine that are one step of a reply's work: its calls share what one value may cost."""
+MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
+"""The judgements of one value by one schema that one check may make; about 60 ms."""
+
+JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
+"""The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining."""
 
 BUILT_PER_STEP = 20
 """The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults."""
@@ -175,7 +175,8 @@ class Schema:
         load = len(self._graph.nodes) if self._load is None else self._load
         if load <= FREE_LOAD:
             return False
-        return not work.afford(size_of(value, MAX_JUDGEMENTS // load + 1) * load // JUDGED_PER_STEP)
+        judgements = size_of(value, MAX_JUDGEMENTS // load + 1) * load
+        return judgements > MAX_JUDGEMENTS or not work.afford(judgements // JUDGED_PER_STEP)
 
     def _is_too_much_to_build(self, value: JSON, work: Work) -> bool:
         """Return whether making a typed value may take too long; one union inside another is a matter of depth."""
