@@ -109,7 +109,7 @@ def test_v4_a_request_that_is_read_slowly_is_cut() -> None:
             over.set()
 
 
-class Around(http.BaseTransport):  # type: ignore[misc, name-defined]  # of the one HTTP library or the other
+class Around(http.BaseTransport):  # type: ignore[misc]  # of the one HTTP library or the other
     """A program's own transport around others, as those for retries, caches, balancing and tracing are."""
 
     def __init__(self, held: Any) -> None:
@@ -118,7 +118,7 @@ class Around(http.BaseTransport):  # type: ignore[misc, name-defined]  # of the 
 
     def handle_request(self, request: Any) -> Any:
         """Send through the one that is held."""
-        held = self.held.get("one") if isinstance(self.held, dict) else self.held
+        held: Any = self.held["one"] if isinstance(self.held, dict) else self.held
         return (held[0] if isinstance(held, list) else held).handle_request(request)
 
 

@@ -106,7 +106,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         request.pop("response_format", None)  # a forced call is all that is wanted
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
-    numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE for issue in issues)
+    numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
     return Turn(request, correction, step.tier, scope, room, grows, bad, numbers)
 
 

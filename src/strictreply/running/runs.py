@@ -143,9 +143,10 @@ class Request:
             raise ContractError("a continuation takes results=, and no messages or after=")
         if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
             raise ContractError("continuation= is the response of a paused run; this run has its answer")
-        if not isinstance(self.results, Iterable):  # of a client's JSON
+        results: Any = self.results  # a client's JSON may hold anything here
+        if not isinstance(results, Iterable):
             raise ContractError(_RESULT_FORM)
-        given = tuple(self.results)
+        given = tuple(cast("Iterable[Given]", results))
         if not given:
             raise ContractError("a paused run goes on with results=, one for each of its pending calls")
         return Envelope(
