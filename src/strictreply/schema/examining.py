@@ -6,7 +6,6 @@ fits one scalar, whether a branch fits, which of many items do not. This module 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
@@ -16,7 +15,7 @@ from strictreply.schema.engines import Parts
 from strictreply.schema.faults import Fault
 from strictreply.schema.graph import Node
 from strictreply.schema.unions import Choice, kind_of
-from strictreply.schema.vocabulary import Applies
+from strictreply.schema.vocabulary import LENGTHS, OWN, WHOLE, Applies
 from strictreply.schema.work import size_of
 from strictreply.typing import JSON
 
@@ -36,21 +35,6 @@ PER_STEP = 100
 """How many values the engine judges in one step."""
 
 Path: TypeAlias = "tuple[str | int, ...]"
-
-LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
-    "minItems": (list, operator.ge),
-    "maxItems": (list, operator.le),
-    "minProperties": (dict, operator.ge),
-    "maxProperties": (dict, operator.le),
-}
-WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
-OWN = frozenset(
-    {
-        *("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
-    }
-)
-"""The keywords about a value itself, whatever stands below it."""
 
 
 class Enough(Exception):

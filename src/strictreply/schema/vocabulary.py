@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -78,6 +79,25 @@ MAPS = {
     "$defs": Applies.NOWHERE,
     "definitions": Applies.NOWHERE,
 }
+LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
+    "minItems": (list, operator.ge),
+    "maxItems": (list, operator.le),
+    "minProperties": (dict, operator.ge),
+    "maxProperties": (dict, operator.le),
+}
+"""The keywords that bound the length of an array or an object, and how."""
+
+WHOLE = ("enum", "const", "uniqueItems")
+"""The keywords that look at all of a container by themselves."""
+
+OWN = frozenset(
+    {
+        *("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
+    }
+)
+"""The keywords about a value itself, whatever stands below it."""
+
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
 UNSET_BY_NULL = HOLDERS.union(
