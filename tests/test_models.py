@@ -147,8 +147,15 @@ def test_odd_parts_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [object(), Callable[[], int], "Nowhere", type("Plain", (), {}), Annotated[bool, Field(union_mode="smart")]],
-    ids=["object", "callable", "text", "class", "misplaced constraint"],
+    [
+        object(),
+        Callable[[], int],
+        "Nowhere",
+        "no type",
+        type("Plain", (), {}),
+        Annotated[bool, Field(union_mode="smart")],
+    ],
+    ids=["object", "callable", "text", "prose", "class", "misplaced constraint"],
 )
 def test_unreadable_types(kind: Any) -> None:
     """What pydantic cannot read, or cannot describe in JSON Schema, is a ContractError that says whose type it is."""

@@ -23,6 +23,7 @@ UNREADABLE = (
     AttributeError,
     NameError,
     RuntimeError,
+    SyntaxError,
     TypeError,
     ValueError,
 )
