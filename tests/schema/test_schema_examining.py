@@ -173,3 +173,15 @@ def test_the_public_suite_is_explained(draft: str) -> None:
         and "json-schema.org" not in json.dumps(schema.closed).replace('"$schema": "http', "")
     ]
     assert opaque == []
+
+
+def test_comparisons_of_names_are_counted() -> None:
+    """Looking for a near word takes steps by the length of what is compared; without any left there is no hint."""
+    schema = Schema.compile(of({"enum": WORDS}))
+    plenty, none = Work(), Work(12)
+    (hinted,) = schema.check({"a": near(7)}, work=plenty)
+    (bare,) = schema.check({"a": near(7)}, work=none)
+    assert (bool(hinted.hint), bool(bare.hint)) == (True, False)
+    assert hinted.path == bare.path == "/a"
+    assert plenty.taken > 200
+    assert none.taken <= none.limit
