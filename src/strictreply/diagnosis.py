@@ -20,7 +20,7 @@ from strictreply.limits import MAX_NUMBER_DIGITS, Limits, Work
 MAX_FAULTS = 16
 """The faults of one text that are reported; reading stops at the last of them."""
 
-NODES_PER_STEP = 5
+NODES_PER_STEP = 3
 """Values of a text that are read in one step of work."""
 
 _EXCERPT_CHARS = 30  # shown on either side of a fault
