@@ -406,11 +406,8 @@ class Examination:
                     taken = self._fitting(node, edge.keyword, value)
                     if edge.target in taken or not (taken or True in node.schema[edge.keyword]):
                         yield edge.target
-                case "if" | "then":
-                    if passed:
-                        yield edge.target
-                case "else":
-                    if not passed:
+                case "if" | "then" | "else":
+                    if "if" in node.schema and passed == (edge.keyword != "else"):
                         yield edge.target
                 case "dependentSchemas":
                     if isinstance(value, dict) and edge.token in value:
