@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import openai
+import pydantic
 
 import strictreply as sr
 
@@ -31,8 +32,12 @@ def tool(number: int) -> dict[str, Any]:
 def completion(arguments: dict[str, Any]) -> bytes:
     """Spell the response: one call of the first tool."""
     call = {"id": "call_1", "type": "function", "function": {"name": "tool_0", "arguments": json.dumps(arguments)}}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    return completion_of({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
+
+
+def completion_of(message: dict[str, Any], ending: str) -> bytes:
+    """Return the response around a message."""
+    choice = {"index": 0, "finish_reason": ending, "message": message}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     response = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
     return json.dumps(response).encode()
@@ -85,14 +90,50 @@ def measure(turns: int, tools: int) -> tuple[float, ...]:
     )
 
 
+class Find(pydantic.BaseModel):
+    """Find things by name."""
+
+    query: str
+    limit: int = pydantic.Field(ge=1, le=20)
+
+
+def measure_given_per_call() -> Iterator[tuple[str, float]]:
+    """Measure what a program gives with every call, against the raw SDK given the same; and definitions a tool."""
+    messages = [{"role": "user", "content": "tea?"}]
+    answer = completion_of({"role": "assistant", "content": '{"query": "tea", "limit": 5}'}, "stop")
+    found = {"type": "json_schema", "json_schema": {"name": "found", "schema": Find.model_json_schema()}}
+    model_tool = openai.pydantic_function_tool(Find, name="tool_0")
+    tools = sr.wrap(client_over(RIGHT))
+    raw_tools, raw_answer, ours = client_over(RIGHT), client_over(answer), sr.wrap(client_over(answer))
+    few, many = [tool(number) for number in range(100)], [tool(number) for number in range(1000)]
+    named: Any = type("tool_0", (Find,), {})
+    given = {"model": "m", "messages": messages}
+    raw, model, raw_format, format_dict, format_type, hundred, thousand = microseconds(
+        lambda: raw_tools.chat.completions.create(**given, tools=[model_tool]),  # type: ignore[call-overload]
+        lambda: tools.reply(**given, tools=[named]),
+        lambda: raw_answer.chat.completions.create(**given, response_format=found),  # type: ignore[call-overload]
+        lambda: ours.reply(**given, response_format=found),
+        lambda: ours.reply(**given, response_format=Find),
+        lambda: tools.reply(**given, tools=few),
+        lambda: tools.reply(**given, tools=many),
+    )
+    yield "tools=[Model] / raw", model / raw
+    yield "response_format={json_schema} / raw", format_dict / raw_format
+    yield "response_format=Model / raw with its schema", format_type / raw_format
+    yield "a tool of 1,000 / a tool of 100", thousand / 10 / hundred
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     print(f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw")
     print("messages  tools      raw    reply     x   create     x  1 retry  x 2 raw")
     for turns, tools in CASES:
         raw, reply, create, retry = measure(turns, tools)
         row = f"{turns:>8} {tools:>6} {raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}"
         print(f"{row} {retry:>8.0f} {retry / 2 / raw:>8.2f}")
+    print("\ngiven with every call")
+    for what, ratio in measure_given_per_call():
+        print(f"{ratio:>8.2f}  {what}")
 
 
 if __name__ == "__main__":

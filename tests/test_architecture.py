@@ -39,6 +39,7 @@ LAYERS: dict[str, set[str]] = {
         "published",
         "schema",
         "replaying",
+        "reuse",
         "scoping",
         "shaping",
         "signatures",

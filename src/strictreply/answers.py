@@ -15,6 +15,7 @@ from strictreply.issues import Code, Issue, quote
 from strictreply.limits import Work
 from strictreply.models import adapter_of, document_of, instance_of
 from strictreply.replies import Invalid, ToolCall, Verdict
+from strictreply.reuse import ByText, kept_on
 from strictreply.schema import Schema
 from strictreply.typing import JSON, Extra, Formats
 
@@ -45,13 +46,24 @@ class Answer:
             return kind
         if kind is str:
             return cls(blank=blank)
+        how = (cls, extra, formats)
         if isinstance(kind, Mapping):
-            title = kind.get("title")
-            schema = Schema.compile(kind, extra=extra, formats=formats, root_closed=False)
-            schema.refuse_contradictions("the answer")
-            return cls(schema, name=_schema_name(title if isinstance(title, str) else ""))
+            answer, length = _DESCRIBED.get(kind, how, lambda schema: cls._from_schema(schema, extra, formats))
+            _DESCRIBED.trim([length])
+            return answer
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
             raise ContractError("an answer is str, a type or a JSON Schema, not a function")
+        return kept_on(kind, how, lambda: cls._from_type(kind, extra, formats))
+
+    @classmethod
+    def _from_schema(cls, document: Mapping[str, Any], extra: Extra, formats: Formats) -> Answer:
+        title = document.get("title")
+        schema = Schema.compile(document, extra=extra, formats=formats, root_closed=False)
+        schema.refuse_contradictions("the answer")
+        return cls(schema, name=_schema_name(title if isinstance(title, str) else ""))
+
+    @classmethod
+    def _from_type(cls, kind: object, extra: Extra, formats: Formats) -> Answer:
         adapter = adapter_of(kind, "answer")
         schema = Schema.compile(document_of(adapter, "answer"), extra=extra, formats=formats, root_closed=False)
         schema.refuse_contradictions("the answer")
@@ -96,6 +108,9 @@ class Answer:
         if not value.strip() and not (self.blank and value):
             return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
         return value
+
+
+_DESCRIBED: ByText[Answer] = ByText()
 
 
 def _schema_name(text: str) -> str:

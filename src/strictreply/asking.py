@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from strictreply.channels.envelope import peek
 from strictreply.channels.truncation import LENGTH_KEYS, is_limit
+from strictreply.definitions import Definitions
 from strictreply.describing import (
     admits_answer,
     final_answer_definition,
@@ -150,12 +151,14 @@ def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObj
     return request
 
 
-def _definitions(terms: Terms) -> list[JSONObject]:
-    """Give the tools that may be called, and the one that answers where an answer is a call."""
+def _definitions(terms: Terms) -> Definitions:
+    """Return the tools that may be called, and the one that answers where an answer is a call."""
     if terms.answer_style == "union":
-        return [tool.definition for tool in terms.tools.values()]
-    declared = [] if terms.choice == "none" else [tool.definition for tool in terms.tools.values()]
-    return [*declared, final_answer_definition(terms)] if admits_answer(terms) else declared
+        return Definitions(tool.definition for tool in terms.tools.values())
+    declared = Definitions(() if terms.choice == "none" else (tool.definition for tool in terms.tools.values()))
+    if admits_answer(terms):
+        declared.append(final_answer_definition(terms))
+    return declared
 
 
 def _choice(terms: Terms) -> JSONObject:

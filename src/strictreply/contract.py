@@ -83,7 +83,7 @@ class Contract:
         for mode in modes:
             _one_of("extraction", mode, _EXTRACTIONS)
         _refuse_one_tool(tools)
-        declared = by_name(Tool.of(tool, extra=extra, formats=formats) for tool in tools)
+        declared = by_name(Tool.all_of(tools, extra=extra, formats=formats))
         if answer_style == "tool" and FINAL_ANSWER in declared:
             message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
             raise ContractError(message)

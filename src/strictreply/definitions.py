@@ -49,6 +49,10 @@ class Definition:
     vendor: VendorMembers
 
 
+class Definitions(list[JSONObject]):
+    """The definitions of declared tools, as a request takes them: read by us before, so known to be plain JSON."""
+
+
 def read_definition(definition: Mapping[str, Any]) -> Definition:
     """Read ``{"type": "function", "function": {…}}``, or what stands inside it; members of vendors are copied.
 

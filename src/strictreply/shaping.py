@@ -38,7 +38,7 @@ def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]
         if not _is_series(tools):
             message = "tools must be a list of tools"
             raise ContractError(message)
-        terms = terms.with_tools(Tool.of(tool, extra=terms.extra, formats=terms.formats) for tool in tools)
+        terms = terms.with_tools(Tool.all_of(tools, extra=terms.extra, formats=terms.formats))
     terms = _shaped_by_choice(terms, request.pop("tool_choice", None))
     if request.get("parallel_tool_calls") is None:
         request.pop("parallel_tool_calls", None)

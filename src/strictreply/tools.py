@@ -6,11 +6,9 @@ What a reply may call, and when, is the contract's matter; nothing here reads re
 from __future__ import annotations
 
 import inspect
-import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, TypeAlias, TypedDict, Unpack, cast, overload
 
 from pydantic import TypeAdapter
@@ -23,6 +21,7 @@ from strictreply.issues import quote
 from strictreply.limits import Work
 from strictreply.models import adapter_of, document_of, instance_of
 from strictreply.replies import Invalid
+from strictreply.reuse import ByText, kept_on
 from strictreply.schema import Schema
 from strictreply.schema.documents import Document, read_document
 from strictreply.schema.upgrade import as_member, modern
@@ -36,8 +35,6 @@ VALUE = "value"
 """The member that holds what the arguments are, where ``wrap_root`` made an object of them."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-MAX_REMEMBERED = 512
-"""How many definitions given as mappings are kept compiled, the last used ones."""
 
 
 class Execution(TypedDict, total=False):
@@ -110,23 +107,25 @@ class Tool:
 
         Raises ContractError on anything else, and when the declaration itself is wrong.
         """
-        closed: Extra = extra or "forbid"
         if isinstance(declaration, Tool):
             return declaration.held_to(extra or declaration.extra, formats or declaration.formats)
-        if isinstance(declaration, Mapping):
-            return _defined(cast("Mapping[str, Any]", declaration), closed, formats or "assert")
-        if isinstance(declaration, type):
-            tool = cls.from_model(declaration, extra=closed)
-        elif hasattr(declaration, "inputSchema"):
-            tool = cls.from_mcp(declaration, extra=closed)
-        elif callable(declaration):
-            tool = cls.from_function(declaration, extra=closed)
-        else:
-            raise ContractError(
-                f"{type(declaration).__name__} declares no tool; give a function, a pydantic model, a Tool, "
-                "an OpenAI tool definition or an MCP tools/list entry"
-            )
-        return tool.held_to(closed, formats or tool.formats)
+        return _declared(declaration, extra or "forbid", formats or "assert")[0]
+
+    @classmethod
+    def all_of(
+        cls, declarations: Iterable[object], *, extra: Extra | None = None, formats: Formats | None = None
+    ) -> list[Tool]:
+        """Take the tools of one contract or request, each as :meth:`of` does."""
+        tools, lengths = list[Tool](), list[int]()
+        for declaration in declarations:
+            if isinstance(declaration, Tool):
+                tools.append(cls.of(declaration, extra=extra, formats=formats))
+            else:
+                tool, length = _declared(declaration, extra or "forbid", formats or "assert")
+                tools.append(tool)
+                lengths.append(length)
+        _DEFINED.trim(lengths)
+        return tools
 
     @classmethod
     def from_function(
@@ -402,19 +401,30 @@ def tool(
     return declared if function is None else declared(function)
 
 
-def _defined(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool:
-    """Read an OpenAI or MCP definition; one that was read before is not compiled again."""
-    try:
-        text = json.dumps(definition)
-    except (TypeError, ValueError, RecursionError):  # no plain JSON: the reading says where
-        return _read(definition, extra, formats)
-    return _remembered(text, extra, formats)
+_DEFINED: ByText[Tool] = ByText()
 
 
-@lru_cache(maxsize=MAX_REMEMBERED)
-def _remembered(text: str, extra: Extra, formats: Formats) -> Tool:
-    """Compile the definition that a JSON text spells: requests name their tools anew on every call."""
-    return _read(json.loads(text), extra, formats)
+def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool, int]:
+    """Declare whatever is no Tool yet; with the length of its text where it is a definition."""
+    how = (Tool, extra, formats)
+    if isinstance(declaration, Mapping):
+        return _DEFINED.get(declaration, how, lambda definition: _read(definition, extra, formats))
+    return kept_on(declaration, how, lambda: _typed(declaration, extra, formats)), 0
+
+
+def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool:
+    if isinstance(declaration, type):
+        tool = Tool.from_model(declaration, extra=extra)
+    elif hasattr(declaration, "inputSchema"):
+        tool = Tool.from_mcp(declaration, extra=extra)
+    elif callable(declaration):
+        tool = Tool.from_function(declaration, extra=extra)
+    else:
+        raise ContractError(
+            f"{type(declaration).__name__} declares no tool; give a function, a pydantic model, a Tool, "
+            "an OpenAI tool definition or an MCP tools/list entry"
+        )
+    return tool.held_to(extra, formats)
 
 
 def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool:

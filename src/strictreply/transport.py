@@ -18,6 +18,7 @@ from typing import Any, cast
 import jiter
 
 from strictreply.decoding import decode
+from strictreply.definitions import Definitions
 from strictreply.exchange import bounded, stand_in
 from strictreply.issues import Code
 from strictreply.limits import MAX_JSON_DEPTH, Limits
@@ -276,6 +277,8 @@ def _past_transform(keywords: JSONObject) -> JSONObject:
 
 def _is_plain(value: Any) -> bool:
     """Tell whether a value is JSON through and through, without recursion; what has no end is not."""
+    if type(value) is Definitions:
+        return True
     pending, left = [value], MAX_PLAIN_NODES
     while pending:
         if left < 0:
