@@ -19,11 +19,11 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from strictreply import Tool
-from strictreply.coordination.actions.branches import Branch
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._topology.graph import Topology
 from strictreply.coordination.formats import ResponseProcessor
-from strictreply.coordination.topology.graph import Topology
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.decoding import decode
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.reading._decoding import decode
 
 PASSES, ROUNDS, REPEAT = 4, 8, 100
 BOUND = 40

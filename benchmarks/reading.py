@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from strictreply.decoding import decode
+from strictreply.reading._decoding import decode
 from strictreply.schema import Schema
 
 ROUNDS = 15

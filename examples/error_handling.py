@@ -7,8 +7,8 @@ from typing import Literal
 from openai import OpenAI
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.testing import LoopbackServer
+from strictreply.testing._demo import SCENARIO, UnreliableModel
 
 
 @sr.tool

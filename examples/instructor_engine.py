@@ -9,9 +9,9 @@ from openai import OpenAI
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.integrations.instructor import wrap
 from strictreply.testing import LoopbackServer
+from strictreply.testing._demo import SCENARIO, UnreliableModel
 
 
 class OrderSummary(BaseModel):

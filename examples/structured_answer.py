@@ -8,8 +8,8 @@ from openai import OpenAI
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.testing import LoopbackServer
+from strictreply.testing._demo import SCENARIO, UnreliableModel
 
 
 class OrderSummary(BaseModel):

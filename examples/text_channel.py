@@ -5,8 +5,8 @@ from __future__ import annotations
 from openai import OpenAI
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.testing import LoopbackServer
+from strictreply.testing._demo import SCENARIO, UnreliableModel
 
 
 @sr.tool

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from openai import AsyncOpenAI
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.testing import LoopbackServer
+from strictreply.testing._demo import SCENARIO, UnreliableModel
 
 MODEL = "unreliable-1"
 QUESTIONS = (

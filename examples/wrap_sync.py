@@ -8,8 +8,8 @@ from openai import OpenAI
 from pydantic import Field
 
 import strictreply as sr
-from strictreply.demo import SCENARIO, UnreliableModel
 from strictreply.testing import LoopbackServer
+from strictreply.testing._demo import SCENARIO, UnreliableModel
 
 MODEL = "unreliable-1"
 QUESTION = [{"role": "user", "content": "What will the weather be in Oslo over the next 3 days, in celsius?"}]

@@ -8,10 +8,10 @@ from typing import Any
 
 import strictreply as sr
 from strictreply.testing import ok
-from strictreply.testing.faults.catalogue import Entry
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._waiting import no_backoff
+from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.waiting import no_backoff
 
 SEARCH = sr.Tool.from_json_schema(
     "search",

@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from typing import Any
 
 import strictreply as sr
-from strictreply.testing.wire import Ending, HTTPReply
+from strictreply.testing._wire import Ending, HTTPReply
 
 MOST_BYTES = 4_000_000
 """How much of an endless response is looked at."""

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from openai_shapes import message
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Valid
-from strictreply.answers import Answer
+from strictreply.contract._answer import Answer
 
 
 def refuse_test_orders(value: str) -> str:

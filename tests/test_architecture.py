@@ -1,4 +1,4 @@
-"""The direction of imports: values under mechanisms under the loop under the shells, and no SDK below the edge."""
+"""The packages: imports run downwards, no SDK is needed below the client, private modules begin with ``_``."""
 
 from __future__ import annotations
 
@@ -12,59 +12,67 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-# From the lowest layer to the highest; a room may import its own layer and those listed before it.
-# A room is a module or a package right under strictreply; "" is strictreply/__init__.py.
-LAYERS: dict[str, set[str]] = {
-    "values": {"attempts", "credentials", "errors", "issues", "limits", "replies", "story", "typing", "worded"},
-    "mechanisms": {
-        "answers",
-        "asking",
-        "channels",
-        "checking",
-        "complaints",
-        "contract",
-        "coordination",
-        "decoding",
-        "definitions",
-        "describing",
-        "diagnosis",
-        "driving",
-        "expansion",
-        "extraction",
-        "failures",
-        "fidelity",
-        "models",
-        "pipeline",
-        "policy",
-        "published",
-        "schema",
-        "replaying",
-        "reuse",
-        "scoping",
-        "shaping",
-        "signatures",
-        "steering",
-        "terms",
-        "tools",
-        "watching",
-    },
-    "loop": {"flow"},
-    "shells": {"client", "endings", "exchange", "pauses", "recordings", "running", "transport"},
-    "facade": {""},
-    "programs": {"__main__", "cli", "demo", "integrations", "testing"},
-}
-COORDINATION = ("faults", "topology", "actions", "replies", "formats", "runs", "validation", "steering", "routing", "")
-"""The rooms of ``coordination`` from the lowest to the highest; "" is its facade."""
-PURE_LAYERS = ("values", "mechanisms", "loop")
+PACKAGES = (
+    "values",
+    "reading",
+    "schema",
+    "wires",
+    "contract",
+    "retry",
+    "pipeline",
+    "coordination",
+    "client",
+    "running",
+    "",
+    "integrations",
+    "testing",
+    "cli",
+    "__main__",
+)
+"""From the lowest to the highest: a package imports itself and those before it. "" is ``strictreply/__init__.py``."""
+COORDINATION = (
+    "_faults",
+    "_topology",
+    "_actions",
+    "_replies",
+    "formats",
+    "_runs",
+    "validation",
+    "_steering",
+    "routing",
+    "",
+)
+"""The packages of ``coordination`` from the lowest to the highest; "" is its facade."""
+PURE = PACKAGES[: PACKAGES.index("client")]
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
-RUNTIME_OPENAI = {"cli", "integrations", "testing"}  # the rooms that may import openai at run time
+RUNTIME_OPENAI = {"cli", "integrations", "testing"}  # the packages that may import openai at run time
+PUBLIC = {
+    "strictreply",
+    "strictreply.__main__",
+    "strictreply.cli",
+    "strictreply.coordination",
+    "strictreply.coordination.formats",
+    "strictreply.coordination.routing",
+    "strictreply.coordination.validation",
+    "strictreply.integrations",
+    "strictreply.integrations.dbos",
+    "strictreply.integrations.instructor",
+    "strictreply.integrations.langgraph",
+    "strictreply.pipeline",
+    "strictreply.testing",
+    "strictreply.testing.faults",
+    "strictreply.testing.mounting",
+    "strictreply.testing.ok",
+    "strictreply.testing.plugin",
+    "strictreply.testing.strategies",
+}
+"""What users import. Packages beside these hold only modules that begin with ``_``."""
 
 COMES_WITH = {"pydantic_core": "pydantic"}  # what is imported under another name than it is installed by
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "strictreply"
-ORDER = list(LAYERS)
-LAYER_OF = {room: ORDER.index(layer) for layer, rooms in LAYERS.items() for room in rooms}
+HEIGHT = {package: height for height, package in enumerate(PACKAGES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +93,8 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def room_of(module: str) -> str:
-    """Name the module or package right under strictreply that a dotted name belongs to."""
+def package_of(module: str) -> str:
+    """Return the package right under strictreply that a dotted name belongs to."""
     return module.removeprefix("strictreply").removeprefix(".").partition(".")[0]
 
 
@@ -123,21 +131,29 @@ IMPORTS = [found for module in MODULES for found in imports_of(module)]
 INTERNAL = [found for found in IMPORTS if found.target in MODULES and found.target != found.source]
 
 
-def test_every_module_has_its_layer() -> None:
-    """Each module stands in the table once, and the table names nothing that is not there."""
-    placed = [room for rooms in LAYERS.values() for room in rooms]
-    assert sorted(placed) == sorted({room_of(module) for module in MODULES})
+def test_the_root_holds_packages_only() -> None:
+    """Beside ``__init__`` and ``__main__`` there is no module at the root, and each package has its height."""
+    assert sorted({package_of(module) for module in MODULES}) == sorted(PACKAGES)
+    assert sorted(path.name for path in PACKAGE.glob("*.py")) == ["__init__.py", "__main__.py"]
+
+
+def test_private_modules_are_marked() -> None:
+    """A module that users do not import begins with ``_``, or stands in a package that does."""
+    packages = {f"strictreply.{package}" for package in PACKAGES}
+    unmarked = {module for module in MODULES if not any(part.startswith("_") for part in module.split("."))}
+    assert unmarked - packages <= PUBLIC
+    assert set(MODULES) >= PUBLIC
 
 
 def test_imports_only_go_downwards() -> None:
-    """No room imports a higher layer, not even for types."""
-    assert [found for found in INTERNAL if LAYER_OF[room_of(found.target)] > LAYER_OF[room_of(found.source)]] == []
+    """No package imports a higher one, not even for types."""
+    assert [found for found in INTERNAL if HEIGHT[package_of(found.target)] > HEIGHT[package_of(found.source)]] == []
 
 
-def test_the_rooms_of_coordination_import_downwards() -> None:
-    """Within coordination, too, a room imports only itself and those listed before it."""
+def test_the_packages_of_coordination_import_downwards() -> None:
+    """Within coordination, too, a package imports only itself and those listed before it."""
     inside = "strictreply.coordination"
-    floor = {f"{inside}.{room}".rstrip("."): height for height, room in enumerate(COORDINATION)}
+    floor = {f"{inside}.{package}".rstrip("."): height for height, package in enumerate(COORDINATION)}
 
     def height(module: str) -> int:
         return floor[".".join(module.split(".")[:3])]
@@ -160,13 +176,12 @@ def test_no_import_cycles() -> None:
     assert cycle == []
 
 
-def test_the_pure_layers_know_no_sdk() -> None:
-    """Values, mechanisms and the loop import no HTTP library, no SDK and no terminal library, not even for types."""
-    pure = set().union(*(LAYERS[layer] for layer in PURE_LAYERS))
+def test_the_pure_packages_know_no_sdk() -> None:
+    """Below the client nothing imports an HTTP library, an SDK or a terminal library, not even for types."""
     assert [
         found
         for found in IMPORTS
-        if room_of(found.source) in pure and found.target.partition(".")[0] in OUTSIDE_THE_PURE
+        if package_of(found.source) in PURE and found.target.partition(".")[0] in OUTSIDE_THE_PURE
     ] == []
 
 
@@ -177,7 +192,7 @@ def test_the_core_needs_openai_for_types_only() -> None:
         for found in IMPORTS
         if found.target.partition(".")[0] == "openai"
         and not found.typing_only
-        and room_of(found.source) not in RUNTIME_OPENAI
+        and package_of(found.source) not in RUNTIME_OPENAI
     ] == []
 
 
@@ -190,8 +205,24 @@ def test_what_is_imported_is_declared() -> None:
     assert {COMES_WITH.get(top, top).replace("_", "-") for top in tops} <= declared
 
 
-def test_importing_the_library_loads_no_sdk() -> None:
-    """``import strictreply`` in a fresh interpreter loads neither an SDK nor an HTTP nor a terminal library."""
-    script = f"import strictreply, sys; print(*sorted({OUTSIDE_THE_PURE!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+def modules_after(statement: str) -> set[str]:
+    """Return what a fresh interpreter has imported after a statement."""
+    script = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def test_importing_the_library_imports_nothing_else() -> None:
+    """``import strictreply`` loads none of its packages and nothing from outside the standard library."""
+    loaded = modules_after("import strictreply")
+    assert not [name for name in loaded if name.startswith("strictreply.")]
+    outside = {name.partition(".")[0] for name in loaded - modules_after("pass")}
+    assert outside <= {*sys.stdlib_module_names, "strictreply"}
+
+
+def test_what_is_used_is_what_is_loaded() -> None:
+    """To wrap a client loads no SDK, and neither the pipeline nor the tool loop nor coordination."""
+    loaded = modules_after("from strictreply import wrap, tool, Contract, RetryPolicy, ReplyRejected")
+    assert not {name.partition(".")[0] for name in loaded} & OUTSIDE_THE_PURE
+    assert not {"strictreply.pipeline", "strictreply.running", "strictreply.coordination"} & loaded

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
-from strictreply.asking import Ask, Bad, Turn, first_turn, next_turn
-from strictreply.channels import judge
-from strictreply.contract import Contract
-from strictreply.policy import Again, RetryPolicy
-from strictreply.replies import Invalid
-from strictreply.scoping import scope_of
-from strictreply.shaping import shape
-from strictreply.steering import TieredSteering
-from strictreply.tools import Tool
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import judge
+from strictreply.contract._shaping import shape
+from strictreply.contract._tool import Tool
+from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
+from strictreply.retry._policy import Again, RetryPolicy
+from strictreply.retry._scoping import scope_of
+from strictreply.retry._steering import TieredSteering
+from strictreply.values._replies import Invalid
 
 SEARCH = Tool.from_json_schema("search", SCHEMA)
 WEATHER = Tool.from_json_schema("weather", OTHER_SCHEMA)

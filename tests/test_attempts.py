@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.attempts import MAX_DEPTH, MAX_TOKENS, Attempt, Usage, plain, total_usage
-from strictreply.issues import Code, Issue
+from strictreply.values._attempts import MAX_DEPTH, MAX_TOKENS, Attempt, Usage, plain, total_usage
+from strictreply.values._issues import Code, Issue
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, Server, call, completion, http, status
-from strictreply.attempts import Attempt
-from strictreply.cli.endpoint import Endpoint
-from strictreply.credentials import NOT_KEPT, credentials_of
-from strictreply.errors import CallFailed
-from strictreply.testing.recorder import record
+from strictreply.cli._endpoint import Endpoint
+from strictreply.testing._recorder import record
+from strictreply.values._attempts import Attempt
+from strictreply.values._credentials import NOT_KEPT, credentials_of
+from strictreply.values._errors import CallFailed
 
 PLANTED = {
     name: f"CANARY-{name}-4711abcdef"

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel
 
 from openai_shapes import call, message
 from strictreply import Contract, ContractError, Invalid, Issue, Tool, ToolCall, Valid
-from strictreply.issues import Category
+from strictreply.values._issues import Category
 
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
 Found = Iterable[Issue] | None

@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.complaints``: a check's words without the model's."""
+"""The laws of ``strictreply.contract._complaints``: a check's words without the model's."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 
-from strictreply.complaints import check_issues
-from strictreply.errors import ContractError
-from strictreply.issues import Category, Issue
+from strictreply.contract._complaints import check_issues
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Category, Issue
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

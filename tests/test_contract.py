@@ -33,9 +33,9 @@ from strictreply import (
     run,
     wrap,
 )
-from strictreply.contract import judge_reply
-from strictreply.issues import Category
-from strictreply.terms import Terms
+from strictreply.contract._contract import judge_reply
+from strictreply.contract._terms import Terms
+from strictreply.values._issues import Category
 
 TEXT = Contract(tools=[ADD, NOW], channel="text")
 NATIVE = Contract(tools=[ADD, NOW])

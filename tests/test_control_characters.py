@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from scripted import USER, Client, call, completion
-from strictreply.attempts import Attempt
 from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
-from strictreply.story import tell
-from strictreply.testing.probing.junit import junit_xml
-from strictreply.testing.probing.outcomes import Outcome
-from strictreply.testing.probing.page import report_page
+from strictreply.testing._probing.junit import junit_xml
+from strictreply.testing._probing.outcomes import Outcome
+from strictreply.testing._probing.page import report_page
+from strictreply.values._attempts import Attempt
+from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
+from strictreply.values._story import tell
 from testing.probing.reports import report, run
 
 FORGED = "limit\nERROR root: forged\r\x1b[2J\x07\x7f\x9b31m\u202e\u2028\u2066end"

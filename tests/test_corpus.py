@@ -13,8 +13,8 @@ import pytest
 
 from shared_data import SHARED, needs_shared
 from strictreply import ContractError, Valid
-from strictreply.recordings import Checked, Judge, Unreadable, open_lines
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._recordings import Checked, Judge, Unreadable, open_lines
 
 pytestmark = [
     needs_shared,

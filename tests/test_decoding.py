@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strictreply.decoding import _Explained, _Refusal, decode, is_json, masked_pointer
-from strictreply.issues import FOUND_CHARS, Code
-from strictreply.limits import DEFAULT_LIMITS, Limits, Work
-from strictreply.replies import Invalid
+from strictreply.reading._decoding import _Explained, _Refusal, decode, is_json, masked_pointer
+from strictreply.values._issues import FOUND_CHARS, Code
+from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
+from strictreply.values._replies import Invalid
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(

@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.definitions``: OpenAI's members are read, a vendor's kept, misspelt ones refused."""
+"""Reading definitions of tools: OpenAI's members are read, a vendor's kept, misspelt ones refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.definitions import Definition, VendorMembers, member_of, read_definition
-from strictreply.errors import ContractError
+from strictreply.contract._definitions import Definition, VendorMembers, member_of, read_definition
+from strictreply.values._errors import ContractError
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text("abcä", max_size=5),

@@ -10,9 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA
-from strictreply.channels.text import judge_text
-from strictreply.contract import Contract
-from strictreply.describing import (
+from strictreply.contract._contract import Contract
+from strictreply.contract._describing import (
     admits_answer,
     compact,
     final_answer_definition,
@@ -20,10 +19,11 @@ from strictreply.describing import (
     response_format,
     union_schema,
 )
-from strictreply.limits import Work
-from strictreply.replies import Valid
-from strictreply.terms import Terms
-from strictreply.tools import Tool
+from strictreply.contract._judge_text import judge_text
+from strictreply.contract._terms import Terms
+from strictreply.contract._tool import Tool
+from strictreply.values._limits import Work
+from strictreply.values._replies import Valid
 
 
 class Node(BaseModel):

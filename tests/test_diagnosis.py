@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strictreply.decoding import is_json
-from strictreply.diagnosis import MAX_FAULTS, Scan, diagnose
-from strictreply.issues import Code
-from strictreply.limits import DEFAULT_LIMITS, Limits, Work
+from strictreply.reading._decoding import is_json
+from strictreply.reading._diagnosis import MAX_FAULTS, Scan, diagnose
+from strictreply.values._issues import Code
+from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
 
 TOKENS = [
     *'{}[]",:\\ \n\t\x00\x0b\xa0-+.eE019x\ud800\udfffé',

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from strictreply.driving import adrive, drive
+from strictreply.contract._driving import adrive, drive
 
 
 class Watched:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
-from strictreply.errors import CallFailed, StrictReplyError
-from strictreply.issues import printable
-from strictreply.pipeline.results import InvokeCode, InvokeError
-from strictreply.story import REASON_ADVICE
+from strictreply.pipeline._results import InvokeCode, InvokeError
+from strictreply.values._errors import CallFailed, StrictReplyError
+from strictreply.values._issues import printable
+from strictreply.values._story import REASON_ADVICE
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 ATTEMPT = sr.Attempt(

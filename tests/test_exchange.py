@@ -19,10 +19,10 @@ import pytest
 
 import strictreply as sr
 from scripted import USER, Server, completion, http
-from strictreply.limits import DEFAULT_LIMITS
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.wire import Ending, HTTPReply, Pause
-from strictreply.transport import ENVELOPE_FACTOR
+from strictreply.client._transport import ENVELOPE_FACTOR
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._wire import Ending, HTTPReply, Pause
+from strictreply.values._limits import DEFAULT_LIMITS
 
 GOOD = completion("hello")
 HELLO = sr.DirectAnswer("hello")

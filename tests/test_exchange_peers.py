@@ -17,8 +17,8 @@ import pytest
 
 import strictreply as sr
 from scripted import USER, completion, http
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.wire import Ending, HTTPReply, Pause
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._wire import Ending, HTTPReply, Pause
 
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 DEADLINE = 0.5

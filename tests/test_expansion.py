@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.expansion import MAX_ERROR_BYTES, BodySize
-from strictreply.failures import ExchangeStopped
+from strictreply.client._expansion import MAX_ERROR_BYTES, BodySize
+from strictreply.retry._failures import ExchangeStopped
 
 MEGABYTE = 1 << 20
 

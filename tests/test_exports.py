@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from importlib.metadata import version
 
@@ -9,17 +10,22 @@ import pytest
 
 import strictreply
 
-NOT_EXPORTS = {"annotations"}  # what ``from __future__ import annotations`` leaves behind
+SOURCE = ast.parse(inspect.getsource(strictreply))
 
 
 def test_all_is_what_is_public() -> None:
-    """Every public name of the package is in ``__all__`` once, and nothing else is."""
-    public = {
-        name
-        for name, value in vars(strictreply).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name not in NOT_EXPORTS
+    """``__all__`` names what type checkers see imported and what is imported on demand, from the same modules."""
+    (guarded,) = (node for node in SOURCE.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: str(node.module)
+        for node in guarded.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
-    assert sorted(public) == sorted(name for name in strictreply.__all__ if name != "__version__")
+    demanded = {name: f"strictreply.{module}" for name, module in strictreply._MODULE_OF.items()}
+    assert seen == demanded
+    assert sorted(seen) == sorted(strictreply.__all__)
+    assert set(strictreply.__all__) <= set(dir(strictreply))
 
 
 def test_all_names_each_once() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import StatusError
-from strictreply.failures import ExchangeStopped, Failure, classify, retry_after
+from strictreply.retry._failures import ExchangeStopped, Failure, classify, retry_after
 
 
 class APITimeoutError(Exception):

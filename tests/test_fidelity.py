@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.fidelity``: what a tool gets is what was judged, or the reply is refused (V3)."""
+"""The laws of ``strictreply.contract._fidelity``: what a tool gets is what was judged, or the reply is refused (V3)."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ import strictreply as sr
 from openai_shapes import call, completion, message
 from scripted import AsyncClient, Client
 from strictreply import Contract, DirectAnswer, Invalid, Tool, Valid
-from strictreply.fidelity import NOT_REPRESENTABLE, fidelity_of
-from strictreply.fidelity.parts import Comparison, Risk
-from strictreply.limits import Work
-from strictreply.models import adapter_of, document_of, instance_of
+from strictreply.contract._fidelity import NOT_REPRESENTABLE, fidelity_of
+from strictreply.contract._fidelity.parts import Comparison, Risk
+from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.schema import Schema
-from strictreply.typing import JSON, Formats
+from strictreply.values._json import JSON, Formats
+from strictreply.values._limits import Work
 
 HUGE = 10**310
 BEYOND = 2**53 + 1

@@ -10,11 +10,12 @@ import pytest
 from tenacity import wait_fixed
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion, filtered, refusal, truncated
-from strictreply.asking import Ask
-from strictreply.checking import Check, Checked
-from strictreply.contract import Contract
-from strictreply.failures import Failure
-from strictreply.flow import (
+from strictreply.contract._checks import Check, Checked
+from strictreply.contract._contract import Contract
+from strictreply.contract._tool import Tool
+from strictreply.retry._asking import Ask
+from strictreply.retry._failures import Failure
+from strictreply.retry._flow import (
     Accepted,
     Call,
     Claim,
@@ -29,11 +30,10 @@ from strictreply.flow import (
     Woke,
     reply_flow,
 )
-from strictreply.issues import Category, Issue
-from strictreply.policy import End, RetryPolicy
-from strictreply.replies import DirectAnswer, ToolCall, ToolCalls
-from strictreply.steering import TieredSteering
-from strictreply.tools import Tool
+from strictreply.retry._policy import End, RetryPolicy
+from strictreply.retry._steering import TieredSteering
+from strictreply.values._issues import Category, Issue
+from strictreply.values._replies import DirectAnswer, ToolCall, ToolCalls
 
 SEARCH = Tool.from_json_schema("search", SCHEMA)
 WEATHER = Tool.from_json_schema("weather", OTHER_SCHEMA)

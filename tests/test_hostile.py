@@ -13,8 +13,8 @@ from openai_shapes import call, completion, message
 from scripted import Client
 from shared_data import SHARED, needs_shared
 from strictreply import Contract, ContractError, Invalid, RetryPolicy, StrictReplyError, ToolCall, Valid, wrap
-from strictreply.channels import judge
-from strictreply.terms import Terms
+from strictreply.contract._judge import judge
+from strictreply.contract._terms import Terms
 
 pytestmark = needs_shared
 

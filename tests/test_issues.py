@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.issues import FOUND_CHARS, Category, Code, Issue, Remedy, pointer, pointer_tokens, quote
+from strictreply.values._issues import FOUND_CHARS, Category, Code, Issue, Remedy, pointer, pointer_tokens, quote
 
 WORDS: dict[str, Any] = {"line": 1, "column": 2, "limit": 3, "name": "n", "names": "a, b", "expected": "an object"}
 

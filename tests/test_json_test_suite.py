@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shared_data import SHARED, needs_shared
-from strictreply.decoding import decode
-from strictreply.replies import Invalid
+from strictreply.reading._decoding import decode
+from strictreply.values._replies import Invalid
 
 SUITE = SHARED / "suites" / "JSONTestSuite"
 PARSING = sorted((SUITE / "test_parsing").glob("*.json"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.limits import MAX_JSON_DEPTH, Limits, utf8_size
+from strictreply.values._limits import MAX_JSON_DEPTH, Limits, utf8_size
 
 
 @pytest.mark.parametrize("name", ["reply_bytes", "depth", "nodes", "calls", "id_bytes"])

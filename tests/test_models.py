@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.models``: a Python type's JSON Schema, and its instances."""
+"""The laws of ``strictreply.contract._models``: a Python type's JSON Schema, and its instances."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NaiveDatetime, RootModel, TypeAdapter, field_validator
 
-from strictreply.errors import ContractError
-from strictreply.models import adapter_of, document_of, instance_of
-from strictreply.replies import Invalid
-from strictreply.typing import JSON
+from strictreply.contract._models import adapter_of, document_of, instance_of
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSON
+from strictreply.values._replies import Invalid
 
 UTC = dt.UTC
 

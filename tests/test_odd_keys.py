@@ -13,8 +13,8 @@ from pydantic import BaseModel
 import strictreply as sr
 from scripted import USER, Client, call, completion
 from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.issues import Issue, pointer_tokens
 from strictreply.schema import Schema
+from strictreply.values._issues import Issue, pointer_tokens
 
 KEYS = (
     "0",

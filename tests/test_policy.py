@@ -17,10 +17,10 @@ from tenacity import (
     wait_none,
 )
 
-from strictreply.attempts import Attempt, Usage
-from strictreply.failures import Failure
-from strictreply.issues import Category, Code, Issue
-from strictreply.policy import Again, End, RetryPolicy
+from strictreply.retry._failures import Failure
+from strictreply.retry._policy import Again, End, RetryPolicy
+from strictreply.values._attempts import Attempt, Usage
+from strictreply.values._issues import Category, Code, Issue
 
 BAD = (Issue.of(Code.SHAPE_NOT_OBJECT),)
 UNKNOWN = (Issue.of(Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="a"),)

@@ -16,8 +16,8 @@ import strictreply as sr
 from openai_shapes import call, completion, message
 from scripted import Client
 from shared_data import SHARED, needs_shared
-from strictreply.published import published_schemas
-from strictreply.recordings import Checked, Judge
+from strictreply.cli._published import published_schemas
+from strictreply.testing._recordings import Checked, Judge
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 SCHEMAS = published_schemas()

@@ -11,7 +11,7 @@ import pytest
 
 from openai_shapes import call, completion, message
 from strictreply import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
-from strictreply.recordings import Checked, Judge, Recording, Unreadable, open_lines, read_line
+from strictreply.testing._recordings import Checked, Judge, Recording, Unreadable, open_lines, read_line
 
 SEARCH = {
     "type": "function",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from scripted import SCHEMA, call, completion
-from strictreply.contract import Contract
-from strictreply.replaying import MAX_REPLAY_CHARS, replayed
-from strictreply.scoping import Scope
-from strictreply.tools import Tool
+from strictreply.contract._contract import Contract
+from strictreply.contract._tool import Tool
+from strictreply.retry._replaying import MAX_REPLAY_CHARS, replayed
+from strictreply.retry._scoping import Scope
 
 TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA)]).terms
 WORDS = "our correction"

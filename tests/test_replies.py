@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from strictreply.issues import Category, Issue
-from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, calls_of
+from strictreply.values._issues import Category, Issue
+from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, calls_of
 
 ONE, TWO = ToolCall("a", {"x": 1}, "id1"), ToolCall("b", {}, "id2")
 

@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.reuse``: compiled once, kept while the owner lives, never stale."""
+"""The laws of ``strictreply.contract._reuse``: compiled once, kept while the owner lives, never stale."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
-from strictreply.answers import Answer
-from strictreply.reuse import KEPT_CHARS, KEPT_REQUESTS, ByText, kept_on
-from strictreply.tools import Tool
+from strictreply.contract._answer import Answer
+from strictreply.contract._reuse import KEPT_CHARS, KEPT_REQUESTS, ByText, kept_on
+from strictreply.contract._tool import Tool
 
 
 class Refund(BaseModel):

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import OTHER_SCHEMA, SCHEMA, call
-from strictreply.channels import judge
-from strictreply.contract import Contract
-from strictreply.replies import Invalid
-from strictreply.scoping import Scope, scope_of, splice
-from strictreply.terms import Terms
-from strictreply.tools import Tool
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import judge
+from strictreply.contract._terms import Terms
+from strictreply.contract._tool import Tool
+from strictreply.retry._scoping import Scope, scope_of, splice
+from strictreply.values._replies import Invalid
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
 NATIVE = Contract(tools=TOOLS, parallel=True).terms

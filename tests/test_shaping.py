@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
-from strictreply.answers import Answer
-from strictreply.channels import judge
-from strictreply.contract import Contract
-from strictreply.errors import ContractError, StrictReplyError
-from strictreply.issues import Code, Issue
-from strictreply.replies import DirectAnswer, Invalid, Valid
-from strictreply.shaping import shape
-from strictreply.terms import Terms
-from strictreply.tools import Tool
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import judge
+from strictreply.contract._shaping import shape
+from strictreply.contract._terms import Terms
+from strictreply.contract._tool import Tool
+from strictreply.values._errors import ContractError, StrictReplyError
+from strictreply.values._issues import Code, Issue
+from strictreply.values._replies import DirectAnswer, Invalid, Valid
 
 TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]).terms
 SEARCH = completion(calls=[call("search", {"query": "x"})])

@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.signatures``: what a function's parameters and docstring become."""
+"""The laws of ``strictreply.contract._signatures``: what a function's parameters and docstring become."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, TextIO
 import pytest
 from pydantic import BaseModel, Field
 
-from strictreply.errors import ContractError
-from strictreply.signatures import read_docstring, read_signature
+from strictreply.contract._signatures import read_docstring, read_signature
+from strictreply.values._errors import ContractError
 
 MARK = object()
 

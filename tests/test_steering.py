@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, model_validator
 
 from scripted import OTHER_SCHEMA, SCHEMA, call, completion
-from strictreply.channels import judge
-from strictreply.contract import Contract
-from strictreply.issues import (
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import judge
+from strictreply.contract._terms import Terms
+from strictreply.contract._tool import Tool
+from strictreply.retry._scoping import scope_of
+from strictreply.retry._steering import MAX_CORRECTION_BYTES, Situation, TieredSteering, example_for
+from strictreply.values._issues import (
     Category,
     Code,
     Issue,
@@ -23,11 +27,7 @@ from strictreply.issues import (
     pointer_tokens,
     shown_place,
 )
-from strictreply.replies import Invalid
-from strictreply.scoping import scope_of
-from strictreply.steering import MAX_CORRECTION_BYTES, Situation, TieredSteering, example_for
-from strictreply.terms import Terms
-from strictreply.tools import Tool
+from strictreply.values._replies import Invalid
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
 STEERING = TieredSteering()

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import completion
-from strictreply.attempts import Attempt, Usage
-from strictreply.issues import Code, Issue, Remedy, printable
-from strictreply.story import ADVICE, MAX_RAW_CHARS, remedy_lines, tell
+from strictreply.values._attempts import Attempt, Usage
+from strictreply.values._issues import Code, Issue, Remedy, printable
+from strictreply.values._story import ADVICE, MAX_RAW_CHARS, remedy_lines, tell
 
 EMPTY = (Issue.of(Code.REPLY_EMPTY),)
 

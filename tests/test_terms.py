@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from openai_shapes import ADD, NOW
-from strictreply.contract import Contract
-from strictreply.errors import ContractError
+from strictreply.contract._contract import Contract
+from strictreply.values._errors import ContractError
 
 TERMS = Contract(tools=[ADD, NOW]).terms
 

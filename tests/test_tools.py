@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.tools``: declaring a tool in any way, building its arguments, running it."""
+"""The laws of ``strictreply.contract._tool``: declaring a tool in any way, building its arguments, running it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from shared_data import SHARED, needs_shared
-from strictreply.errors import ContractError, ToolExecutionError
-from strictreply.issues import Issue
-from strictreply.replies import Invalid
-from strictreply.tools import Tool, tool
-from strictreply.typing import Formats
+from strictreply.contract._tool import Tool, tool
+from strictreply.values._errors import ContractError, ToolExecutionError
+from strictreply.values._issues import Issue
+from strictreply.values._json import Formats
+from strictreply.values._replies import Invalid
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
 NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/"

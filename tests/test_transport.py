@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from scripted import USER, Client, Server, completion
-from strictreply.limits import DEFAULT_LIMITS, Limits
-from strictreply.transport import RetryBucket, Sending, Transport, as_json
+from strictreply.client._transport import RetryBucket, Sending, Transport, as_json
+from strictreply.values._limits import DEFAULT_LIMITS, Limits
 
 
 class Unset:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from strictreply.pipeline.published import pipeline_schemas
-from strictreply.published import published_schemas
-from strictreply.typing import JSONObject
+from strictreply.cli._published import published_schemas
+from strictreply.pipeline._published import pipeline_schemas
+from strictreply.values._json import JSONObject
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 

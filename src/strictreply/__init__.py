@@ -10,38 +10,40 @@ Wrap a client, declare your tools, and match on the typed reply::
 
 from __future__ import annotations
 
-from importlib import metadata
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from strictreply.attempts import Attempt, Usage
-from strictreply.client import AsyncStrictClient, Exchange, StrictClient, wrap
-from strictreply.contract import Contract
-from strictreply.errors import (
-    CallFailed,
-    ContractError,
-    ContractWarning,
-    ReplyHalted,
-    ReplyRejected,
-    StrictReplyError,
-    ToolArgumentsError,
-    ToolError,
-    ToolExecutionError,
-    TransportFailed,
-)
-from strictreply.issues import Category, Code, Issue, Remedy
-from strictreply.limits import Limits
-from strictreply.pipeline.loop_policy import LoopPolicy
-from strictreply.pipeline.results import InvokeFailed, IterationsExceeded
-from strictreply.pipeline.sessions import MemorySessionStore, SessionStoreFailed
-from strictreply.pipeline.values import Decision
-from strictreply.policy import RetryPolicy
-from strictreply.replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
-from strictreply.running.events import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
-from strictreply.running.loop import arun, run
-from strictreply.running.runs import Run, Unanswered
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
-from strictreply.running.streaming import arun_stream, run_stream
-from strictreply.steering import Situation, Steering, TieredSteering
-from strictreply.tools import Tool, tool
+if TYPE_CHECKING:
+    from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient, wrap
+    from strictreply.contract._contract import Contract
+    from strictreply.contract._tool import Tool, tool
+    from strictreply.pipeline._loop_policy import LoopPolicy
+    from strictreply.pipeline._results import InvokeFailed, IterationsExceeded
+    from strictreply.pipeline._sessions import MemorySessionStore, SessionStoreFailed
+    from strictreply.pipeline._values import Decision
+    from strictreply.retry._policy import RetryPolicy
+    from strictreply.retry._steering import Situation, Steering, TieredSteering
+    from strictreply.running._events import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
+    from strictreply.running._loop import arun, run
+    from strictreply.running._runs import Run, Unanswered
+    from strictreply.running._sqlite_sessions import SQLiteSessionStore
+    from strictreply.running._streaming import arun_stream, run_stream
+    from strictreply.values._attempts import Attempt, Usage
+    from strictreply.values._errors import (
+        CallFailed,
+        ContractError,
+        ContractWarning,
+        ReplyHalted,
+        ReplyRejected,
+        StrictReplyError,
+        ToolArgumentsError,
+        ToolError,
+        ToolExecutionError,
+        TransportFailed,
+    )
+    from strictreply.values._issues import Category, Code, Issue, Remedy
+    from strictreply.values._limits import Limits
+    from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 
 __all__ = [
     "AssistantReply",
@@ -99,10 +101,43 @@ __all__ = [
     "wrap",
 ]
 
+_MODULES = {
+    "client._client": "AsyncStrictClient Exchange StrictClient wrap",
+    "contract._contract": "Contract",
+    "contract._tool": "Tool tool",
+    "pipeline._loop_policy": "LoopPolicy",
+    "pipeline._results": "InvokeFailed IterationsExceeded",
+    "pipeline._sessions": "MemorySessionStore SessionStoreFailed",
+    "pipeline._values": "Decision",
+    "retry._policy": "RetryPolicy",
+    "retry._steering": "Situation Steering TieredSteering",
+    "running._events": "AttemptMade RunEnded RunEvent ToolFinished ToolStarted",
+    "running._loop": "arun run",
+    "running._runs": "Run Unanswered",
+    "running._sqlite_sessions": "SQLiteSessionStore",
+    "running._streaming": "arun_stream run_stream",
+    "values._attempts": "Attempt Usage",
+    "values._errors": "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "
+    "ToolArgumentsError ToolError ToolExecutionError TransportFailed",
+    "values._issues": "Category Code Issue Remedy",
+    "values._limits": "Limits",
+    "values._replies": "AssistantReply DirectAnswer Invalid ToolCall ToolCalls Valid Verdict",
+}
+"""Which module each public name is defined in: it is imported when the name is first used."""
 
-def __getattr__(name: str) -> str:
-    """Read ``__version__`` from the installed metadata, on demand: it stands in one place only."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that ``import strictreply`` costs almost nothing (PEP 562)."""
     if name == "__version__":
-        return metadata.version("strictreply")
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+        return import_module("importlib.metadata").version("strictreply")  # it stands in pyproject.toml only
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, those that were not used yet, too."""
+    return [*globals(), *__all__]

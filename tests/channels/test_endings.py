@@ -12,8 +12,8 @@ from openai.types.chat import ChatCompletion
 
 from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid, Remedy, Valid
-from strictreply.channels.endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
-from strictreply.issues import Code
+from strictreply.values._issues import Code
+from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
 
 SEARCH = {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
 CONTRACTS = {

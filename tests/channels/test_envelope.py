@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Remedy, ToolCall, Valid
-from strictreply.issues import Category
+from strictreply.values._issues import Category
 
 SEARCH = {
     "name": "search",

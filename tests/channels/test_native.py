@@ -9,9 +9,9 @@ import pytest
 
 from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Limits, ToolCall, ToolCalls, Valid
-from strictreply.contract import judge_reply
-from strictreply.issues import Category
-from strictreply.typing import Extraction
+from strictreply.contract._contract import judge_reply
+from strictreply.values._issues import Category
+from strictreply.values._json import Extraction
 
 SEARCH = {
     "name": "search",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from openai_shapes import call, completion, message
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Remedy, Valid
-from strictreply.channels import spellings
-from strictreply.channels.spellings import CALLS, HEADS, MARKERS, is_call
-from strictreply.shaping import shape
+from strictreply.contract import _spelled_calls as spellings
+from strictreply.contract._shaping import shape
+from strictreply.contract._spelled_calls import CALLS, HEADS, MARKERS, is_call
 
 SEARCH = {
     "name": "search",

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from openai_shapes import ADD, NOW, call, message
 from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
-from strictreply.contract import judge_reply
-from strictreply.issues import Category
-from strictreply.typing import Extraction
+from strictreply.contract._contract import judge_reply
+from strictreply.values._issues import Category
+from strictreply.values._json import Extraction
 
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")
 FINAL = Contract(tools=[ADD, NOW], channel="text", answer_style="tool")

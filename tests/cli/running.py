@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from typer.testing import Result
 
-from strictreply.testing.wire import HTTPReply, Responder
+from strictreply.testing._wire import HTTPReply, Responder
 
 Command: TypeAlias = Callable[..., Result]
 """Runs the command in this process: words, then environment variables by keyword."""

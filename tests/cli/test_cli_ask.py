@@ -14,8 +14,8 @@ import pytest
 
 from cli.running import Command, Serve, answering, tools_file
 from openai_shapes import call, completion, message
-from strictreply.cli.terminal import Status
-from strictreply.testing.wire import error_reply
+from strictreply.cli._terminal import Status
+from strictreply.testing._wire import error_reply
 
 GOOD = completion(message(calls=[call("search", '{"query": "boots"}')]))
 BAD = completion(message(calls=[call("search", '{"limit": 1}')]))

@@ -12,7 +12,7 @@ import pytest
 from cli.running import TOOLS, Command, tools_file
 from openai_shapes import call, completion, message
 from shared_data import SHARED, needs_shared
-from strictreply.cli.terminal import Status
+from strictreply.cli._terminal import Status
 
 
 def record(name: str, arguments: str, model: str = "m1") -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cli.running import Command, tools_file
-from strictreply.cli.terminal import Status
+from strictreply.cli._terminal import Status
+from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.steps import Kind
 
 
 def test_every_fault_is_listed(command: Command) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from openai_shapes import call, completion, message
-from strictreply.attempts import Attempt
-from strictreply.cli.live import HANGING, Live, excerpt, place
-from strictreply.issues import Code, Issue, printable
+from strictreply.cli._live import HANGING, Live, excerpt, place
+from strictreply.values._attempts import Attempt
+from strictreply.values._issues import Code, Issue, printable
 
 SEARCH = completion(message(calls=[call("search", '{"limit": "5"}')]))
 

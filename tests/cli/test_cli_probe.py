@@ -16,8 +16,8 @@ import pytest
 
 import strictreply
 from cli.running import Command, Process
-from strictreply.cli.terminal import Status
-from strictreply.testing.server import LoopbackServer
+from strictreply.cli._terminal import Status
+from strictreply.testing._server import LoopbackServer
 from testing.probing import sample_apps
 
 SAMPLES = Path(sample_apps.__file__).parent

@@ -17,10 +17,10 @@ import pytest
 
 from cli.running import Process, Serve, tools_file
 from openai_shapes import call, completion, message
-from strictreply.cli.terminal import Status
-from strictreply.demo import SCENARIO
-from strictreply.testing.wire import HTTPReply
-from strictreply.typing import JSONObject
+from strictreply.cli._terminal import Status
+from strictreply.testing._demo import SCENARIO
+from strictreply.testing._wire import HTTPReply
+from strictreply.values._json import JSONObject
 
 on_a_terminal = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this platform opens no pseudo-terminals")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import strictreply as sr
-from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision
-from strictreply.coordination.routing.router import Router
-from strictreply.coordination.topology.graph import Topology
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.issues import Category, Code, Issue
+from strictreply.coordination._actions.branches import Branch, BranchType
+from strictreply.coordination._actions.kinds import ActionType, AgentInvocation, Origin
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination.routing._decisions import RoutingContext, RoutingDecision
+from strictreply.coordination.routing._router import Router
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._issues import Category, Code, Issue
 
 TEAM = Topology.of(
     {

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
 from openai_shapes import call, message
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Permitted
-from strictreply.coordination.actions.shapes import SHAPES, Need, document_of, example_of, schema_of, union_document
-from strictreply.coordination.topology.graph import Topology
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.coordination.validation.suggesting import suggested_actions
-from strictreply.issues import Category
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType, AgentInvocation, Permitted
+from strictreply.coordination._actions.shapes import SHAPES, Need, document_of, example_of, schema_of, union_document
+from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.validation._suggesting import suggested_actions
 from strictreply.schema import Schema
+from strictreply.values._issues import Category
 
 INVOKE = {"thought": "I need to analyze this data", "next_action": "invoke_agent", "action_input": "DataAnalyzer"}
 INVOKE_WITH_REQUEST = {

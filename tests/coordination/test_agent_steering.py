@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from coordination.keyed import KeyedFormat
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
-from strictreply.coordination.actions.kinds import ActionType, Permitted
-from strictreply.coordination.actions.permissions import permitted_actions
-from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
-from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass
-from strictreply.coordination.routing.decisions import StepType
-from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination.steering.wording import (
+from strictreply.coordination._actions.kinds import ActionType, Permitted
+from strictreply.coordination._actions.permissions import permitted_actions
+from strictreply.coordination._replies.api_errors import ApiError, ApiErrorClass
+from strictreply.coordination._steering.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._steering.wording import (
     MAX_STEERING_BYTES,
     NOTHING,
     Advice,
@@ -32,10 +30,12 @@ from strictreply.coordination.steering.wording import (
     generate_steering,
     steering_text,
 )
-from strictreply.coordination.topology.graph import USER, Topology
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.errors import ContractError
-from strictreply.issues import Category, Code, Issue
+from strictreply.coordination._topology.graph import USER, Topology
+from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
+from strictreply.coordination.routing._decisions import StepType
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Category, Code, Issue
 
 COORDINATOR = permitted_actions(TEAM, "Coordinator", tools=["search"])
 BAD_FORMAT = (FAULTS[Category.FORMAT_ERROR],)

@@ -15,9 +15,10 @@ from coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
 from openai_shapes import call, message
 from scripted import AsyncClient, Client, completion
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Issue, RetryPolicy, Tool, ToolCall, Valid, wrap
-from strictreply.answers import Answer
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType, Permitted
+from strictreply.contract._answer import Answer
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType, Permitted
+from strictreply.coordination._replies.results import ValidationResult
 from strictreply.coordination.formats import (
     JSONResponseFormat,
     ResponseProcessor,
@@ -25,12 +26,11 @@ from strictreply.coordination.formats import (
     XMLProcessor,
     XMLResponseFormat,
 )
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.validation.answering import ActionAnswer
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.issues import Category
-from strictreply.limits import Limits
-from strictreply.replies import Verdict, calls_of
+from strictreply.coordination.validation._answering import ActionAnswer
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._issues import Category
+from strictreply.values._limits import Limits
+from strictreply.values._replies import Verdict, calls_of
 
 FINAL = {"next_action": "final_response", "content": "x"}
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "go"}

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import StatusError
-from strictreply.coordination.actions.kinds import ActionType, Origin
-from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass, read_error_message
-from strictreply.errors import ReplyHalted, ReplyRejected, TransportFailed
-from strictreply.failures import Failure
-from strictreply.issues import Category, Code
-from strictreply.replies import Invalid
+from strictreply.coordination._actions.kinds import ActionType, Origin
+from strictreply.coordination._replies.api_errors import ApiError, ApiErrorClass, read_error_message
+from strictreply.retry._failures import Failure
+from strictreply.values._errors import ReplyHalted, ReplyRejected, TransportFailed
+from strictreply.values._issues import Category, Code
+from strictreply.values._replies import Invalid
 
 RETRY, END, ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionType.ERROR_RECOVERY
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from coordination.routed import TEAM
 from scripted import Client, completion
-from strictreply.coordination.actions.permissions import permitted_actions
-from strictreply.coordination.steering.content_loops import (
+from strictreply.coordination._actions.permissions import permitted_actions
+from strictreply.coordination._steering.content_loops import (
     MAX_SNIPPET_CHARS,
     CallModel,
     ContentLoop,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination.runs.cycles import CycleLimit
+from strictreply.coordination._runs.cycles import CycleLimit
 
 
 @pytest.mark.parametrize(

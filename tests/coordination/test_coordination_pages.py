@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from pages import Page
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.actions.shapes import SHAPES, Need
-from strictreply.coordination.steering.error_policy import DEFAULT_REACTIONS, Reaction
-from strictreply.issues import Category
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination._actions.shapes import SHAPES, Need
+from strictreply.coordination._steering.error_policy import DEFAULT_REACTIONS, Reaction
+from strictreply.values._issues import Category
 
 PAGE = Page.named("coordination.md")
 TESTS = Path(__file__).resolve().parents[1]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination.faults import DeclarationError, Fault
-from strictreply.coordination.runs.cycles import CycleLimit
-from strictreply.coordination.runs.routes import BUILT_IN_NAMES, RouteRule, Routes, RouteStrategy
-from strictreply.coordination.runs.states import DEFAULT_NODES
+from strictreply.coordination._faults import DeclarationError, Fault
+from strictreply.coordination._runs.cycles import CycleLimit
+from strictreply.coordination._runs.routes import BUILT_IN_NAMES, RouteRule, Routes, RouteStrategy
+from strictreply.coordination._runs.states import DEFAULT_NODES
 
 
 def nothing(state: Any) -> None:

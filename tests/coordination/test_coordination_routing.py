@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, state_with, without
-from strictreply.coordination.faults import Fault, StateError
-from strictreply.coordination.runs.cycles import CycleLimit
-from strictreply.coordination.runs.human_turn import request_human_input
-from strictreply.coordination.runs.next_node import (
+from strictreply.coordination._faults import Fault, StateError
+from strictreply.coordination._runs.cycles import CycleLimit
+from strictreply.coordination._runs.human_turn import request_human_input
+from strictreply.coordination._runs.next_node import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,
     RouteDecision,
@@ -30,15 +30,15 @@ from strictreply.coordination.runs.next_node import (
     record_route,
     route_next,
 )
-from strictreply.coordination.runs.routes import RouteRule, Routes, RouteStrategy, edge_map
-from strictreply.coordination.runs.states import (
+from strictreply.coordination._runs.routes import RouteRule, Routes, RouteStrategy, edge_map
+from strictreply.coordination._runs.states import (
     DEFAULT_NODES,
     AgentState,
     changed,
     create_initial_state,
     increment_loop_count,
 )
-from strictreply.errors import ContractError, StrictReplyError
+from strictreply.values._errors import ContractError, StrictReplyError
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_the_signature_is_the_published_one() -> None:
     assert get_type_hints(route_next)["return"] is str
     target = route_next(state_with(next_agent="coordinator"))
     assert (type(target), target) == (str, "coordinator")
-    script = "import strictreply.coordination.runs.next_node, sys; print('langgraph' in sys.modules)"
+    script = "import strictreply.coordination._runs.next_node, sys; print('langgraph' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, numbered, state_with, without
-from strictreply.coordination.faults import MAX_LISTED, Fault, StateError
-from strictreply.coordination.runs.human_turn import pending_requests, request_human_input
-from strictreply.coordination.runs.ledger import merge_ledgers
-from strictreply.coordination.runs.next_node import RouteReason, explain_route, record_route, route_next
-from strictreply.coordination.runs.routes import Routes
-from strictreply.coordination.runs.states import (
+from strictreply.coordination._faults import MAX_LISTED, Fault, StateError
+from strictreply.coordination._runs.human_turn import pending_requests, request_human_input
+from strictreply.coordination._runs.ledger import merge_ledgers
+from strictreply.coordination._runs.next_node import RouteReason, explain_route, record_route, route_next
+from strictreply.coordination._runs.routes import Routes
+from strictreply.coordination._runs.states import (
     AgentState,
     Ending,
     changed,
@@ -33,7 +33,7 @@ from strictreply.coordination.runs.states import (
     state_to_json,
     validate_state,
 )
-from strictreply.limits import Limits
+from strictreply.values._limits import Limits
 
 DOCUMENTED = {
     "messages",

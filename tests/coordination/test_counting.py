@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from coordination.tutor import noon, state_with
-from strictreply.coordination.faults import Fault, StateError
-from strictreply.coordination.runs.counting import apply_update, counted
-from strictreply.coordination.runs.cycles import CycleLimit
-from strictreply.coordination.runs.human_turn import pending_requests
-from strictreply.coordination.runs.next_node import RouteReason, explain_route
-from strictreply.coordination.runs.routes import Routes
-from strictreply.coordination.runs.run_metrics import Activity, RunMetrics
-from strictreply.coordination.runs.states import AgentState, changed, increment_loop_count
+from strictreply.coordination._faults import Fault, StateError
+from strictreply.coordination._runs.counting import apply_update, counted
+from strictreply.coordination._runs.cycles import CycleLimit
+from strictreply.coordination._runs.human_turn import pending_requests
+from strictreply.coordination._runs.next_node import RouteReason, explain_route
+from strictreply.coordination._runs.routes import Routes
+from strictreply.coordination._runs.run_metrics import Activity, RunMetrics
+from strictreply.coordination._runs.states import AgentState, changed, increment_loop_count
 
 
 def partial_node(state: AgentState) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination.routing.decisions import (
+from strictreply.coordination.routing._decisions import (
     BranchSpec,
     ExecutionStep,
     RoutingContext,

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS
-from strictreply.coordination.steering.error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
-from strictreply.errors import ContractError
-from strictreply.issues import Category, Code, Issue
-from strictreply.policy import RetryPolicy
+from strictreply.coordination._steering.error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
+from strictreply.retry._policy import RetryPolicy
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Category, Code, Issue
 
 RETRY, END, ASK = Reaction.RETRY, Reaction.TERMINATE, Reaction.ESCALATE
 

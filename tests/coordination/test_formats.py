@@ -16,9 +16,9 @@ from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from openai_shapes import call, message
 from strictreply import ContractError
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.actions.shapes import SHAPES
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination._actions.shapes import SHAPES
 from strictreply.coordination.formats import (
     ActionFormat,
     BaseResponseFormat,
@@ -33,11 +33,11 @@ from strictreply.coordination.formats import (
     is_format_registered,
     list_formats,
 )
-from strictreply.coordination.formats.xml_reading import read_tagged
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.issues import Category
-from strictreply.limits import Limits
-from strictreply.replies import Invalid
+from strictreply.coordination.formats._xml_reading import read_tagged
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._issues import Category
+from strictreply.values._limits import Limits
+from strictreply.values._replies import Invalid
 
 XML = XMLResponseFormat()
 KEYED = KeyedFormat()
@@ -125,8 +125,8 @@ json_format = get_format("json")
 register_format("xml", XMLResponseFormat)
 set_default_format("xml")
 from strictreply.coordination.formats import ResponseProcessor
-from strictreply.coordination.topology.graph import Topology
-from strictreply.coordination.validation.processor import ActionType, ValidationProcessor, ValidationResult
+from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination.validation._processor import ActionType, ValidationProcessor, ValidationResult
 made = ValidationProcessor(Topology.of({"A": ["User"]}), "xml")
 text = "<next_action>final_response</next_action><content>hi</content>"
 print(formats, type(json_format).__name__, is_format_registered("xml"), list_formats(),

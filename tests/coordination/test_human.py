@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, asked
-from strictreply.coordination.faults import Fault, StateError
-from strictreply.coordination.runs.ledger import (
+from strictreply.coordination._faults import Fault, StateError
+from strictreply.coordination._runs.ledger import (
     DEFAULT_WORDS,
     HumanDecision,
     HumanKind,
@@ -23,8 +23,8 @@ from strictreply.coordination.runs.ledger import (
     read_ledger,
     require_text,
 )
-from strictreply.errors import ContractError
-from strictreply.typing import JSONObject
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSONObject
 
 PLAN, COURSES, ERROR, GENERAL = (
     HumanKind.PLAN_APPROVAL,

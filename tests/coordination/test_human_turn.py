@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import AGENTS, asked, noon, numbered, state_with, ticking, without
-from strictreply.coordination.faults import StateError
-from strictreply.coordination.runs.counting import apply_update
-from strictreply.coordination.runs.human_turn import (
+from strictreply.coordination._faults import StateError
+from strictreply.coordination._runs.counting import apply_update
+from strictreply.coordination._runs.human_turn import (
     clear_human_input_request,
     give_human_feedback,
     human_input,
@@ -21,9 +21,9 @@ from strictreply.coordination.runs.human_turn import (
     put_question,
     request_human_input,
 )
-from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, SettledHuman
-from strictreply.coordination.runs.next_node import RouteReason, explain_route, route_next
-from strictreply.coordination.runs.states import (
+from strictreply.coordination._runs.ledger import HumanDecision, HumanKind, PendingHuman, SettledHuman
+from strictreply.coordination._runs.next_node import RouteReason, explain_route, route_next
+from strictreply.coordination._runs.states import (
     AgentState,
     changed,
     create_initial_state,
@@ -31,7 +31,7 @@ from strictreply.coordination.runs.states import (
     state_from_json,
     state_to_json,
 )
-from strictreply.errors import ContractError
+from strictreply.values._errors import ContractError
 
 
 def answered(state: AgentState, answer: str, **options: Any) -> AgentState:

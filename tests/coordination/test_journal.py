@@ -11,13 +11,13 @@ import pytest
 
 from coordination.hostile import Raising
 from coordination.routed import TEAM, decide, valid, verdict
-from strictreply.attempts import Attempt
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.routing.decisions import RoutingContext
-from strictreply.coordination.routing.journal import log_route
-from strictreply.coordination.routing.router import Router
-from strictreply.coordination.validation.journal import Watch
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination.routing._decisions import RoutingContext
+from strictreply.coordination.routing._journal import log_route
+from strictreply.coordination.routing._router import Router
+from strictreply.coordination.validation._journal import Watch
+from strictreply.values._attempts import Attempt
 
 RAW = {"next_action": "invoke_agent", "action_input": "SECRET-agent"}
 
@@ -87,7 +87,7 @@ def test_steps_branches_and_ends_are_told(caplog: pytest.LogCaptureFixture) -> N
 def test_no_handler_is_installed() -> None:
     """Importing the package configures no logging: no handler on the root's logger, none on ours."""
     script = (
-        "import logging, strictreply.coordination.routing.router, strictreply.coordination.steering.retrying;"
+        "import logging, strictreply.coordination.routing._router, strictreply.coordination._steering.retrying;"
         "assert not logging.getLogger().handlers and not logging.getLogger('strictreply').handlers"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

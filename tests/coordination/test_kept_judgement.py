@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from coordination.team import CONVERSATION, PARALLEL, processor
 from strictreply import Issue
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.topology.graph import Topology
-from strictreply.issues import Code
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._topology.graph import Topology
+from strictreply.values._issues import Code
 
 FINAL = {"next_action": "final_response", "content": "x"}
 REPLIES: list[Any] = [

@@ -9,14 +9,14 @@ import pytest
 
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 from strictreply import ContractError
-from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType, Origin
-from strictreply.coordination.actions.permissions import permitted_actions, read_leave, refusal_of
-from strictreply.coordination.actions.shapes import SHAPES
-from strictreply.coordination.topology.graph import Topology
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.coordination.validation.suggesting import suggested_actions
-from strictreply.issues import Category
+from strictreply.coordination._actions.branches import Branch, BranchType
+from strictreply.coordination._actions.kinds import ActionType, Origin
+from strictreply.coordination._actions.permissions import permitted_actions, read_leave, refusal_of
+from strictreply.coordination._actions.shapes import SHAPES
+from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.validation._suggesting import suggested_actions
+from strictreply.values._issues import Category
 
 A = ActionType
 

@@ -16,16 +16,16 @@ import pytest
 
 from coordination.routed import FAULTS, PROCESSOR, TEAM, call, decide, invalid, talk, valid, verdict
 from shared_data import SHARED, needs_shared
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.replies.api_errors import ApiError, read_error_message
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.action_routes import ROUTES
-from strictreply.coordination.routing.decisions import ExecutionStep, RoutingContext, RoutingDecision, StepType
-from strictreply.coordination.routing.router import Router
-from strictreply.coordination.topology.graph import USER
-from strictreply.issues import Category
-from strictreply.replies import Invalid
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination._replies.api_errors import ApiError, read_error_message
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._topology.graph import USER
+from strictreply.coordination.routing._action_routes import ROUTES
+from strictreply.coordination.routing._decisions import ExecutionStep, RoutingContext, RoutingDecision, StepType
+from strictreply.coordination.routing._router import Router
+from strictreply.values._issues import Category
+from strictreply.values._replies import Invalid
 
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "go"}
 PARALLEL = {

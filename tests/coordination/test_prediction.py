@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import TEAM, decide, valid
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.routing.decisions import RoutingReason
-from strictreply.coordination.routing.prediction import predict_next_route
-from strictreply.errors import ContractError
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination.routing._decisions import RoutingReason
+from strictreply.coordination.routing._prediction import predict_next_route
+from strictreply.values._errors import ContractError
 
 WALKED = [("A", "B"), ("A", "C"), ("A", "B"), ("B", "C"), ("A", "B")]
 

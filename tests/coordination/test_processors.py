@@ -11,7 +11,9 @@ from openai.types.chat import ChatCompletion
 from coordination.team import GRAPH, faults, judged, processor
 from openai_shapes import call, completion, message
 from strictreply import ContractError
-from strictreply.coordination.actions.kinds import ActionType, Origin
+from strictreply.coordination._actions.kinds import ActionType, Origin
+from strictreply.coordination._replies.processors import ErrorMessage, ProcessorChain, candidate_of
+from strictreply.coordination._replies.readings import Reading
 from strictreply.coordination.formats import (
     ErrorMessageProcessor,
     ResponseProcessor,
@@ -19,11 +21,9 @@ from strictreply.coordination.formats import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.replies.processors import ErrorMessage, ProcessorChain, candidate_of
-from strictreply.coordination.replies.readings import Reading
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.issues import Category
-from strictreply.replies import Invalid
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._issues import Category
+from strictreply.values._replies import Invalid
 
 JSON_INVOKE = '{"next_action": "invoke_agent", "action_input": "Worker1"}'
 

@@ -21,10 +21,10 @@ from strictreply.coordination import (
     retry_with_steering,
     validation,
 )
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.errors import ContractError, ReplyRejected
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.values._errors import ContractError, ReplyRejected
 
 CALL: dict[str, Any] = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "x"}'}}
 PRINTED: dict[str, dict[str, Any]] = {

@@ -10,10 +10,10 @@ from pydantic_core import to_jsonable_python
 
 from coordination.team import SEARCH, judged, processor
 from openai_shapes import call, message
-from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.issues import Category
+from strictreply.coordination._actions.branches import Branch, BranchType
+from strictreply.coordination._actions.kinds import ActionType, AgentInvocation, Origin
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.values._issues import Category
 
 
 @pytest.mark.req("M11")

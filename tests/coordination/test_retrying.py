@@ -15,21 +15,21 @@ import strictreply as sr
 from coordination.keyed import KeyedFormat
 from coordination.routed import PROCESSOR, TEAM, call, search
 from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination._replies.api_errors import ApiError
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._steering.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._steering.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination._steering.wording import AgentSteering
+from strictreply.coordination._topology.graph import USER
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
-from strictreply.coordination.replies.api_errors import ApiError
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.cache import RouteCache, RouteKey
-from strictreply.coordination.routing.decisions import RoutingContext, RoutingReason, StepType
-from strictreply.coordination.routing.router import Router
-from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
-from strictreply.coordination.steering.wording import AgentSteering
-from strictreply.coordination.topology.graph import USER
-from strictreply.coordination.validation.metrics import ValidationCounts, ValidationMetrics
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.issues import Category
+from strictreply.coordination.routing._cache import RouteCache, RouteKey
+from strictreply.coordination.routing._decisions import RoutingContext, RoutingReason, StepType
+from strictreply.coordination.routing._router import Router
+from strictreply.coordination.validation._metrics import ValidationCounts, ValidationMetrics
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._issues import Category
 
 MESSAGES: list[Any] = [{"role": "system", "content": "You coordinate."}, {"role": "user", "content": "Analyze"}]
 ANSWER = PROCESSOR.answer_kind("Coordinator")

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
-from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType, Origin
-from strictreply.coordination.replies.api_errors import ApiError
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.cache import RouteCache, RouteKey
-from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision
-from strictreply.coordination.routing.router import Router
-from strictreply.errors import ContractError
+from strictreply.coordination._actions.branches import Branch, BranchType
+from strictreply.coordination._actions.kinds import ActionType, Origin
+from strictreply.coordination._replies.api_errors import ApiError
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination.routing._cache import RouteCache, RouteKey
+from strictreply.coordination.routing._decisions import RoutingContext, RoutingDecision
+from strictreply.coordination.routing._router import Router
+from strictreply.values._errors import ContractError
 
 HANDOVER = valid(ActionType.INVOKE_AGENT, "Worker1")
 CONTEXT = RoutingContext(current_agent="Coordinator")

@@ -12,21 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, PROCESSOR, ROUTER, TEAM, call, decide, invalid, search, talk, valid, verdict
-from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin, Permitted
-from strictreply.coordination.actions.permissions import permitted_actions
-from strictreply.coordination.replies.api_errors import ApiError
-from strictreply.coordination.replies.processors import ErrorMessage
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.routing.action_routes import ROUTES
-from strictreply.coordination.routing.decisions import RoutingContext, RoutingDecision, RoutingReason, StepType
-from strictreply.coordination.routing.router import Router
-from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination.topology.graph import END_NODE, USER, Topology
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.errors import ContractError
-from strictreply.issues import Category, Code
-from strictreply.policy import RetryPolicy
+from strictreply.coordination._actions.branches import Branch, BranchType
+from strictreply.coordination._actions.kinds import ActionType, AgentInvocation, Origin, Permitted
+from strictreply.coordination._actions.permissions import permitted_actions
+from strictreply.coordination._replies.api_errors import ApiError
+from strictreply.coordination._replies.processors import ErrorMessage
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._steering.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._topology.graph import END_NODE, USER, Topology
+from strictreply.coordination.routing._action_routes import ROUTES
+from strictreply.coordination.routing._decisions import RoutingContext, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination.routing._router import Router
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.retry._policy import RetryPolicy
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Category, Code
 
 LEAVE = ("terminal_error", "terminate_workflow")
 DETAILS = {"type": "rate_limit", "message": "API rate limit exceeded", "retry_after": 60}

@@ -8,23 +8,23 @@ from itertools import cycle
 import pytest
 
 from coordination.routed import TEAM, decide, invalid, talk
-from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.replies.api_errors import ApiError
-from strictreply.coordination.routing.decisions import (
+from strictreply.coordination._actions.branches import Branch, BranchType
+from strictreply.coordination._replies.api_errors import ApiError
+from strictreply.coordination._runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination._topology.graph import USER, Topology
+from strictreply.coordination.routing._decisions import (
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
 )
-from strictreply.coordination.routing.recovery import question_of, resume_after_error
-from strictreply.coordination.routing.router import Router
-from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
-from strictreply.coordination.topology.graph import USER, Topology
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.errors import ContractError
-from strictreply.issues import Code, Issue
-from strictreply.typing import JSONObject
+from strictreply.coordination.routing._recovery import question_of, resume_after_error
+from strictreply.coordination.routing._router import Router
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Code, Issue
+from strictreply.values._json import JSONObject
 
 
 def hand(target: str, request: str | None = None) -> JSONObject:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import state_with
-from strictreply.coordination.runs.next_node import conditional_edge, explain_route
-from strictreply.coordination.runs.routes import Routes, RouteStrategy
-from strictreply.coordination.runs.run_metrics import Activity, MetricsSnapshot, RunMetrics, Tally
-from strictreply.coordination.runs.states import DEFAULT_NODES
+from strictreply.coordination._runs.next_node import conditional_edge, explain_route
+from strictreply.coordination._runs.routes import Routes, RouteStrategy
+from strictreply.coordination._runs.run_metrics import Activity, MetricsSnapshot, RunMetrics, Tally
+from strictreply.coordination._runs.states import DEFAULT_NODES
 
 
 @pytest.mark.req("R35")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strictreply.coordination.faults import DeclarationError, Fault
-from strictreply.coordination.topology.graph import END_NODE, USER, Topology
-from strictreply.coordination.topology.sources import Edge
-from strictreply.errors import ContractError
+from strictreply.coordination._faults import DeclarationError, Fault
+from strictreply.coordination._topology.graph import END_NODE, USER, Topology
+from strictreply.coordination._topology.sources import Edge
+from strictreply.values._errors import ContractError
 
 TEAM = {
     "User": ["Lead"],

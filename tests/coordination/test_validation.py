@@ -25,23 +25,23 @@ from openai_shapes import call, completion, message
 from scripted import Client
 from scripted import completion as scripted
 from strictreply import Contract, ContractError, Issue, Tool, Valid
-from strictreply.checking import perform_check
+from strictreply.contract._checks import perform_check
+from strictreply.contract._driving import drive
 from strictreply.coordination import validation
-from strictreply.coordination.actions.branches import Branch
-from strictreply.coordination.actions.kinds import ActionType, Origin, Permitted
+from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions.kinds import ActionType, Origin, Permitted
+from strictreply.coordination._replies.api_errors import ApiErrorClass
+from strictreply.coordination._replies.processors import ErrorMessage
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._runs.states import create_initial_state
+from strictreply.coordination._steering.retrying import retry_with_steering
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
-from strictreply.coordination.replies.api_errors import ApiErrorClass
-from strictreply.coordination.replies.processors import ErrorMessage
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.runs.states import create_initial_state
-from strictreply.coordination.steering.retrying import retry_with_steering
-from strictreply.coordination.validation.format_lock import with_reply_format
-from strictreply.coordination.validation.metrics import ValidationMetrics
-from strictreply.coordination.validation.processor import ValidationProcessor
-from strictreply.driving import drive
-from strictreply.issues import Category, Code, Remedy
-from strictreply.limits import Limits
-from strictreply.replies import Invalid
+from strictreply.coordination.validation._format_lock import with_reply_format
+from strictreply.coordination.validation._metrics import ValidationMetrics
+from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.values._issues import Category, Code, Remedy
+from strictreply.values._limits import Limits
+from strictreply.values._replies import Invalid
 
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1"}
 FINAL = {"next_action": "final_response", "content": "x"}

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import strictreply as sr
 from coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
 from scripted import Client, StatusError, completion
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
-from strictreply.coordination.validation.metrics import ValidationCounts, ValidationMetrics
-from strictreply.errors import ContractError
-from strictreply.issues import Category, Code
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination._steering.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination.validation._metrics import ValidationCounts, ValidationMetrics
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Category, Code
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GOOD = valid(ActionType.INVOKE_AGENT, "Worker1")

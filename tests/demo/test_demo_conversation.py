@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from strictreply.demo.conversation import answered_reply, first_ask, text_of
-from strictreply.demo.drafts import Draft
+from strictreply.testing._demo.conversation import answered_reply, first_ask, text_of
+from strictreply.testing._demo.drafts import Draft
 
 ASK: dict[str, Any] = {"role": "user", "content": "Weather?"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.demo.demands import Demands, read_demands
+from strictreply.testing._demo.demands import Demands, read_demands
 
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}
 TOOLS = [

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.demo import Fault
-from strictreply.demo.drafts import Target
-from strictreply.demo.faults import draw, spoil
 from strictreply.schema import Schema
-from strictreply.testing.targets import Place
+from strictreply.testing._demo import Fault
+from strictreply.testing._demo.drafts import Target
+from strictreply.testing._demo.faults import draw, spoil
+from strictreply.testing._targets import Place
 
 ARGS: dict[str, Any] = {"kind": "late", "count": 3, "ratio": 0.5, "sure": True, "names": ["a", "b"]}
 CLOSED = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.demo.drafts import Draft, Target
-from strictreply.demo.mending import Complaint, complaints, mend, names_a_place, nearest
-from strictreply.testing.targets import Place
+from strictreply.testing._demo.drafts import Draft, Target
+from strictreply.testing._demo.mending import Complaint, complaints, mend, names_a_place, nearest
+from strictreply.testing._targets import Place
 
 RIGHT: dict[str, Any] = {"query": "shoes", "limit": 2, "tags": ["a", "b"], "where": {"city": "Oslo", "radius": 3}}
 

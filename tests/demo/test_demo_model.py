@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from openai import OpenAI
 from pydantic import validate_call
 
-from strictreply.demo import SCENARIO, SHARES, Fault, OrderSummary, Question, UnreliableModel
-from strictreply.demo.unreliable import RELAPSE_RATE
 from strictreply.schema import Schema
 from strictreply.testing import LoopbackServer
-from strictreply.testing.wire import HTTPReply
+from strictreply.testing._demo import SCENARIO, SHARES, Fault, OrderSummary, Question, UnreliableModel
+from strictreply.testing._demo.unreliable import RELAPSE_RATE
+from strictreply.testing._wire import HTTPReply
 
 DOCUMENTS = SCENARIO.documents()
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": each}} for name, each in DOCUMENTS.items()]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from strictreply.demo import SCENARIO
-from strictreply.demo.scenario import create_refund, get_weather, schedule_meeting, search_products
+from strictreply.testing._demo import SCENARIO
+from strictreply.testing._demo.scenario import create_refund, get_weather, schedule_meeting, search_products
 
 
 def test_the_tools_work() -> None:

@@ -15,9 +15,9 @@ from openai import OpenAI
 
 import strictreply as sr
 from strictreply.integrations.dbos import DurableRuns
-from strictreply.pipeline.loop_policy import LoopPolicy
+from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.testing import ok
-from strictreply.testing.wire import Served
+from strictreply.testing._wire import Served
 
 TOOLS: Final = ("look_up", "reserve", "notify")
 ANSWER: Final = "Your order is reserved."

@@ -24,7 +24,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 # What a worker needs is imported once, and not by each of them; what one lane has not got is left out.
 SDK = ["openai.resources.chat.completions", "httpx", "httpcore", "httpx2", "httpcore2", "h11"]
 PROCESSES.set_forkserver_preload(
-    ["strictreply.integrations.dbos", "strictreply.testing.ok", "strictreply.testing.wire", "dbos", "psycopg", *SDK]
+    ["strictreply.integrations.dbos", "strictreply.testing.ok", "strictreply.testing._wire", "dbos", "psycopg", *SDK]
 )
 PATIENCE = 40
 QUESTION = "Where is my order?"

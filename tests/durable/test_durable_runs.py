@@ -22,12 +22,12 @@ import pytest
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
-from strictreply.errors import ContractError
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableRuns, call_key
-from strictreply.integrations.dbos.presence import MAX_DROPS
-from strictreply.pipeline.results import InvokeCode, InvokeFailed
+from strictreply.integrations.dbos._presence import MAX_DROPS
+from strictreply.pipeline._results import InvokeCode, InvokeFailed
 from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
-from strictreply.testing.scripted_client import AsyncScriptedClient
+from strictreply.testing._scripted_client import AsyncScriptedClient
+from strictreply.values._errors import ContractError
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = sr.Tool.from_json_schema("weather", CITY, description="The weather, which the client knows.")

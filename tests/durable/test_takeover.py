@@ -11,11 +11,11 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
 from durable.postgres_server import executed
-from strictreply.errors import ContractError
 from strictreply.integrations.dbos import DurableRunFailed, DurableRuns
-from strictreply.integrations.dbos.library import load
-from strictreply.integrations.dbos.presence import MAX_DROPS, PostgresPresence
+from strictreply.integrations.dbos._library import load
+from strictreply.integrations.dbos._presence import MAX_DROPS, PostgresPresence
 from strictreply.testing import ScriptedClient, ScriptedModel, ok
+from strictreply.values._errors import ContractError
 
 POLL = 0.02
 DROPPED = (

@@ -8,9 +8,9 @@ import strictreply as sr
 from strictreply.coordination import ErrorPolicy, Topology
 from strictreply.integrations.langgraph import ChatAgent, begin, to_langgraph
 from strictreply.testing import LoopbackServer, ScriptedClient, ScriptedModel, Step, ok
-from strictreply.testing.scripted_client import AsyncScriptedClient
-from strictreply.testing.wire import Served
-from strictreply.typing import JSONObject
+from strictreply.testing._scripted_client import AsyncScriptedClient
+from strictreply.testing._wire import Served
+from strictreply.values._json import JSONObject
 
 TEAM = Topology.of(
     {

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from strictreply.integrations.instructor import wrap
-from strictreply.integrations.instructor.library import load
+from strictreply.integrations.instructor._library import load
 
 
 def test_without_instructor_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

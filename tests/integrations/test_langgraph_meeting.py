@@ -30,9 +30,9 @@ from integrations.langgraph_runs import (
     spread,
 )
 from strictreply.coordination import StateError, Topology, pending_requests
-from strictreply.errors import ContractError
 from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, ok
+from strictreply.values._errors import ContractError
 
 PATTERN_2 = Topology.of(
     {

@@ -12,9 +12,9 @@ pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpoint
 
 from integrations.langgraph_runs import act, final, hand
 from pages import Page
-from strictreply.integrations.langgraph.library import load
+from strictreply.integrations.langgraph._library import load
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
-from strictreply.testing.wire import Served
+from strictreply.testing._wire import Served
 
 PAGE = Page.named("langgraph.md")
 

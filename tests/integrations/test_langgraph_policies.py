@@ -16,8 +16,8 @@ from integrations.langgraph_runs import CONFIG, NONSENSE, TEAM, Cast, act, agent
 from strictreply import ContractError
 from strictreply.coordination import ErrorPolicy, Reaction, ValidationProcessor
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
-from strictreply.issues import Category
 from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
+from strictreply.values._issues import Category
 
 RETRY, ESCALATE, TERMINATE = Reaction.RETRY, Reaction.ESCALATE, Reaction.TERMINATE
 BUDGET = sr.RetryPolicy(max_retries=3, transport_retries=3, wait=wait_none())

@@ -18,7 +18,7 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own")
 
 from strictreply.testing import LoopbackServer, ScriptedModel, Step, ok
-from strictreply.testing.wire import Served
+from strictreply.testing._wire import Served
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CHILD = """

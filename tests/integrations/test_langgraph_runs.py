@@ -41,9 +41,9 @@ from strictreply.coordination import (
     XMLResponseFormat,
     pending_requests,
 )
-from strictreply.coordination.formats.interface import ActionFormat
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.runs.run_metrics import Activity
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._runs.run_metrics import Activity
+from strictreply.coordination.formats._interface import ActionFormat
 from strictreply.integrations.langgraph import (
     ChatAgent,
     RunState,
@@ -53,8 +53,8 @@ from strictreply.integrations.langgraph import (
     outcome_of,
     to_langgraph,
 )
-from strictreply.issues import Category
 from strictreply.testing import Step, faults, ok
+from strictreply.values._issues import Category
 
 
 def values(state: Any) -> Any:

@@ -46,13 +46,13 @@ from strictreply.coordination import (
     ValidationProcessor,
     XMLResponseFormat,
 )
+from strictreply.coordination._steering.retrying import ActionSteering
 from strictreply.coordination.formats import TextResponseProcessor
-from strictreply.coordination.steering.retrying import ActionSteering
-from strictreply.coordination.validation.metrics import ValidationCounts
+from strictreply.coordination.validation._metrics import ValidationCounts
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
-from strictreply.issues import Category
-from strictreply.limits import Limits
 from strictreply.testing import ok
+from strictreply.values._issues import Category
+from strictreply.values._limits import Limits
 
 PAIR = Topology.of({"lead": ["reader", "User"], "reader": ["lead"]}, entry="lead")
 THREE_RETRIES = ErrorPolicy(budget=RetryPolicy(max_retries=3, transport_retries=0))

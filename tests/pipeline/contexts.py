@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.pipeline.fingerprint import fingerprint
-from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
-from strictreply.pipeline.results import InvokeResult
-from strictreply.pipeline.rules import Rule, Stage
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import (
+from strictreply.pipeline._fingerprint import fingerprint
+from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
+from strictreply.pipeline._results import InvokeResult
+from strictreply.pipeline._rules import Rule, Stage
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
     AgentResponse,

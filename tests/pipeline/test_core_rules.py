@@ -19,8 +19,8 @@ from pipeline.contexts import (
     received,
     rules,
 )
-from strictreply.pipeline.results import RULESET, InvokeResult
-from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline._results import RULESET, InvokeResult
+from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 VALIDATOR = AgentPipelineContextValidator()
 EXTENDED = AgentPipelineContextValidator(profile="extended")

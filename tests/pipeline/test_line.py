@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from pipeline.walking import App, answer, answering, asking, call, context
-from strictreply.driving import drive
-from strictreply.pipeline.kinds import PipelineStep, ResponseKind, ResponseType
-from strictreply.pipeline.line import Invoke, LineResult, LineStatus, StepBody, line_flow, plain_body
-from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeFailed
-from strictreply.pipeline.sessions import MemorySessionStore, SessionStore
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import AgentPipelineContext, AgentResponse, ResponsePayload, ToolCallManifest, Turn
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.contract._driving import drive
+from strictreply.pipeline._kinds import PipelineStep, ResponseKind, ResponseType
+from strictreply.pipeline._line import Invoke, LineResult, LineStatus, StepBody, line_flow, plain_body
+from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentPipelineContext, AgentResponse, ResponsePayload, ToolCallManifest, Turn
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)
 HERE, CLIENTS = call("price"), call("map", client=True)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.errors import ContractError
-from strictreply.pipeline.loop_policy import REPEATED, LoopPolicy, signature, suppressed_result
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import AgentToolCall, ToolCallManifest
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.pipeline._loop_policy import REPEATED, LoopPolicy, signature, suppressed_result
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentToolCall, ToolCallManifest
+from strictreply.values._errors import ContractError
 
 COUNTS = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars")
 NO_COUNTS: tuple[Any, ...] = (None, 2.5, 3.0, True, "4", float("nan"))

@@ -12,9 +12,9 @@ from pydantic import Field
 
 import strictreply as sr
 from pipeline.contexts import ANSWERED, CALL, RESULT, SECOND_CALL, SECOND_RESULT, Case, case, changed, codes, plain
-from strictreply.pipeline.results import InvokeError
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline._results import InvokeError
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 VALIDATOR = AgentPipelineContextValidator()
 LENIENT = AgentPipelineContextValidator(allow_error_results=True)

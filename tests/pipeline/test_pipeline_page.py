@@ -10,9 +10,9 @@ import pytest
 
 from pages import Page
 from strictreply.pipeline import AgentPipelineContextType, AgentPipelineContextValidator, InvokeCode, PipelineStep
-from strictreply.pipeline.rules.rule import Options
-from strictreply.pipeline.rules.steps import step_of
-from strictreply.pipeline.walks import OPENINGS, ROUND
+from strictreply.pipeline._rules.rule import Options
+from strictreply.pipeline._rules.steps import step_of
+from strictreply.pipeline._walks import OPENINGS, ROUND
 
 PAGE = Page.named("pipeline.md")
 RULES = "## The rules"

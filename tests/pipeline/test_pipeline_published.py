@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pipeline.contexts import CONTINUATION, WALKS, after, before, received, response_of, waiting
-from strictreply.pipeline.kinds import PipelineStep
-from strictreply.pipeline.published import pipeline_schemas
-from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline._kinds import PipelineStep
+from strictreply.pipeline._published import pipeline_schemas
+from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "pipeline"
 SCHEMAS = pipeline_schemas()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.pipeline.reconciling import Approval, approval_of, reconcile
-from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline._reconciling import Approval, approval_of, reconcile
+from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 
 def call(number: int, *, client: bool = True, approval: bool = False) -> AgentToolCall:

@@ -19,9 +19,9 @@ from pipeline.contexts import (
     response_of,
     waiting,
 )
-from strictreply.pipeline.kinds import PipelineStep, ResponseKind
-from strictreply.pipeline.results import InvokeError
-from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline._kinds import PipelineStep, ResponseKind
+from strictreply.pipeline._results import InvokeError
+from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 VALIDATOR = AgentPipelineContextValidator()
 BUILDER = PipelineStep.RESPONSE_BUILDER

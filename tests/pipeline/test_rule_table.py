@@ -12,9 +12,9 @@ from pipeline.test_core_rules import CASES as CORE_CASES
 from pipeline.test_manifest_rules import CASES as MANIFEST_CASES
 from pipeline.test_response_rules import CASES as RESPONSE_CASES
 from pipeline.test_step_rules import CASES as STEP_CASES
-from strictreply.pipeline.kinds import PipelineStep
-from strictreply.pipeline.rules import Rule, Stage, list_rules, list_steps
-from strictreply.pipeline.rules.rule import Options, Subject
+from strictreply.pipeline._kinds import PipelineStep
+from strictreply.pipeline._rules import Rule, Stage, list_rules, list_steps
+from strictreply.pipeline._rules.rule import Options, Subject
 
 ENTRY_CASES = {"step.known": Case(PipelineStep.REQUEST_HANDLER, "Nope")}
 CASES: dict[str, Case] = ENTRY_CASES | CORE_CASES | STEP_CASES | MANIFEST_CASES | RESPONSE_CASES

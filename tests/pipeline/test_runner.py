@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from pipeline.walking import App, PlainBody, asking, call, context
-from strictreply.errors import ContractError
-from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep
-from strictreply.pipeline.line import Invoke, LineResult, LineStatus, plain_body
-from strictreply.pipeline.results import InvokeCode
-from strictreply.pipeline.runner import Body, PipelineRunner
-from strictreply.pipeline.sessions import MemorySessionStore
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import AgentPipelineContext
-from strictreply.pipeline.walks import steps_of
+from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep
+from strictreply.pipeline._line import Invoke, LineResult, LineStatus, plain_body
+from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._runner import Body, PipelineRunner
+from strictreply.pipeline._sessions import MemorySessionStore
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentPipelineContext
+from strictreply.pipeline._walks import steps_of
+from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL
 AsyncBody = Callable[[AgentPipelineContext], Awaitable[AgentPipelineContext]]

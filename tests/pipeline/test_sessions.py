@@ -15,10 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
-from strictreply.errors import ContractError
-from strictreply.pipeline.kinds import AgentPipelineContextType
-from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline.sessions import (
+from strictreply.pipeline._kinds import AgentPipelineContextType
+from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline._sessions import (
     Claim,
     MemorySessionStore,
     SessionConflict,
@@ -26,7 +25,7 @@ from strictreply.pipeline.sessions import (
     manifest_id,
     manifest_id_of,
 )
-from strictreply.pipeline.values import (
+from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentToolCallResult,
     Envelope,
@@ -34,7 +33,8 @@ from strictreply.pipeline.values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.values._errors import ContractError
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.decoding import is_json
-from strictreply.limits import MAX_JSON_DEPTH
-from strictreply.pipeline.loop_policy import MOST_RESULT_CHARS
-from strictreply.pipeline.tool_results import error_json, result_json, result_turns
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline._loop_policy import MOST_RESULT_CHARS
+from strictreply.pipeline._tool_results import error_json, result_json, result_turns
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.reading._decoding import is_json
+from strictreply.values._limits import MAX_JSON_DEPTH
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
 FINITE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -32,12 +32,12 @@ from pipeline.contexts import (
     received,
     waiting,
 )
-from strictreply.pipeline import rules as rules_package
-from strictreply.pipeline import validator as validator_module
-from strictreply.pipeline.kinds import PipelineStep
-from strictreply.pipeline.results import InvokeResult
-from strictreply.pipeline.rules import list_rules
-from strictreply.pipeline.validator import AgentPipelineContextValidator
+from strictreply.pipeline import _rules as rules_package
+from strictreply.pipeline import _validator as validator_module
+from strictreply.pipeline._kinds import PipelineStep
+from strictreply.pipeline._results import InvokeResult
+from strictreply.pipeline._rules import list_rules
+from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 TOOL = sr.Tool.from_json_schema("toolA", {"properties": {"a": {"type": "number"}}})
 VALIDATORS = [

@@ -30,11 +30,12 @@ from pipeline.contexts import (
     response_of,
     waiting,
 )
-from strictreply.issues import Code, Issue
-from strictreply.pipeline import results, values
-from strictreply.pipeline.kinds import PipelineStep
-from strictreply.pipeline.results import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline.values import AgentPipelineContext, Envelope, PromptContent, ToolCallManifest, Value
+from strictreply.pipeline import _results as results
+from strictreply.pipeline import _values as values
+from strictreply.pipeline._kinds import PipelineStep
+from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline._values import AgentPipelineContext, Envelope, PromptContent, ToolCallManifest, Value
+from strictreply.values._issues import Code, Issue
 
 ERROR = InvokeError(
     code=InvokeCode.SCHEMA_ARGS,

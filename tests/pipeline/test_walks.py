@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from strictreply.errors import ContractError
-from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep
-from strictreply.pipeline.results import InvokeCode, InvokeResult
-from strictreply.pipeline.values import (
+from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep
+from strictreply.pipeline._results import InvokeCode, InvokeResult
+from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentToolCall,
     AgentToolCallResult,
@@ -17,7 +16,8 @@ from strictreply.pipeline.values import (
     ResponsePayload,
     ToolCallManifest,
 )
-from strictreply.pipeline.walks import first_step, next_step, steps_of, type_of
+from strictreply.pipeline._walks import first_step, next_step, steps_of, type_of
+from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL
 FOLLOW_ON = AgentPipelineContextType.FOLLOW_ON

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strictreply.pipeline.results import InvokeCode, InvokeError
-from strictreply.pipeline.sessions import Claim, SessionStore
-from strictreply.pipeline.values import AgentToolCall, Session, ToolCallManifest, Turn
+from strictreply.pipeline._results import InvokeCode, InvokeError
+from strictreply.pipeline._sessions import Claim, SessionStore
+from strictreply.pipeline._values import AgentToolCall, Session, ToolCallManifest, Turn
 
 CALLS = (AgentToolCall(tool_call_id="tc1", name="toolA", arguments_json="{}", requires_client_execution=True),)
 WAITING = ToolCallManifest(tool_calls=CALLS)

@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from strictreply.pipeline.fingerprint import fingerprint
-from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
-from strictreply.pipeline.line import LineResult, LineStatus
-from strictreply.pipeline.reconciling import reconcile
-from strictreply.pipeline.results import InvokeFailed, InvokeResult
-from strictreply.pipeline.runner import PipelineRunner
-from strictreply.pipeline.sessions import Claim, SessionStore, manifest_id_of
-from strictreply.pipeline.values import (
+from strictreply.pipeline._fingerprint import fingerprint
+from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
+from strictreply.pipeline._line import LineResult, LineStatus
+from strictreply.pipeline._reconciling import reconcile
+from strictreply.pipeline._results import InvokeFailed, InvokeResult
+from strictreply.pipeline._runner import PipelineRunner
+from strictreply.pipeline._sessions import Claim, SessionStore, manifest_id_of
+from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
     AgentResponse,
@@ -29,7 +29,7 @@ from strictreply.pipeline.values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.pipeline.walks import type_of
+from strictreply.pipeline._walks import type_of
 
 Said = str | tuple[AgentToolCall, ...]
 """What the model says next: an answer, or calls."""

@@ -11,8 +11,8 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from scripted import JSONObject, StatusError, call, completion
-from strictreply.pipeline.results import InvokeCode
-from strictreply.pipeline.values import AgentToolCallResult
+from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._values import AgentToolCallResult
 
 C = InvokeCode
 LOCATED = [AgentToolCallResult(tool_call_id="l", name="locate", result_json='"here"')]

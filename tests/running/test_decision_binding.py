@@ -13,9 +13,9 @@ import pytest
 
 import strictreply as sr
 from running.loops import DONE, Loop, Opened, asking, codes, spy
-from strictreply.pipeline.reconciling import reconcile
-from strictreply.pipeline.results import InvokeCode, InvokeResult
-from strictreply.pipeline.values import AgentResponse, AgentToolCall, ToolCallManifest
+from strictreply.pipeline._reconciling import reconcile
+from strictreply.pipeline._results import InvokeCode, InvokeResult
+from strictreply.pipeline._values import AgentResponse, AgentToolCall, ToolCallManifest
 
 C = InvokeCode
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from scripted import JSONObject, call, completion
-from strictreply.pipeline.kinds import PipelineStep
-from strictreply.pipeline.line import LineStatus
-from strictreply.pipeline.loop_policy import REPEATED
-from strictreply.pipeline.results import InvokeCode
+from strictreply.pipeline._kinds import PipelineStep
+from strictreply.pipeline._line import LineStatus
+from strictreply.pipeline._loop_policy import REPEATED
+from strictreply.pipeline._results import InvokeCode
 
 
 def same(tool: str = "search", query: str = "a") -> JSONObject:

@@ -11,8 +11,8 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
 from scripted import USER, Client
-from strictreply.pipeline.results import InvokeCode
-from strictreply.pipeline.values import AgentContext, AgentToolCallResult
+from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._values import AgentContext, AgentToolCallResult
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}
 LOCATED = {"tool_call_id": "l", "name": "locate", "result_json": '"here"'}

@@ -11,10 +11,10 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from scripted import USER, StatusError, call, completion
-from strictreply.pipeline.kinds import PipelineStep as Step
-from strictreply.pipeline.kinds import ResponseKind
-from strictreply.pipeline.results import InvokeCode
-from strictreply.pipeline.values import AgentToolCallResult
+from strictreply.pipeline._kinds import PipelineStep as Step
+from strictreply.pipeline._kinds import ResponseKind
+from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._values import AgentToolCallResult
 
 C = InvokeCode
 MIXED = completion(calls=[call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")])

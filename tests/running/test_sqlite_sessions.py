@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
-from strictreply.errors import ContractError
-from strictreply.pipeline.values import Session
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.pipeline._values import Session
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
+from strictreply.values._errors import ContractError
 
 CLAIMING = """
 import sys
-from strictreply.pipeline.sessions import Claim
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.pipeline._sessions import Claim
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 print("ready", flush=True)
@@ -32,9 +32,9 @@ print(*(isinstance(store.claim(f"s{number}.t1", sys.argv[2]), Claim) for number 
 DYING = """
 import os, signal, sys
 from contextlib import contextmanager
-from strictreply.pipeline.sessions import Claim
-from strictreply.pipeline.values import Session, ToolCallManifest, Turn
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.pipeline._sessions import Claim
+from strictreply.pipeline._values import Session, ToolCallManifest, Turn
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 class Dying:
     def __init__(self, records, left):
@@ -61,8 +61,8 @@ store.save(store.session("s"), Turn(id="t1", iterations=1), waiting=ToolCallMani
 
 SAVING = """
 import sys
-from strictreply.pipeline.values import Session, Turn
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.pipeline._values import Session, Turn
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 filler = ({"role": "user", "content": "x" * 50_000},)

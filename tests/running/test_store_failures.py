@@ -16,10 +16,10 @@ import pytest
 import strictreply as sr
 from pipeline.waiting import FIRST, NEW, WAITING, held
 from running.loops import DONE, LOCATE, Opened, asking, codes, spy
-from strictreply.pipeline.results import InvokeCode
-from strictreply.pipeline.sessions import REASONS, SessionConflict
-from strictreply.pipeline.values import AgentToolCallResult, Session
-from strictreply.running.sqlite_sessions import SQLiteSessionStore
+from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._sessions import REASONS, SessionConflict
+from strictreply.pipeline._values import AgentToolCallResult, Session
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 CANARY = "canary-7f3a"
 KEPT = Session(id="s", org="o", user="u", messages=({"role": "user", "content": CANARY},))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schema.test_schema_laws import SCHEMAS, VALUES
 from strictreply import Contract, ContractError, ContractWarning, Tool
-from strictreply.answers import Answer
+from strictreply.contract._answer import Answer
 from strictreply.schema import Schema
 
 SCALARS_ON_AN_ARRAY = {"type": "array", "enum": ["a", "b"]}

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from strictreply.errors import ContractError
 from strictreply.schema import Schema
-from strictreply.schema.reference_engine import ReferenceEngine
+from strictreply.schema._reference_engine import ReferenceEngine
+from strictreply.values._errors import ContractError
 
 WITHOUT_RUST = """
 import json, sys
 sys.modules["jsonschema_rs"] = None
-from strictreply.errors import ContractError
+from strictreply.values._errors import ContractError
 from strictreply.schema import Schema
 for schema, value in json.load(sys.stdin):
     try:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from schema.test_schema_suite import DECLARED, cases
 from shared_data import needs_shared
-from strictreply.errors import ContractError
-from strictreply.limits import MAX_WORK, Work
 from strictreply.schema import Schema
+from strictreply.values._errors import ContractError
+from strictreply.values._limits import MAX_WORK, Work
 
 WORDS = [f"{number:03d}" + "abcdefghij" * 5 for number in range(250)]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from strictreply.issues import Category
 from strictreply.schema import Rule, Schema
+from strictreply.values._issues import Category
 
 REFUND = {
     "type": "object",

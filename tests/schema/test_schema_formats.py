@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shared_data import SHARED, needs_shared
-from strictreply.schema.formats import FORMATS
+from strictreply.schema._formats import FORMATS
 
 SUITE = SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests" / "draft2020-12" / "optional" / "format"
 

@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strictreply.limits import Work
 from strictreply.schema import Schema
-from strictreply.schema.closing import closed_graph
-from strictreply.schema.documents import read_document
-from strictreply.schema.explaining import Explainer
-from strictreply.schema.reference_engine import ReferenceEngine
-from strictreply.schema.rust_engine import RustEngine
+from strictreply.schema._closing import closed_graph
+from strictreply.schema._documents import read_document
+from strictreply.schema._explaining import Explainer
+from strictreply.schema._reference_engine import ReferenceEngine
+from strictreply.schema._rust_engine import RustEngine
+from strictreply.values._limits import Work
 
 NAMES = st.sampled_from(["a", "b", "kind", "~/"])
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, "", "x", "text", "2025-01-31"])

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from shared_data import SHARED, needs_shared
-from strictreply.errors import ContractError
 from strictreply.schema import Schema
+from strictreply.values._errors import ContractError
 
 
 def strict_json(text: str) -> Any:

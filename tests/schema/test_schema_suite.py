@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from shared_data import SHARED, needs_shared
-from strictreply.errors import ContractError
 from strictreply.schema import Schema
-from strictreply.schema.documents import read_document
-from strictreply.schema.reference_engine import ReferenceEngine
-from strictreply.schema.upgrade import upgraded
+from strictreply.schema._documents import read_document
+from strictreply.schema._reference_engine import ReferenceEngine
+from strictreply.schema._upgrade import upgraded
+from strictreply.values._errors import ContractError
 
 SUITE = SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests"
 DECLARED = {"draft2020-12": {}, "draft7": {"$schema": "http://json-schema.org/draft-07/schema#"}}

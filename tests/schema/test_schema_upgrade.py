@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strictreply.errors import ContractError
 from strictreply.schema import Schema
-from strictreply.schema.documents import read_document
-from strictreply.schema.upgrade import modern
+from strictreply.schema._documents import read_document
+from strictreply.schema._upgrade import modern
+from strictreply.values._errors import ContractError
 
 D4 = "http://json-schema.org/draft-04/schema#"
 D3 = "http://json-schema.org/draft-03/schema#"

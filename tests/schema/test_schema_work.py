@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from strictreply.limits import Work
 from strictreply.schema import Schema
-from strictreply.schema.bounds import load_of
-from strictreply.schema.documents import read_document
-from strictreply.schema.graph import Graph
-from strictreply.schema.work import too_much_work
-from strictreply.typing import JSON
+from strictreply.schema._bounds import load_of
+from strictreply.schema._documents import read_document
+from strictreply.schema._graph import Graph
+from strictreply.schema._work import too_much_work
+from strictreply.values._json import JSON
+from strictreply.values._limits import Work
 
 
 def expression(tags: list[list[str]]) -> dict[str, Any]:

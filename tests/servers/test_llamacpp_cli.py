@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from cli.running import tools_file
-from strictreply.cli.terminal import Status
+from strictreply.cli._terminal import Status
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

@@ -9,8 +9,8 @@ from typing import Any
 import openai
 
 from strictreply.testing import Cassette, record, replay
+from strictreply.testing._wire import Ending
 from strictreply.testing.mounting import openai_client
-from strictreply.testing.wire import Ending
 
 MESSAGES: list[Any] = [{"role": "user", "content": "go on"}]
 ASKED: dict[str, Any] = {"model": "any", "messages": MESSAGES, "stream": True, "seed": 1}

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from strictreply.testing import faults
-from strictreply.testing.assembling import BROKEN_OFF, assembled, events_in
-from strictreply.testing.faults.catalogue import Entry, FaultNotMade
+from strictreply.testing._assembling import BROKEN_OFF, assembled, events_in
+from strictreply.testing._sse import DONE, event, events
+from strictreply.testing._steps import Kind
+from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
+from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
-from strictreply.testing.sse import DONE, event, events
-from strictreply.testing.steps import Kind
-from strictreply.testing.wire import HTTPReply, assistant, completion, native_call
 
 
 def search(query: str, limit: int = 5) -> None:

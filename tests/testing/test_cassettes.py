@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import strictreply as sr
-from strictreply.cli.app import app
-from strictreply.recordings import Checked, Judge, Unreadable, open_lines
+from strictreply.cli._app import app
 from strictreply.testing import faults, ok
-from strictreply.testing.cassettes import Cassette, Taken, replay
-from strictreply.testing.redaction import REDACTED, Redaction
-from strictreply.testing.sse import events
-from strictreply.testing.steps import Fault, Kind
-from strictreply.testing.targets import Target
-from strictreply.testing.wire import Ending, HTTPReply, Served, error_reply
-from strictreply.typing import JSON, JSONObject
+from strictreply.testing._cassettes import Cassette, Taken, replay
+from strictreply.testing._recordings import Checked, Judge, Unreadable, open_lines
+from strictreply.testing._redaction import REDACTED, Redaction
+from strictreply.testing._sse import events
+from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._targets import Target
+from strictreply.testing._wire import Ending, HTTPReply, Served, error_reply
+from strictreply.values._json import JSON, JSONObject
 
 
 def search(query: str, limit: int = 5) -> None:

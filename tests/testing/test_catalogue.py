@@ -9,13 +9,13 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.issues import Issue
 from strictreply.testing import faults, ok
-from strictreply.testing.faults.catalogue import ANYWHERE, WRITTEN, Entry, FaultNotMade, Spoiled, is_refused
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.steps import CANARY, Fault, Kind
-from strictreply.testing.targets import Place, Target
-from strictreply.testing.wire import HTTPReply, error_reply
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import CANARY, Fault, Kind
+from strictreply.testing._targets import Place, Target
+from strictreply.testing._wire import HTTPReply, error_reply
+from strictreply.testing.faults._catalogue import ANYWHERE, WRITTEN, Entry, FaultNotMade, Spoiled, is_refused
+from strictreply.values._issues import Issue
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:

@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.errors import ContractError
-from strictreply.testing.demands import Demand, Told
-from strictreply.testing.wire import HTTPReply, assistant, completion, native_call
+from strictreply.testing._demands import Demand, Told
+from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
+from strictreply.values._errors import ContractError
 
 USER = {"role": "user", "content": "Refund order 7."}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "done"}

@@ -11,12 +11,12 @@ from pydantic import BaseModel
 
 import strictreply as sr
 from strictreply.testing import faults, ok
-from strictreply.testing.cassettes import Cassette, Taken
-from strictreply.testing.malformed import BY_THE_MODEL, retold, scripts_of
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.steps import CANARY, Kind
-from strictreply.testing.targets import Place
-from strictreply.testing.wire import HTTPReply
+from strictreply.testing._cassettes import Cassette, Taken
+from strictreply.testing._malformed import BY_THE_MODEL, retold, scripts_of
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import CANARY, Kind
+from strictreply.testing._targets import Place
+from strictreply.testing._wire import HTTPReply
 
 USER: list[Any] = [{"role": "user", "content": "tea"}]
 

@@ -12,6 +12,8 @@ import openai
 import pytest
 
 from scripted import USER
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._wire import Ending, HTTPReply, Pause, Responder, assistant, completion, error_reply
 from strictreply.testing.mounting import (
     BASE_URL,
     MAX_ENDLESS_BYTES,
@@ -21,9 +23,7 @@ from strictreply.testing.mounting import (
     respx_router,
     transport,
 )
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.wire import Ending, HTTPReply, Pause, Responder, assistant, completion, error_reply
-from strictreply.typing import JSONObject
+from strictreply.values._json import JSONObject
 
 ASK: JSONObject = {"model": "m", "messages": USER}
 JSON_TYPE = {"Content-Type": "application/json"}

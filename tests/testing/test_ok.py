@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, field_validator
 
 import strictreply as sr
 from strictreply.testing import faults, ok
-from strictreply.testing.steps import Step
+from strictreply.testing._steps import Step
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:

@@ -15,16 +15,16 @@ import pytest
 
 import strictreply as sr
 from scripted import http
-from strictreply.recordings import Checked, Judge, open_lines
 from strictreply.testing import ok
-from strictreply.testing.cassettes import Cassette, Taken, replay
+from strictreply.testing._cassettes import Cassette, Taken, replay
+from strictreply.testing._recorder import record
+from strictreply.testing._recordings import Checked, Judge, open_lines
+from strictreply.testing._rendering import EVENT_STREAM
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._sse import events
+from strictreply.testing._targets import Target
+from strictreply.testing._wire import Ending, HTTPReply, Responder, Served, error_reply
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
-from strictreply.testing.recorder import record
-from strictreply.testing.rendering import EVENT_STREAM
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.sse import events
-from strictreply.testing.targets import Target
-from strictreply.testing.wire import Ending, HTTPReply, Responder, Served, error_reply
 
 
 def search(query: str, limit: int = 5) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.testing.rendering import ending_of, render, wire
-from strictreply.testing.sse import events
-from strictreply.testing.wire import Ending, HTTPReply, Pause, assistant, completion
+from strictreply.testing._rendering import ending_of, render, wire
+from strictreply.testing._sse import events
+from strictreply.testing._wire import Ending, HTTPReply, Pause, assistant, completion
 
 GOOD = completion(assistant("hi"))
 CUT_SHORT = [Ending.CUT, Ending.RESET, Ending.HANG]

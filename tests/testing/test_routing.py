@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.testing.routing import read_request, respond
-from strictreply.testing.wire import HTTPReply, assistant, completion
-from strictreply.typing import JSONObject
+from strictreply.testing._routing import read_request, respond
+from strictreply.testing._wire import HTTPReply, assistant, completion
+from strictreply.values._json import JSONObject
 
 ASK: JSONObject = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 

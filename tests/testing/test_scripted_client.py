@@ -12,10 +12,10 @@ from openai.types.chat import ChatCompletion
 
 import strictreply as sr
 from scripted import USER
+from strictreply.testing._scripted_client import AsyncScriptedClient, ScriptedClient
+from strictreply.testing._wire import Ending, HTTPReply, Responder, assistant, completion, error_reply, native_call
 from strictreply.testing.mounting import openai_client
-from strictreply.testing.scripted_client import AsyncScriptedClient, ScriptedClient
-from strictreply.testing.wire import Ending, HTTPReply, Responder, assistant, completion, error_reply, native_call
-from strictreply.typing import JSONObject
+from strictreply.values._json import JSONObject
 
 ASK: JSONObject = {"model": "m", "messages": USER}
 GOOD = completion(assistant("hi"))

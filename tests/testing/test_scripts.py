@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.testing import faults, ok
-from strictreply.testing.scripts import Asked, ScriptedModel, text_of
-from strictreply.testing.steps import CANARY, Fault, Step
-from strictreply.testing.wire import HTTPReply
+from strictreply.testing._scripts import Asked, ScriptedModel, text_of
+from strictreply.testing._steps import CANARY, Fault, Step
+from strictreply.testing._wire import HTTPReply
 
 
 def search(query: str, limit: int = 5) -> None:

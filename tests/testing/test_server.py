@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, OpenAI, RateLimitError
 
-from strictreply.testing.rendering import wire
-from strictreply.testing.server import MAX_BODY_BYTES, LoopbackServer
-from strictreply.testing.wire import Ending, HTTPReply, Pause, assistant, completion, error_reply
-from strictreply.typing import JSONObject
+from strictreply.testing._rendering import wire
+from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
+from strictreply.testing._wire import Ending, HTTPReply, Pause, assistant, completion, error_reply
+from strictreply.values._json import JSONObject
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 JSON_TYPE = {"Content-Type": "application/json"}

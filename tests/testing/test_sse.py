@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from scripted import USER
+from strictreply.testing._sse import DONE, PIECES, chunks, event, events
+from strictreply.testing._wire import assistant, completion, native_call
 from strictreply.testing.mounting import openai_client
-from strictreply.testing.sse import DONE, PIECES, chunks, event, events
-from strictreply.testing.wire import assistant, completion, native_call
 
 TEXT = st.text(max_size=30)
 CALLS = st.lists(st.builds(native_call, TEXT, TEXT, TEXT), max_size=3)

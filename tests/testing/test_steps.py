@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from strictreply.testing import ok
-from strictreply.testing.steps import CANARY, Fault, Kind, Step
-from strictreply.testing.targets import Place
+from strictreply.testing._steps import CANARY, Fault, Kind, Step
+from strictreply.testing._targets import Place
 
 
 @pytest.mark.parametrize(

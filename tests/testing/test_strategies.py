@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, model_validator
 
 import strictreply as sr
+from strictreply.contract._tool import Tool
 from strictreply.testing import strategies
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.steps import Fault, Kind
-from strictreply.testing.targets import Place, Target
-from strictreply.testing.wire import HTTPReply
-from strictreply.tools import Tool
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._targets import Place, Target
+from strictreply.testing._wire import HTTPReply
 from testing.faults.schemas import schemas
 from testing.tool_sample import SAMPLE, search
 

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing.spelling import keywords, spelled
-from strictreply.testing.targets import PROSE, Place, Target
+from strictreply.testing._spelling import keywords, spelled
+from strictreply.testing._targets import PROSE, Place, Target
 
 
 def search(query: str, limit: int = 5) -> None:

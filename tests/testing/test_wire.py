@@ -7,7 +7,7 @@ import json
 import pytest
 from openai.types.chat import ChatCompletion
 
-from strictreply.testing.wire import HTTPReply, Pause, assistant, completion, error_reply, native_call
+from strictreply.testing._wire import HTTPReply, Pause, assistant, completion, error_reply, native_call
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the ``strictreply`` command; says what to install when its libraries are absent."""
     try:
-        from strictreply.cli.app import run  # noqa: PLC0415 - typer and rich are an extra
+        from strictreply.cli._app import run  # noqa: PLC0415 - typer and rich are an extra
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from strictreply.coordination.actions.branches import Branch, BranchType
-from strictreply.coordination.actions.kinds import ActionType, AgentInvocation, Origin, Permitted
-from strictreply.coordination.actions.permissions import permitted_actions
-from strictreply.coordination.actions.terms import ActionTerms
-from strictreply.coordination.faults import DeclarationError, StateError
-from strictreply.coordination.formats import (
-    ActionFormat,
-    AgentContext,
-    BaseResponseFormat,
-    CoordinationContext,
-    JSONResponseFormat,
-    SystemPromptBuilder,
-    XMLResponseFormat,
-    get_format,
-    is_format_registered,
-    list_formats,
-    register_format,
-    set_default_format,
-)
-from strictreply.coordination.replies.api_errors import ApiError, ApiErrorClass
-from strictreply.coordination.replies.processors import (
+from strictreply.coordination._actions.branches import Branch, BranchType
+from strictreply.coordination._actions.kinds import ActionType, AgentInvocation, Origin, Permitted
+from strictreply.coordination._actions.permissions import permitted_actions
+from strictreply.coordination._actions.terms import ActionTerms
+from strictreply.coordination._faults import DeclarationError, StateError
+from strictreply.coordination._replies.api_errors import ApiError, ApiErrorClass
+from strictreply.coordination._replies.processors import (
     ErrorMessage,
     ErrorMessageProcessor,
     ProcessorChain,
@@ -31,22 +17,10 @@ from strictreply.coordination.replies.processors import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.replies.results import Source, ValidationResult
-from strictreply.coordination.routing.cache import RouteCache, RouteKey
-from strictreply.coordination.routing.decisions import (
-    BranchSpec,
-    ExecutionStep,
-    RoutingContext,
-    RoutingDecision,
-    RoutingReason,
-    StepType,
-)
-from strictreply.coordination.routing.prediction import predict_next_route
-from strictreply.coordination.routing.recovery import question_of, resume_after_error
-from strictreply.coordination.routing.router import Router
-from strictreply.coordination.runs.counting import apply_update, counted
-from strictreply.coordination.runs.cycles import CycleLimit
-from strictreply.coordination.runs.human_turn import (
+from strictreply.coordination._replies.results import Source, ValidationResult
+from strictreply.coordination._runs.counting import apply_update, counted
+from strictreply.coordination._runs.cycles import CycleLimit
+from strictreply.coordination._runs.human_turn import (
     clear_human_input_request,
     give_human_feedback,
     human_input,
@@ -54,8 +28,8 @@ from strictreply.coordination.runs.human_turn import (
     pending_requests,
     request_human_input,
 )
-from strictreply.coordination.runs.ledger import HumanDecision, HumanKind, PendingHuman, SettledHuman, read_answer
-from strictreply.coordination.runs.next_node import (
+from strictreply.coordination._runs.ledger import HumanDecision, HumanKind, PendingHuman, SettledHuman, read_answer
+from strictreply.coordination._runs.next_node import (
     RouteDecision,
     RouteReason,
     RuleFailure,
@@ -64,9 +38,9 @@ from strictreply.coordination.runs.next_node import (
     record_route,
     route_next,
 )
-from strictreply.coordination.runs.routes import RouteRule, Routes, RouteStrategy, edge_map
-from strictreply.coordination.runs.run_metrics import Activity, MetricsSnapshot, RunMetrics, Tally
-from strictreply.coordination.runs.states import (
+from strictreply.coordination._runs.routes import RouteRule, Routes, RouteStrategy, edge_map
+from strictreply.coordination._runs.run_metrics import Activity, MetricsSnapshot, RunMetrics, Tally
+from strictreply.coordination._runs.states import (
     END,
     HUMAN_INPUT,
     AgentState,
@@ -82,33 +56,59 @@ from strictreply.coordination.runs.states import (
     state_to_json,
     validate_state,
 )
-from strictreply.coordination.steering.content_loops import (
+from strictreply.coordination._steering.content_loops import (
     CallModel,
     ContentLoop,
     ContentLoopGuard,
     ContentStreak,
     LikelyCause,
 )
-from strictreply.coordination.steering.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination.steering.retrying import ActionSteering, retry_with_steering
-from strictreply.coordination.steering.wording import (
+from strictreply.coordination._steering.error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._steering.retrying import ActionSteering, retry_with_steering
+from strictreply.coordination._steering.wording import (
     AgentSteering,
     SteeringContext,
     SteeringMode,
     SteeringStats,
     generate_steering,
 )
-from strictreply.coordination.topology.graph import END_NODE, USER, Topology
-from strictreply.coordination.topology.sources import Edge
-from strictreply.coordination.validation.answering import ActionAnswer
-from strictreply.coordination.validation.format_lock import with_reply_format
-from strictreply.coordination.validation.metrics import (
+from strictreply.coordination._topology.graph import END_NODE, USER, Topology
+from strictreply.coordination._topology.sources import Edge
+from strictreply.coordination.formats import (
+    ActionFormat,
+    AgentContext,
+    BaseResponseFormat,
+    CoordinationContext,
+    JSONResponseFormat,
+    SystemPromptBuilder,
+    XMLResponseFormat,
+    get_format,
+    is_format_registered,
+    list_formats,
+    register_format,
+    set_default_format,
+)
+from strictreply.coordination.routing._cache import RouteCache, RouteKey
+from strictreply.coordination.routing._decisions import (
+    BranchSpec,
+    ExecutionStep,
+    RoutingContext,
+    RoutingDecision,
+    RoutingReason,
+    StepType,
+)
+from strictreply.coordination.routing._prediction import predict_next_route
+from strictreply.coordination.routing._recovery import question_of, resume_after_error
+from strictreply.coordination.routing._router import Router
+from strictreply.coordination.validation._answering import ActionAnswer
+from strictreply.coordination.validation._format_lock import with_reply_format
+from strictreply.coordination.validation._metrics import (
     ValidationCounts,
     ValidationMetrics,
     ValidationRecord,
     ValidationSnapshot,
 )
-from strictreply.coordination.validation.processor import Agent, ValidationProcessor
+from strictreply.coordination.validation._processor import Agent, ValidationProcessor
 
 __all__ = [
     "END",

@@ -6,13 +6,13 @@ your own, and :func:`strictreply.run` is the tool loop that stands on both.
 
 from __future__ import annotations
 
-from strictreply.pipeline.fingerprint import canonical, fingerprint
-from strictreply.pipeline.kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
-from strictreply.pipeline.line import Invoke, LineResult, LineStatus, StepBody, StepTrace, line_flow
-from strictreply.pipeline.loop_policy import LoopPolicy
-from strictreply.pipeline.published import pipeline_schemas
-from strictreply.pipeline.reconciling import Approval, approval_of, reconcile
-from strictreply.pipeline.results import (
+from strictreply.pipeline._fingerprint import canonical, fingerprint
+from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
+from strictreply.pipeline._line import Invoke, LineResult, LineStatus, StepBody, StepTrace, line_flow
+from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._published import pipeline_schemas
+from strictreply.pipeline._reconciling import Approval, approval_of, reconcile
+from strictreply.pipeline._results import (
     RULESET,
     InvokeCode,
     InvokeError,
@@ -20,9 +20,9 @@ from strictreply.pipeline.results import (
     InvokeResult,
     IterationsExceeded,
 )
-from strictreply.pipeline.rules import Rule, Stage, StepRules, list_rules, list_steps
-from strictreply.pipeline.runner import PipelineRunner
-from strictreply.pipeline.sessions import (
+from strictreply.pipeline._rules import Rule, Stage, StepRules, list_rules, list_steps
+from strictreply.pipeline._runner import PipelineRunner
+from strictreply.pipeline._sessions import (
     Claim,
     MemorySessionStore,
     SessionConflict,
@@ -31,8 +31,8 @@ from strictreply.pipeline.sessions import (
     manifest_id,
     manifest_id_of,
 )
-from strictreply.pipeline.validator import AgentPipelineContextValidator
-from strictreply.pipeline.values import (
+from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
     AgentResponse,
@@ -49,7 +49,7 @@ from strictreply.pipeline.values import (
     Turn,
     Value,
 )
-from strictreply.pipeline.walks import first_step, next_step, steps_of, type_of
+from strictreply.pipeline._walks import first_step, next_step, steps_of, type_of
 
 __all__ = [
     "RULESET",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strictreply.schema.compiled import Schema
-from strictreply.schema.rules import Rule
+from strictreply.schema._compiled import Schema
+from strictreply.schema._rules import Rule
 
 __all__ = ["Rule", "Schema"]

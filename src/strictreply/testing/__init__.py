@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strictreply.testing import faults, ok
-    from strictreply.testing.cassettes import Cassette, replay
-    from strictreply.testing.recorder import record
-    from strictreply.testing.scripted_client import AsyncScriptedClient, ScriptedClient
-    from strictreply.testing.scripts import Asked, ScriptedModel
-    from strictreply.testing.server import LoopbackServer
-    from strictreply.testing.steps import Fault, Kind, Step
-    from strictreply.testing.waiting import no_backoff
-    from strictreply.testing.wire import HTTPReply
+    from strictreply.testing._cassettes import Cassette, replay
+    from strictreply.testing._recorder import record
+    from strictreply.testing._scripted_client import AsyncScriptedClient, ScriptedClient
+    from strictreply.testing._scripts import Asked, ScriptedModel
+    from strictreply.testing._server import LoopbackServer
+    from strictreply.testing._steps import Fault, Kind, Step
+    from strictreply.testing._waiting import no_backoff
+    from strictreply.testing._wire import HTTPReply
 
 _ROOMS = {
     "Asked": "scripts",

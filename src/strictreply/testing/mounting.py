@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import h11
 import openai
 
-from strictreply.testing.rendering import ending_of, wire
-from strictreply.testing.routing import respond
-from strictreply.testing.wire import Ending, HTTPReply, Responder
+from strictreply.testing._rendering import ending_of, wire
+from strictreply.testing._routing import respond
+from strictreply.testing._wire import Ending, HTTPReply, Responder
 
 if TYPE_CHECKING:
     from respx import MockRouter
@@ -53,7 +53,7 @@ def transport(responder: Responder, *, library: ModuleType | None = None) -> Any
     """Make a ``MockTransport`` of an HTTP library for its sync and async clients.
 
     ``library`` is ``httpx`` or ``httpx2``; None takes the one under the installed openai SDK. It serves what a
-    :class:`strictreply.testing.server.LoopbackServer` serves. Broken connections become the library's own exceptions:
+    :class:`strictreply.testing._server.LoopbackServer` serves. Broken connections become the library's own exceptions:
     ``ReadTimeout`` where nothing comes any more or a pause is longer than the request's read timeout, ``ReadError``
     for a reset, ``RemoteProtocolError`` for what is no HTTP or was cut; before the response or in the middle of its
     body.

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.replies import Invalid
-from strictreply.testing.spelling import keywords
-from strictreply.testing.steps import Fault, Step
-from strictreply.testing.targets import Place, Target
-from strictreply.testing.wire import assistant, completion, native_call
-from strictreply.typing import JSON
+from strictreply.testing._spelling import keywords
+from strictreply.testing._steps import Fault, Step
+from strictreply.testing._targets import Place, Target
+from strictreply.testing._wire import assistant, completion, native_call
+from strictreply.values._json import JSON
+from strictreply.values._replies import Invalid
 
 
 def reply(tool: object = None, *, place: Place = "call", args: Any = None) -> Step:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from strictreply.testing.scripts import ScriptedModel
-    from strictreply.testing.server import LoopbackServer
+    from strictreply.testing._scripts import ScriptedModel
+    from strictreply.testing._server import LoopbackServer
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pytest.fail(f"{marked} needs the fixture llm or llm_server, strictreply's and not one of that name", False)
     if any(mark.args for mark in marks):
         pytest.fail(f"{marked} takes keywords: tools=[…]", False)
-    from strictreply.testing.malformed import scripts_of  # noqa: PLC0415
+    from strictreply.testing._malformed import scripts_of  # noqa: PLC0415
 
     try:
         scripts = [script for mark in marks for script in scripts_of(**mark.kwargs)]
@@ -56,7 +56,7 @@ def llm_script(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def llm(request: pytest.FixtureRequest, llm_script: Any) -> ScriptedModel:
     """A model that follows the script you give it with ``llm.script(…)``, and remembers what it was asked."""
-    from strictreply.testing.scripts import ScriptedModel  # noqa: PLC0415
+    from strictreply.testing._scripts import ScriptedModel  # noqa: PLC0415
 
     model = ScriptedModel()
     if llm_script is not None:
@@ -75,7 +75,7 @@ def llm_server(llm: ScriptedModel) -> Iterator[LoopbackServer]:
 @pytest.fixture
 def no_backoff() -> Iterator[None]:
     """Let retries come at once; see :func:`strictreply.testing.no_backoff`."""
-    from strictreply.testing.waiting import no_backoff as at_once  # noqa: PLC0415
+    from strictreply.testing._waiting import no_backoff as at_once  # noqa: PLC0415
 
     with at_once():
         yield
@@ -89,7 +89,7 @@ def pytest_runtest_makereport(
     report = yield
     model = item.stash.get(_USED, None)
     if model is not None and report.failed and call.when == "call":
-        from strictreply.testing.malformed import retold  # noqa: PLC0415
+        from strictreply.testing._malformed import retold  # noqa: PLC0415
 
         error = call.excinfo.value if call.excinfo else None
         report.sections.append(("strictreply", retold(model, error, item.nodeid)))

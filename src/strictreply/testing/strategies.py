@@ -11,20 +11,20 @@ from typing import Any, TypeAlias
 try:
     from hypothesis import strategies as st
 
-    from strictreply.testing.generating import values_of
+    from strictreply.testing._generating import values_of
 except ImportError as error:
     raise ImportError(
         "hypothesis or hypothesis-jsonschema is not installed: pip install 'strictreply[testing]'"
     ) from error
 
-from strictreply.replies import Valid
+from strictreply.contract._tool import Tool
 from strictreply.testing import faults, ok
-from strictreply.testing.faults.catalogue import Entry
-from strictreply.testing.faults.spots import spots_of
-from strictreply.testing.steps import Fault, Kind, Step
-from strictreply.testing.targets import Place, Target
-from strictreply.tools import Tool
-from strictreply.typing import JSON
+from strictreply.testing._steps import Fault, Kind, Step
+from strictreply.testing._targets import Place, Target
+from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults._spots import spots_of
+from strictreply.values._json import JSON
+from strictreply.values._replies import Valid
 
 REPLY_KINDS = (Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.FINISH)
 """The kinds of faults that a completion can have, the simplest first; the others are faults of its delivery."""
@@ -57,7 +57,7 @@ def invalid_replies(
     """Make faults of good replies with all sorts of arguments: steps of a script, each with the code it deserves.
 
     ``kinds`` chooses among the catalogue. Faults that are none without certain keywords in the request
-    (:attr:`strictreply.testing.steps.Fault.needs`) are left out.
+    (:attr:`strictreply.testing._steps.Fault.needs`) are left out.
 
     Raises ValueError when no fault of these kinds can be made, and what :func:`valid_arguments` raises.
     """

@@ -17,15 +17,15 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import USER, Server
-from strictreply.issues import Code, Remedy
+from strictreply.contract._tool import Tool
 from strictreply.testing import ok
-from strictreply.testing.faults.catalogue import Entry
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.steps import Fault, Step
-from strictreply.testing.targets import Place, Target
-from strictreply.testing.wire import HTTPReply, Served
-from strictreply.tools import Tool
-from strictreply.typing import JSON
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import Fault, Step
+from strictreply.testing._targets import Place, Target
+from strictreply.testing._wire import HTTPReply, Served
+from strictreply.testing.faults._catalogue import Entry
+from strictreply.values._issues import Code, Remedy
+from strictreply.values._json import JSON
 
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
 TWICE = sr.RetryPolicy(max_retries=1, transport_retries=1, wait=wait_none())

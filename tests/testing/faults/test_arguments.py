@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 
 import strictreply as sr
-from strictreply.issues import pointer_tokens
-from strictreply.schema.rules import KEYWORDS, Rule
+from strictreply.contract._tool import Tool
+from strictreply.schema._rules import KEYWORDS, Rule
 from strictreply.testing import faults
-from strictreply.testing.faults.catalogue import Entry, FaultNotMade
-from strictreply.testing.faults.constraints import below_minimum
-from strictreply.testing.faults.json_types import wrong_type
-from strictreply.testing.faults.keys import misspelled_key
-from strictreply.testing.faults.spots import MAX_SPOTS, Spot, spots_of
-from strictreply.testing.steps import CANARY, Fault, Kind
-from strictreply.testing.targets import Target
-from strictreply.tools import Tool
-from strictreply.typing import JSON
+from strictreply.testing._steps import CANARY, Fault, Kind
+from strictreply.testing._targets import Target
+from strictreply.testing.faults._catalogue import Entry, FaultNotMade
+from strictreply.testing.faults._constraints import below_minimum
+from strictreply.testing.faults._json_types import wrong_type
+from strictreply.testing.faults._keys import misspelled_key
+from strictreply.testing.faults._spots import MAX_SPOTS, Spot, spots_of
+from strictreply.values._issues import pointer_tokens
+from strictreply.values._json import JSON
 from testing.faults.schemas import schemas
 from testing.tool_sample import SAMPLE
 
@@ -338,7 +338,7 @@ def test_answers_are_spoiled_like_arguments(entry: Entry) -> None:
 def test_the_order_is_the_same_in_every_process() -> None:
     """Faults are made in one order whatever the hash seed: pytest-xdist's workers must agree on it."""
     script = (
-        "import json; from strictreply.testing import faults; from strictreply.tools import Tool;"
+        "import json; from strictreply.testing import faults; from strictreply.contract._tool import Tool;"
         "from testing.tool_sample import SAMPLE;"
         "print(json.dumps([[f.id, f.served] for one in SAMPLE for f in faults.all_for(Tool.of(one))]))"
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.testing.faults import calls
-from strictreply.testing.steps import CANARY
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY
+from strictreply.testing.faults import _calls as calls
 
 PING = Tool.from_json_schema("ping_all", {"type": "object", "properties": {}})
 GOOD = {"id": "call_1", "type": "function", "function": {"name": "ping_all", "arguments": "{}"}}

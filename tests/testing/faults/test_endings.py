@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from strictreply.testing.faults import endings
-from strictreply.testing.steps import CANARY
-from strictreply.testing.targets import PROSE
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY
+from strictreply.testing._targets import PROSE
+from strictreply.testing.faults import _endings as endings
 
 PING = Tool.from_json_schema("ping", {"type": "object", "properties": {}})
 

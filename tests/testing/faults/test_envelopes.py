@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.testing.faults import envelopes
-from strictreply.testing.steps import CANARY
-from strictreply.testing.targets import PROSE, Target
+from strictreply.testing._steps import CANARY
+from strictreply.testing._targets import PROSE, Target
+from strictreply.testing.faults import _envelopes as envelopes
 from testing.faults.reply_laws import as_json
 
 MESSAGE = {"role": "assistant", "content": PROSE, "refusal": None}

@@ -10,13 +10,13 @@ import pytest
 
 import strictreply as sr
 from served_faults import CALL, CALLED, SEARCH, ask, ask_in_memory, codes_of, entries_of
-from strictreply.testing.faults import http
-from strictreply.testing.faults.catalogue import Entry
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.steps import CANARY, Kind
-from strictreply.testing.targets import Place
-from strictreply.testing.wire import HTTPReply
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._steps import CANARY, Kind
+from strictreply.testing._targets import Place
+from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults import _http as http
+from strictreply.testing.faults._catalogue import Entry
 
 FINAL = {
     *("bad_request", "context_length_exceeded", "unauthorized", "forbidden", "model_not_found", "content_too_large"),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from strictreply.limits import DEFAULT_LIMITS
-from strictreply.testing.faults import literals
-from strictreply.testing.faults.catalogue import FaultNotMade
-from strictreply.testing.steps import CANARY
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY
+from strictreply.testing.faults import _literals as literals
+from strictreply.testing.faults._catalogue import FaultNotMade
+from strictreply.values._limits import DEFAULT_LIMITS
 
 SCHEMA: dict[str, Any] = {"properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}}
 ORDER = Tool.from_json_schema("order", SCHEMA)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from strictreply.testing.faults.catalogue import FaultNotMade
-from strictreply.testing.faults.making import entry_of, spoiled
-from strictreply.testing.steps import CANARY, Kind
-from strictreply.testing.targets import Target
-from strictreply.testing.wire import HTTPReply
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY, Kind
+from strictreply.testing._targets import Target
+from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults._catalogue import FaultNotMade
+from strictreply.testing.faults._making import entry_of, spoiled
 
 PING = Tool.from_json_schema("ping", {"type": "object", "properties": {}})
 

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strictreply.testing.faults import calls, endings, envelopes, literals, shapes, texts
-from strictreply.testing.targets import Target
+from strictreply.testing._targets import Target
+from strictreply.testing.faults import _calls as calls
+from strictreply.testing.faults import _endings as endings
+from strictreply.testing.faults import _envelopes as envelopes
+from strictreply.testing.faults import _literals as literals
+from strictreply.testing.faults import _shapes as shapes
+from strictreply.testing.faults import _texts as texts
 from testing.faults.reply_laws import as_json, assert_made, assert_recovers, assert_sent, assert_told, entries_of
 
 MODULES = (texts, literals, shapes, calls, envelopes, endings)

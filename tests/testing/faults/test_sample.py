@@ -12,15 +12,15 @@ import pytest
 
 import strictreply as sr
 from scripted import USER
+from strictreply.contract._tool import Tool
 from strictreply.testing import faults
-from strictreply.testing.faults.catalogue import Entry, is_refused
+from strictreply.testing._scripted_client import ScriptedClient
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._targets import Place, Target
+from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults._catalogue import Entry, is_refused
 from strictreply.testing.mounting import openai_client
-from strictreply.testing.scripted_client import ScriptedClient
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.steps import Fault, Kind
-from strictreply.testing.targets import Place, Target
-from strictreply.testing.wire import HTTPReply
-from strictreply.tools import Tool
 from testing.tool_sample import SAMPLE
 
 POLICY = sr.RetryPolicy(max_retries=1, transport_retries=0)

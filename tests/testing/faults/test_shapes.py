@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from strictreply.testing.faults import shapes
-from strictreply.testing.faults.catalogue import FaultNotMade
-from strictreply.testing.steps import CANARY
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY
+from strictreply.testing.faults import _shapes as shapes
+from strictreply.testing.faults._catalogue import FaultNotMade
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 SEARCH = Tool.from_json_schema("search", SCHEMA)

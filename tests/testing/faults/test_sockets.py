@@ -7,12 +7,12 @@ import pytest
 
 import strictreply as sr
 from served_faults import ASKED, CALL, CALLED, SEARCH, ask, ask_in_memory, codes_of, entries_of
-from strictreply.testing.faults import sockets
-from strictreply.testing.faults.catalogue import Entry
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.steps import CANARY, Kind
-from strictreply.testing.wire import HTTPReply
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._steps import CANARY, Kind
+from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults import _sockets as sockets
+from strictreply.testing.faults._catalogue import Entry
 
 IMPATIENT = 0.2
 PATIENT = 30.0

@@ -15,17 +15,18 @@ import strictreply as sr
 from served_faults import entries_of
 from strict_streams import codes_of
 from strictreply.testing import ok
-from strictreply.testing.faults import deltas, streams
-from strictreply.testing.faults.catalogue import Entry, FaultNotMade
-from strictreply.testing.faults.streaming import stream as streamed
-from strictreply.testing.faults.streaming import stream_fault, whole
+from strictreply.testing._rendering import render
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._targets import Place, Target
+from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults import _deltas as deltas
+from strictreply.testing.faults import _streams as streams
+from strictreply.testing.faults._catalogue import Entry, FaultNotMade
+from strictreply.testing.faults._streaming import stream as streamed
+from strictreply.testing.faults._streaming import stream_fault, whole
 from strictreply.testing.mounting import async_openai_client, openai_client
-from strictreply.testing.rendering import render
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.steps import Fault, Kind
-from strictreply.testing.targets import Place, Target
-from strictreply.testing.wire import HTTPReply
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:

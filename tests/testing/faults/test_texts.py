@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from strictreply.testing.faults import texts
-from strictreply.testing.steps import CANARY
-from strictreply.testing.targets import Target
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY
+from strictreply.testing._targets import Target
+from strictreply.testing.faults import _texts as texts
 
 SEARCH = Tool.from_json_schema("search", {"properties": {"query": {"type": "string"}}, "required": ["query"]})
 PING = Tool.from_json_schema("ping", {"type": "object", "properties": {}})

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.issues import pointer
-from strictreply.testing.faults.writing import invented_member, members, slots, written
-from strictreply.testing.steps import CANARY
-from strictreply.testing.targets import Target
-from strictreply.tools import Tool
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY
+from strictreply.testing._targets import Target
+from strictreply.testing.faults._writing import invented_member, members, slots, written
+from strictreply.values._issues import pointer
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 VALUES = SCALARS | st.lists(SCALARS, max_size=4) | st.dictionaries(st.text(), SCALARS | st.lists(SCALARS), max_size=4)

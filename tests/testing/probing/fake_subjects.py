@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from strictreply.testing.probing.outcomes import Behaviour, Raised, Returned
-from strictreply.testing.probing.worker import digest, is_clean, type_of
+from strictreply.testing._probing.outcomes import Behaviour, Raised, Returned
+from strictreply.testing._probing.worker import digest, is_clean, type_of
 
 
 class InProcess:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from strictreply.testing.probing.outcomes import Outcome, Report, Run
-from strictreply.testing.steps import Kind
+from strictreply.testing._probing.outcomes import Outcome, Report, Run
+from strictreply.testing._steps import Kind
 
 HOSTILE = "<script>document.title='owned'</script> & </pre> ]]> \"'"
 """What would act on a page, if it were not text."""

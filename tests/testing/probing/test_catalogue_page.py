@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from strictreply.demo import SCENARIO
+from strictreply.testing._demo import SCENARIO
+from strictreply.testing._probing.catalogue_page import catalogue_page
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.catalogue_page import catalogue_page
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.demo import SCENARIO
+from strictreply.testing._demo import SCENARIO
+from strictreply.testing._probing.excerpts import abridged, excerpt
+from strictreply.testing._probing.specimens import specimen
+from strictreply.testing._sse import events
+from strictreply.testing._wire import Ending, HTTPReply, Pause, assistant, completion, native_call
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.excerpts import abridged, excerpt
-from strictreply.testing.probing.specimens import specimen
-from strictreply.testing.sse import events
-from strictreply.testing.wire import Ending, HTTPReply, Pause, assistant, completion, native_call
 
 CLEAN = completion(assistant(None, [native_call("search", '{"query": "tea"}')]))
 

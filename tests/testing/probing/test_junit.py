@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from strictreply.testing.probing.junit import junit_xml
-from strictreply.testing.probing.outcomes import FINDINGS, Outcome
+from strictreply.testing._probing.junit import junit_xml
+from strictreply.testing._probing.outcomes import FINDINGS, Outcome
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from strictreply.testing.probing.outcomes import (
+from strictreply.testing._probing.outcomes import (
     FINDINGS,
     MEANINGS,
     REMEDIES,
@@ -21,7 +21,7 @@ from strictreply.testing.probing.outcomes import (
     Silent,
     judged,
 )
-from strictreply.testing.steps import Kind
+from strictreply.testing._steps import Kind
 
 
 def run(outcome: Outcome, detail: str = "it did", fault: str = "nan", *, recovered: bool = False) -> Run:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from strictreply.testing.probing.outcomes import FINDINGS, Outcome, Report
-from strictreply.testing.probing.page import report_page
+from strictreply.testing._probing.outcomes import FINDINGS, Outcome, Report
+from strictreply.testing._probing.page import report_page
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

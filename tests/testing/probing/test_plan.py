@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from strictreply.replies import Invalid
-from strictreply.testing.demands import Demand, Told
+from strictreply.testing._demands import Demand, Told
+from strictreply.testing._probing.outcomes import Outcome
+from strictreply.testing._probing.plan import planned
+from strictreply.testing._steps import Kind
+from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.outcomes import Outcome
-from strictreply.testing.probing.plan import planned
-from strictreply.testing.steps import Kind
-from strictreply.testing.wire import HTTPReply
+from strictreply.values._replies import Invalid
 from testing.probing.sample_apps import QUESTION, REFUND
 
 PING: dict[str, Any] = {"type": "function", "function": {"name": "ping", "parameters": {"type": "object"}}}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from strictreply.testing.demands import Demand
+from strictreply.testing._demands import Demand
+from strictreply.testing._probing.outcomes import Outcome, Report, Run
+from strictreply.testing._probing.probe import Probe
+from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.outcomes import Outcome, Report, Run
-from strictreply.testing.probing.probe import Probe
-from strictreply.testing.steps import Kind
 from testing.probing import sample_apps
 from testing.probing.fake_subjects import Hanging, InProcess, connecting
 

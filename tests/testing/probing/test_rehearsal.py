@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from strictreply.testing.demands import Told
-from strictreply.testing.probing.rehearsal import Rehearsal, rehearse
-from strictreply.testing.probing.stage import Stage
-from strictreply.testing.probing.worker import Unusable
-from strictreply.typing import JSONObject
+from strictreply.testing._demands import Told
+from strictreply.testing._probing.rehearsal import Rehearsal, rehearse
+from strictreply.testing._probing.stage import Stage
+from strictreply.testing._probing.worker import Unusable
+from strictreply.values._json import JSONObject
 from testing.probing import sample_apps
 from testing.probing.fake_subjects import connecting
 

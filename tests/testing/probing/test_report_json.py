@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from strictreply.testing.probing.outcomes import Outcome
-from strictreply.testing.probing.report_json import report_json
+from strictreply.testing._probing.outcomes import Outcome
+from strictreply.testing._probing.report_json import report_json
 from testing.probing.reports import FULL, SURVIVED, report
 
 

@@ -8,11 +8,11 @@ import socket
 import pytest
 
 from strictreply.testing import ok
+from strictreply.testing._probing.outcomes import Behaviour, Died, Returned, Silent
+from strictreply.testing._probing.stage import Played, Stage
+from strictreply.testing._probing.worker import Unusable
+from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.outcomes import Behaviour, Died, Returned, Silent
-from strictreply.testing.probing.stage import Played, Stage
-from strictreply.testing.probing.worker import Unusable
-from strictreply.testing.scripts import ScriptedModel
 from testing.probing.fake_subjects import Hanging, InProcess, connecting
 from testing.probing.sample_apps import REFUND, strict
 

@@ -15,14 +15,14 @@ import pytest
 
 import strictreply
 from strictreply.testing import ok
+from strictreply.testing._probing.outcomes import Behaviour, Died, Raised, Returned
+from strictreply.testing._probing.subjects import Service, Worker
+from strictreply.testing._probing.worker import Unusable
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.outcomes import Behaviour, Died, Raised, Returned
-from strictreply.testing.probing.subjects import Service, Worker
-from strictreply.testing.probing.worker import Unusable
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.wire import Served
-from strictreply.typing import JSONObject
+from strictreply.values._json import JSONObject
 from testing.probing.sample_apps import REFUND
 
 Result = TypeVar("Result")

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from strictreply.testing import ok
+from strictreply.testing._probing.outcomes import Outcome, Returned, judged
+from strictreply.testing._probing.worker import App, Unusable, digest, is_clean, load, versions
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._steps import Fault, Step
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.probing.outcomes import Outcome, Returned, judged
-from strictreply.testing.probing.worker import App, Unusable, digest, is_clean, load, versions
-from strictreply.testing.scripts import ScriptedModel
-from strictreply.testing.server import LoopbackServer
-from strictreply.testing.steps import Fault, Step
 from testing.probing import sample_apps
 from testing.probing.sample_apps import REFUND, Refused, Vouched
 

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from strictreply.coordination.formats.contexts import AgentContext, CoordinationContext
-from strictreply.coordination.formats.interface import ActionFormat, BaseResponseFormat
-from strictreply.coordination.formats.json_format import JSONResponseFormat
-from strictreply.coordination.formats.prompts import SystemPromptBuilder
-from strictreply.coordination.formats.registry import (
-    FormatRegistry,
-    get_format,
-    is_format_registered,
-    list_formats,
-    register_format,
-    set_default_format,
-)
-from strictreply.coordination.formats.xml_format import XMLProcessor, XMLResponseFormat
-from strictreply.coordination.replies.processors import (
+from strictreply.coordination._replies.processors import (
     ErrorMessageProcessor,
     ProcessorChain,
     ResponseProcessor,
@@ -23,6 +10,19 @@ from strictreply.coordination.replies.processors import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
+from strictreply.coordination.formats._contexts import AgentContext, CoordinationContext
+from strictreply.coordination.formats._interface import ActionFormat, BaseResponseFormat
+from strictreply.coordination.formats._json_format import JSONResponseFormat
+from strictreply.coordination.formats._prompts import SystemPromptBuilder
+from strictreply.coordination.formats._registry import (
+    FormatRegistry,
+    get_format,
+    is_format_registered,
+    list_formats,
+    register_format,
+    set_default_format,
+)
+from strictreply.coordination.formats._xml_format import XMLProcessor, XMLResponseFormat
 
 __all__ = [
     "ActionFormat",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from strictreply.coordination.routing.decisions import (
+from strictreply.coordination.routing._decisions import (
     BranchSpec,
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     StepType,
 )
-from strictreply.coordination.routing.router import Router
+from strictreply.coordination.routing._router import Router
 
 __all__ = ["BranchSpec", "ExecutionStep", "Router", "RoutingContext", "RoutingDecision", "StepType"]

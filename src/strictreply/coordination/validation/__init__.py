@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from strictreply.coordination.actions.kinds import ActionType
-from strictreply.coordination.replies.processors import ProcessorChain
-from strictreply.coordination.replies.results import ValidationResult
-from strictreply.coordination.validation.processor import ValidationProcessor
+from strictreply.coordination._actions.kinds import ActionType
+from strictreply.coordination._replies.processors import ProcessorChain
+from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination.validation._processor import ValidationProcessor
 
 __all__ = ["ActionType", "ProcessorChain", "ValidationProcessor", "ValidationResult"]

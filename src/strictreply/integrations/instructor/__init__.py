@@ -15,7 +15,7 @@ strictly, and owns the retries::
 
 from __future__ import annotations
 
-from strictreply.integrations.instructor.engine import AsyncEngine, Engine, Extracted, wrap
-from strictreply.integrations.instructor.translation import from_instructor, to_instructor
+from strictreply.integrations.instructor._engine import AsyncEngine, Engine, Extracted, wrap
+from strictreply.integrations.instructor._translation import from_instructor, to_instructor
 
 __all__ = ["AsyncEngine", "Engine", "Extracted", "from_instructor", "to_instructor", "wrap"]

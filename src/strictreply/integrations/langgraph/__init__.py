@@ -11,11 +11,11 @@ and routed by :mod:`strictreply.coordination`, and LangGraph executes, keeps the
 
 from __future__ import annotations
 
-from strictreply.integrations.langgraph.agents import ChatAgent
-from strictreply.integrations.langgraph.beginning import begin
-from strictreply.integrations.langgraph.graph import to_langgraph
-from strictreply.integrations.langgraph.states import RunState, RunStatus, node_of, outcome_of, outcomes_of
-from strictreply.integrations.langgraph.turns import executable_calls
+from strictreply.integrations.langgraph._agents import ChatAgent
+from strictreply.integrations.langgraph._beginning import begin
+from strictreply.integrations.langgraph._graph import to_langgraph
+from strictreply.integrations.langgraph._states import RunState, RunStatus, node_of, outcome_of, outcomes_of
+from strictreply.integrations.langgraph._turns import executable_calls
 
 __all__ = [
     "ChatAgent",

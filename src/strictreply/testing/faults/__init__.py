@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from strictreply.testing.faults.calls import *
-from strictreply.testing.faults.catalogue import Entry as Entry
-from strictreply.testing.faults.catalogue import FaultNotMade as FaultNotMade
-from strictreply.testing.faults.choices import *
-from strictreply.testing.faults.constraints import *
-from strictreply.testing.faults.deltas import *
-from strictreply.testing.faults.endings import *
-from strictreply.testing.faults.envelopes import *
-from strictreply.testing.faults.formats import *
-from strictreply.testing.faults.http import *
-from strictreply.testing.faults.items import *
-from strictreply.testing.faults.json_types import *
-from strictreply.testing.faults.keys import *
-from strictreply.testing.faults.literals import *
-from strictreply.testing.faults.shapes import *
-from strictreply.testing.faults.sockets import *
-from strictreply.testing.faults.streams import *
-from strictreply.testing.faults.texts import *
-from strictreply.testing.steps import Fault, Kind
-from strictreply.testing.targets import Place
-from strictreply.typing import JSON
+from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._targets import Place
+from strictreply.testing.faults._calls import *
+from strictreply.testing.faults._catalogue import Entry as Entry
+from strictreply.testing.faults._catalogue import FaultNotMade as FaultNotMade
+from strictreply.testing.faults._choices import *
+from strictreply.testing.faults._constraints import *
+from strictreply.testing.faults._deltas import *
+from strictreply.testing.faults._endings import *
+from strictreply.testing.faults._envelopes import *
+from strictreply.testing.faults._formats import *
+from strictreply.testing.faults._http import *
+from strictreply.testing.faults._items import *
+from strictreply.testing.faults._json_types import *
+from strictreply.testing.faults._keys import *
+from strictreply.testing.faults._literals import *
+from strictreply.testing.faults._shapes import *
+from strictreply.testing.faults._sockets import *
+from strictreply.testing.faults._streams import *
+from strictreply.testing.faults._texts import *
+from strictreply.values._json import JSON
 
 _ENTRIES = [entry for entry in list(globals().values()) if isinstance(entry, Entry)]
 

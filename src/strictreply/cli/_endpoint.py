@@ -1,0 +1,135 @@
+"""Where the command line sends its calls, the tools it sends along, and what to say when that does not work."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strictreply.cli._terminal import Status, fail, refuse_broken
+from strictreply.contract._contract import Contract
+from strictreply.values._credentials import without_credentials
+from strictreply.values._errors import ContractError, TransportFailed
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+NO_KEY = "none"
+"""What a local server gets when there is no key: the SDK insists on one."""
+
+PUBLIC = "the OpenAI API"
+MAX_SAID_CHARS = 300
+_USERINFO = re.compile(r"(?<=://)[^/?#]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where calls go; None for what the user did not say."""
+
+    base_url: str | None = None
+    api_key: str | None = None
+    model: str | None = None
+    timeout: float = 60.0
+
+    @property
+    def name(self) -> str:
+        """What to call the endpoint: its address, without a password that stands in it."""
+        return _USERINFO.sub("", self.base_url or PUBLIC)
+
+    def connect(self) -> tuple[OpenAI, str]:
+        """Make the SDK's client and choose the model; a key is only demanded by the public API."""
+        from openai import OpenAI  # noqa: PLC0415 - a second of import, for the commands that call
+
+        self._refuse_unusable()
+        try:
+            client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
+        except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
+            fail(f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}")
+        return client, self.model or self._only_model(client)
+
+    def _refuse_unusable(self) -> None:
+        """End the command when its options cannot reach any server."""
+        if self.base_url is None:
+            if self.api_key is None:
+                fail("set OPENAI_API_KEY, or give --base-url (or OPENAI_BASE_URL) of a server that needs no key")
+            if self.model is None:
+                fail("give --model")
+        elif not self.base_url.startswith(("http://", "https://")):
+            fail(f"--base-url {self.name}: it must begin with http:// or https://")
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
+            fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
+        refuse_broken(self.model or "", "--model")
+
+    def _only_model(self, client: OpenAI) -> str:
+        """Take the model of a server that serves a single one."""
+        from openai import OpenAIError  # noqa: PLC0415
+
+        try:
+            served = [model.id for model in client.models.list()]
+        except OpenAIError as error:
+            fail(f"{self.name} cannot be asked which models it serves: {said(error)}", Status.FAILED)
+        if len(served) != 1:
+            fail(f"give --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
+        return served[0]
+
+    def told(self, error: TransportFailed) -> str:
+        """Say in one line what became of the calls."""
+        words = said(error.cause) if error.cause is not None else ""
+        return f"{self.name}: {str(error).splitlines()[0]}" + (f": {words}" if words else "")
+
+
+def said(cause: BaseException) -> str:
+    """Return what the server, or else the operating system, said, without credentials; at most 300 characters."""
+    body = getattr(cause, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    if not isinstance(message, str) or not message:
+        first = cause
+        while first.__cause__ is not None:
+            first = first.__cause__
+        message = str(first) or type(first).__name__
+    return without_credentials(message, cause)[:MAX_SAID_CHARS]
+
+
+def declare(sources: Sequence[str], **declared: Any) -> Contract:
+    """Make the contract of the tools in ``sources``; a wrong declaration ends the command."""
+    try:
+        return Contract(tools=[tool for source in sources for tool in load_tools(source)], **declared)
+    except ContractError as error:
+        fail(f"--tools: {error}")
+
+
+def load_tools(source: str) -> list[object]:
+    """Load tools from ``module:attribute`` or a JSON file of OpenAI or MCP definitions."""
+    if source.endswith(".json"):
+        return _from_file(Path(source))
+    module, _, attribute = source.partition(":")
+    if not module or not attribute:
+        fail(f"--tools {source}: give module:attribute, or a .json file of tool definitions")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # noqa: BLE001 - the user's module may raise anything when it is imported
+        fail(f"--tools {source}: {type(error).__name__}: {error}")
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _from_file(path: Path) -> list[object]:
+    """Read a list of definitions, one definition, or an object that holds them under ``tools``."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        fail(f"--tools {path}: {_reason(error)}")
+    if isinstance(value, dict) and isinstance(value.get("tools"), list):
+        value = value["tools"]
+    return value if isinstance(value, list) else [value]
+
+
+def _reason(error: Exception) -> str:
+    """Say why a file could not be read, without naming it again."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else f"not JSON: {error}"

@@ -1,0 +1,1 @@
+"""What a reply may be: tools, answers, and the one judge of replies."""

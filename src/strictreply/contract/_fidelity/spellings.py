@@ -1,0 +1,264 @@
+"""Which JSON spells which Python value: 1 and 1.0 are one number, ``"1_0"`` is no decimal.
+
+Predicates on a value and the JSON it is said to be made of; nothing here knows types, schemas or replies.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from math import isfinite
+from typing import Any, TypeAlias
+from urllib.parse import SplitResult, urlsplit
+from uuid import UUID
+
+from pydantic.types import EncodedBytes
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from strictreply.values._json import JSON
+
+Same: TypeAlias = Callable[[Any, JSON], bool]
+"""Whether JSON spells a value; ValueError and ArithmeticError mean that it does not."""
+
+KEY_WORDS = "has a key that is read otherwise; each key {words}"
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[+-]?(?:s?nan[0-9]*|inf(?:inity)?)", re.IGNORECASE)
+_FRACTION = re.compile(r"[+-]?[0-9]+/[0-9]+")
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?:[zZ]|[+-]\d\d:?\d\d)?"
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(_CLOCK, re.ASCII)
+_DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[Tt ]{_CLOCK}", re.ASCII)
+_DURATION = re.compile(
+    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d+))?S)?)?",
+    re.ASCII,
+)
+_COMPLEX = re.compile(r"[0-9.eE+j()\-]+")
+_MICROSECONDS = 6
+_JSON_TYPES = (bool, int, float, str, type(None), list, dict)
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How the values of a type are spelled, and the words for JSON that is not one of them.
+
+    ``risk`` is 0 when pydantic makes nothing else of JSON that fits the type's schema, 1 when only long numbers are
+    changed, 2 when much is. ``text`` marks what JSON spells as a string anyway.
+    """
+
+    same: Same
+    words: str
+    risk: int = 2
+    text: bool = True
+
+    def key(self, value: Any, name: JSON) -> bool:
+        """Tell whether the name of a member, always text, spells a value."""
+        return self.same(value, name if self.text else _scalar(str(name)))
+
+
+def _scalar(name: str) -> JSON:
+    """Read a name as the scalar it spells, as itself when it spells none."""
+    if found := _NUMBER.fullmatch(name):
+        return float(name) if found[1] or found[2] else int(name)
+    return {"true": True, "false": False, "null": None}.get(name, name)
+
+
+def equal(value: Any, judged: JSON) -> bool:
+    """Compare two JSON scalars: numbers by what they count, and a boolean is no number."""
+    if isinstance(value, bool) or isinstance(judged, bool):
+        return value is judged
+    if isinstance(value, int | float):
+        return isinstance(judged, int | float) and value == judged
+    return type(value) is type(judged) and value == judged
+
+
+def _is_int(value: Any, judged: JSON) -> bool:
+    return type(value) is int and equal(value, judged)
+
+
+def _is_float(value: Any, judged: JSON) -> bool:
+    return type(value) is float and isfinite(value) and equal(value, judged)
+
+
+def _is_opaque(value: Any, judged: JSON) -> bool:
+    return type(value) not in _JSON_TYPES or equal(value, judged)
+
+
+def _is_decimal(value: Any, judged: JSON) -> bool:
+    if type(value) is not Decimal or isinstance(judged, bool):
+        return False
+    if str(value) == judged:  # as it is mostly spelled
+        return True
+    if isinstance(judged, int | float):
+        return value == Decimal(repr(judged) if isinstance(judged, float) else judged)
+    if not value.is_finite():  # declared with allow_inf_nan: JSON has no number for it
+        return bool(_NOT_FINITE.fullmatch(_str(judged)))
+    return isinstance(judged, str) and bool(_DECIMAL.fullmatch(judged)) and Decimal(judged) == value
+
+
+def _is_fraction(value: Any, judged: JSON) -> bool:
+    if not isinstance(value, Fraction) or isinstance(judged, bool):
+        return False
+    if isinstance(judged, int | float):
+        return value in (Fraction(judged), Fraction(str(judged)))
+    plain = isinstance(judged, str) and (_DECIMAL.fullmatch(judged) or _FRACTION.fullmatch(judged))
+    return bool(plain) and Fraction(str(judged)) == value
+
+
+def _is_date(value: Any, judged: JSON) -> bool:
+    return type(value) is date and bool(_DATE.fullmatch(_str(judged))) and date.fromisoformat(_str(judged)) == value
+
+
+def _is_time(value: Any, judged: JSON) -> bool:
+    return type(value) is time and _on_clock(value, time.fromisoformat(_exact(_TIME, judged)))
+
+
+def _is_datetime(value: Any, judged: JSON) -> bool:
+    if type(value) is not datetime:
+        return False
+    if value.isoformat() in (judged, _str(judged).replace("Z", "+00:00")):  # as it is mostly spelled
+        return True
+    return _on_clock(value, datetime.fromisoformat(_exact(_DATETIME, judged)))
+
+
+def _on_clock(value: Any, read: Any) -> bool:
+    """Compare times with their offsets: equal instants in other zones are other texts."""
+    return bool(value.replace(tzinfo=None) == read.replace(tzinfo=None) and value.utcoffset() == read.utcoffset())
+
+
+def _exact(pattern: re.Pattern[str], judged: JSON) -> str:
+    """Read a time's text; raises ValueError when it is none, or finer than a microsecond."""
+    text = _str(judged)
+    found = pattern.fullmatch(text)
+    if not found or (found[1] or "")[_MICROSECONDS:].strip("0"):
+        message = "no time, or finer than a microsecond"
+        raise ValueError(message)
+    return text.upper()
+
+
+def _is_duration(value: Any, judged: JSON) -> bool:
+    """Compare a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
+    found = _DURATION.fullmatch(_str(judged))
+    if type(value) is not timedelta or not found or (found[8] or "")[_MICROSECONDS:].strip("0"):
+        return False
+    years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:7])
+    micro = int((found[8] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
+    read = timedelta(
+        weeks=weeks, days=days + 365 * years, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro
+    )
+    return value == (-read if found[1] == "-" else read)
+
+
+def _is_uuid(value: Any, judged: JSON) -> bool:
+    return type(value) is UUID and UUID(_str(judged)) == value
+
+
+def _is_url(value: Any, judged: JSON) -> bool:
+    """Compare addresses as RFC 3986 section 6.2 does: case of scheme and host, the default port, an empty path."""
+    text = str(value)
+    return text == judged or _address(text) == _address(_str(judged))
+
+
+def _address(text: str) -> tuple[object, ...]:
+    parts: SplitResult = urlsplit(text)
+    scheme, port = parts.scheme.lower(), parts.port
+    path = parts.path if parts.path or not parts.netloc else "/"
+    told = None if port == _PORTS.get(scheme) else port
+    user = parts.netloc.rpartition("@")[0]
+    return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment
+
+
+def _is_complex(value: Any, judged: JSON) -> bool:
+    text = _str(judged)
+    return type(value) is complex and bool(_COMPLEX.fullmatch(text)) and complex(text) == value
+
+
+def _str(judged: JSON) -> str:
+    """Take text; raises ValueError for anything else."""
+    if not isinstance(judged, str):
+        message = "no text"
+        raise ValueError(message)  # noqa: TRY004 - a verdict, which the caller reads as "not the same"
+    return judged
+
+
+def one_of(expected: Iterable[Any]) -> Spelling:
+    """Spell the values of a Literal or the members of an Enum: each by itself, and 0 is not false."""
+    values = [value.value if isinstance(value, Enum) else value for value in expected]
+
+    def same(value: Any, judged: JSON) -> bool:
+        own = value.value if isinstance(value, Enum) else value
+        try:
+            return equal(own, judged) or equal(to_jsonable_python(own), judged)
+        except PydanticSerializationError:
+            return True  # such a member has no spelling that we know
+
+    texts = all(isinstance(value, str) for value in values)
+    return Spelling(same, "must be one of the values, in its own type", 0 if texts else 2, texts)
+
+
+def text_of_bytes(encoding: str) -> Spelling:
+    """Spell bytes as the configuration of their model says: ``utf8``, ``base64`` or ``hex``."""
+
+    def same(value: Any, judged: JSON) -> bool:
+        if type(value) is not bytes:
+            return False
+        if encoding == "hex":
+            return value.hex() == _str(judged).lower()
+        if encoding == "base64":
+            return _base64(value) == _str(judged).translate(_URL_SAFE).rstrip("=")
+        return value == _str(judged).encode()
+
+    return Spelling(same, f"must be bytes in {encoding}", 0 if encoding == "utf8" else 2)
+
+
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode().rstrip("=")
+
+
+def encoded(function: object) -> Spelling | None:
+    """Find how bytes or text behind pydantic's ``Base64Bytes`` and its like are spelled; None for other functions.
+
+    The value is what stands in the JSON, not yet decoded: it is held to what its own decoding encodes to.
+    """
+    codec = getattr(function, "__self__", None)
+    if not isinstance(codec, EncodedBytes) or not codec.encoder.__module__.startswith("pydantic."):
+        return None
+
+    def same(_: Any, judged: JSON) -> bool:
+        data = _str(judged).encode()
+        return codec.encoder.encode(codec.encoder.decode(data)).rstrip(b"=") == data.rstrip(b"=")
+
+    return Spelling(same, f"must be bytes in {codec.encoder.get_json_format()}")
+
+
+SPELLINGS: dict[str, Spelling] = {
+    "none": Spelling(lambda value, judged: value is None and judged is None, "must be null", 0, text=False),
+    "bool": Spelling(equal, "must be true or false", 0, text=False),
+    "int": Spelling(_is_int, "must be an integer in digits", 0, text=False),
+    "float": Spelling(_is_float, "must be a number that a 64-bit float holds exactly", 1, text=False),
+    "str": Spelling(lambda value, judged: type(value) is str and value == judged, "must be a string", 0),
+    "own-str": Spelling(lambda value, _: type(value) is str, "must be a string", 0),
+    "opaque": Spelling(_is_opaque, "must be as the schema shows", 0),
+    "decimal": Spelling(_is_decimal, "must be a decimal number in plain digits"),
+    "fraction": Spelling(_is_fraction, "must be a fraction in plain digits"),
+    "date": Spelling(_is_date, "must be a date, YYYY-MM-DD"),
+    "time": Spelling(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
+    "datetime": Spelling(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
+    "timedelta": Spelling(_is_duration, "must be a duration without months, no finer than microseconds"),
+    "uuid": Spelling(_is_uuid, "must be a UUID"),
+    "url": Spelling(_is_url, "must be a URL in its normal form"),
+    "multi-host-url": Spelling(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
+    "complex": Spelling(_is_complex, "must be a complex number in plain digits"),
+}
+"""The spellings of what pydantic calls these types."""

@@ -1,0 +1,143 @@
+"""What a request asks for itself: its keywords shape the terms of the verdict, and what cannot be held is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from strictreply.contract._answer import Answer
+from strictreply.contract._terms import Terms
+from strictreply.contract._tool import Tool
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSONObject
+
+SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
+"""The keywords of a request that shape the verdict on its reply, beside its tools."""
+
+_NOT_GIVEN = frozenset({"NotGiven", "Omit"})
+_FORMATS = ("text", "json_object", "json_schema")
+_LEGACY = ("functions", "function_call")
+
+
+def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]:
+    """Read the keywords of one ``chat.completions.create`` call.
+
+    Gives the terms that its reply is held to, and the request without what those terms say themselves. Raises
+    ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that names
+    no declared tool, a ``response_format`` that is none.
+
+    A schema in ``response_format`` is the answer's contract for this call. ``json_object`` makes an object of an answer
+    that was any text; an answer with a schema of its own is held to that. A kind of answer that judges by more than a
+    schema, such as an action of coordination, is never replaced: a schema beside it is a ContractError.
+    """
+    request = {name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN}
+    _refuse_unheld(request)
+    tools = request.pop("tools", None)
+    if tools is not None:
+        if not _is_series(tools):
+            message = "tools must be a list of tools"
+            raise ContractError(message)
+        terms = terms.with_tools(Tool.all_of(tools, extra=terms.extra, formats=terms.formats))
+    terms = _shaped_by_choice(terms, request.pop("tool_choice", None))
+    if request.get("parallel_tool_calls") is None:
+        request.pop("parallel_tool_calls", None)
+    else:
+        terms = replace(terms, parallel=bool(request["parallel_tool_calls"]))
+    return _shaped_by_format(terms, request)
+
+
+def _refuse_unheld(request: JSONObject) -> None:
+    """Refuse what the contract has no verdict for, before anything is sent."""
+    if not _is_series(request.get("messages")):
+        message = "messages is required: a list of chat messages"
+        raise ContractError(message)
+    request["messages"] = list(request["messages"])
+    if request.get("n") not in (None, 1):
+        message = "n must be 1: exactly one reply is judged; make several calls instead"
+        raise ContractError(message)
+    for name in _LEGACY:
+        if request.get(name) is not None:
+            message = f"{name!r} is the API's legacy form; declare the functions with tools= instead"
+            raise ContractError(message)
+
+
+def _is_series(value: object) -> bool:
+    """Tell what holds one thing after another, as the SDK takes it: a list, a tuple, a generator."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _shaped_by_choice(terms: Terms, choice: object) -> Terms:
+    """Honour ``tool_choice``: a word, one named tool, or a list of allowed tools."""
+    if choice is None:
+        return terms
+    if isinstance(choice, str):
+        means_required = choice == "any" and choice not in terms.callable_names  # other APIs' word for it
+        return terms.with_choice("required" if means_required else choice)
+    if isinstance(choice, Mapping):
+        if choice.get("type") == "allowed_tools":
+            return _shaped_by_allowed(terms, choice.get("allowed_tools"))
+        named = choice.get("function")
+        name = named.get("name") if isinstance(named, Mapping) else None
+        if isinstance(name, str):
+            return terms.with_choice(name)
+    message = (
+        "tool_choice must be 'auto', 'required' (or 'any', which means it), 'none', allowed_tools, "
+        'or a named function, {"type": "function", "function": {"name": "…"}}'
+    )
+    raise ContractError(message)
+
+
+def _shaped_by_allowed(terms: Terms, allowed: object) -> Terms:
+    """Honour ``allowed_tools``: a mode, and the tools that may be called in it."""
+    listed = allowed.get("tools") if isinstance(allowed, Mapping) else None
+    names = [_allowed_name(entry) for entry in listed] if isinstance(listed, list) else []
+    unknown = [name for name in names if name not in terms.callable_names]
+    if not names or unknown:
+        message = f"tool_choice.allowed_tools must list declared tools: {terms.tool_list or 'none'}"
+        raise ContractError(message)
+    mode = allowed.get("mode", "auto") if isinstance(allowed, Mapping) else "auto"
+    return terms.with_tools(terms.tools[name] for name in names if name in terms.tools).with_choice(str(mode))
+
+
+def _allowed_name(entry: object) -> str:
+    """Read the name of one allowed tool, empty when it has none."""
+    function = entry.get("function") if isinstance(entry, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def _shaped_by_format(terms: Terms, request: JSONObject) -> tuple[Terms, JSONObject]:
+    """Honour ``response_format``: what it demands of the content is the answer's contract."""
+    wanted = request.get("response_format")
+    if wanted is None:
+        request.pop("response_format", None)
+        return terms, request
+    if isinstance(wanted, type):
+        del request["response_format"]
+        return replace(terms, answer=_answer(terms, wanted)), request
+    if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
+        message = "response_format must be of type text, json_object or json_schema"
+        raise ContractError(message)
+    if wanted["type"] == "json_schema":
+        return replace(terms, answer=_answer(terms, _schema_in(wanted.get("json_schema")))), request
+    if wanted["type"] == "json_object" and terms.answer.is_text:
+        return replace(terms, answer=Answer.of({"type": "object"}, extra="schema")), request
+    return terms, request
+
+
+def _answer(terms: Terms, kind: object) -> Answer:
+    """Compile what a request asks of the answer, as strictly as the contract's own."""
+    if type(terms.answer) is not Answer:
+        message = "response_format holds a schema, but the contract's answer judges by its own; leave the schema out"
+        raise ContractError(message)
+    return Answer.of(kind, extra=terms.extra or "forbid", formats=terms.formats or "assert")
+
+
+def _schema_in(described: object) -> Mapping[str, Any]:
+    """Find the schema of a ``json_schema`` response format."""
+    schema = described.get("schema") if isinstance(described, Mapping) else None
+    if not isinstance(schema, Mapping):
+        message = "response_format.json_schema.schema must be a JSON Schema"
+        raise ContractError(message)
+    return schema

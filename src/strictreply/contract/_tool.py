@@ -1,0 +1,454 @@
+"""What a tool is: a name, a schema for its arguments, and the code behind it, from whatever a user declares it by.
+
+What a reply may call, and when, is the contract's matter; nothing here reads replies.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypedDict, Unpack, cast, overload
+
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from strictreply.contract._complaints import Checked
+from strictreply.contract._definitions import VendorMembers, member_of, read_definition
+from strictreply.contract._models import adapter_of, document_of, instance_of
+from strictreply.contract._reuse import ByText, kept_on
+from strictreply.contract._signatures import Signature, function_name, read_signature
+from strictreply.schema import Schema
+from strictreply.schema._documents import Document, read_document
+from strictreply.schema._upgrade import as_member, modern
+from strictreply.values._errors import ContractError, ToolExecutionError
+from strictreply.values._issues import quote
+from strictreply.values._json import JSON, Extra, Formats, JSONObject
+from strictreply.values._limits import Work
+from strictreply.values._replies import Invalid
+
+Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
+"""A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
+
+VALUE = "value"
+"""The member that holds what the arguments are, where ``wrap_root`` made an object of them."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+
+
+class Execution(TypedDict, total=False):
+    """How a tool is run in a loop; :class:`Tool` says what each means."""
+
+    needs_approval: bool
+    timeout: float | None
+    repeatable: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tool:
+    """One tool that a model may call; immutable, compared by identity.
+
+    ``parameters`` is what its arguments must fit; ``check`` is a further check by the user, given the typed
+    arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
+    arguments into an instance, None when they stay a dict. ``vendor`` holds what a definition said beyond OpenAI's
+    members. ``wrapped`` says that the model writes ``{"value": …}`` for arguments that are no object.
+    ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
+    In a tool loop ``needs_approval`` pauses before a call until somebody allows it, and ``timeout`` bounds one run in
+    seconds, None by what the loop says. ``repeatable`` says that the same call may well come to something else the
+    next time, as with the state of a job: the loop's guard against repetition never counts it. These three are keywords
+    of every way to declare a tool.
+
+    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is no number above
+    0, or a tool without a function needs approval: whoever runs it decides.
+    """
+
+    name: str
+    description: str
+    parameters: Schema
+    check: Check | None = None
+    function: Callable[..., Any] | None = None
+    signature: Signature | None = field(default=None, repr=False)
+    adapter: TypeAdapter[Any] | None = field(default=None, repr=False)
+    extra: Extra = field(default="forbid", repr=False)
+    formats: Formats = field(default="assert", repr=False)
+    strict: bool | None = field(default=None, repr=False)
+    vendor: VendorMembers = field(default=VendorMembers(), repr=False)
+    wrapped: bool = field(default=False, repr=False)
+    needs_approval: bool = False
+    timeout: float | None = None
+    repeatable: bool = False
+    definition: JSONObject = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what no server or loop could keep to, and write the definition."""
+        if not _NAME.fullmatch(self.name):
+            raise ContractError(f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /")
+        if self.timeout is not None and not is_duration(self.timeout):
+            raise ContractError(f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None")
+        if self.needs_approval and self.function is None:
+            raise ContractError(f"the tool {self.name!r} has no function to approve of; declare it with function=…")
+        told: JSONObject = {"name": self.name}
+        if self.description:
+            told["description"] = self.description
+        told["parameters"] = self.parameters.source
+        if self.strict is not None:
+            told["strict"] = self.strict
+        whole = {"type": "function", "function": told | self.vendor.within} | self.vendor.beside
+        object.__setattr__(self, "definition", whole)
+
+    @classmethod
+    def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool:
+        """Take whatever a user may declare a tool by.
+
+        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
+        entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and ``formats`` None keep what the
+        declaration says. Definitions are compiled once, however often they are given.
+
+        Raises ContractError on anything else, and when the declaration itself is wrong.
+        """
+        if isinstance(declaration, Tool):
+            return declaration.held_to(extra or declaration.extra, formats or declaration.formats)
+        return _declared(declaration, extra or "forbid", formats or "assert")[0]
+
+    @classmethod
+    def all_of(
+        cls, declarations: Iterable[object], *, extra: Extra | None = None, formats: Formats | None = None
+    ) -> list[Tool]:
+        """Take the tools of one contract or request, each as :meth:`of` does."""
+        tools, lengths = list[Tool](), list[int]()
+        for declaration in declarations:
+            if isinstance(declaration, Tool):
+                tools.append(cls.of(declaration, extra=extra, formats=formats))
+            else:
+                tool, length = _declared(declaration, extra or "forbid", formats or "assert")
+                tools.append(tool)
+                lengths.append(length)
+        _DEFINED.trim(lengths)
+        return tools
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        check: Check | None = None,
+        extra: Extra = "forbid",
+        **execution: Unpack[Execution],
+    ) -> Tool:
+        """Declare a function, sync or async: schema from the signature, words from the docstring.
+
+        ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come
+        as an instance of a model made from the signature. With ``extra="schema"`` other members are let in and left
+        out of it: the function could not take them. See :func:`strictreply.contract._signatures.read_signature`.
+
+        Raises ContractError when a parameter cannot be told to a model.
+        """
+        signature = read_signature(function)
+        return cls._typed(
+            adapter_of(signature.model, function_name(function)),
+            name=name or function_name(function),
+            description=signature.description if description is None else description,
+            check=check,
+            function=function,
+            signature=signature,
+            extra=extra,
+            **execution,
+        )
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Any,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        extra: Extra = "forbid",
+        **execution: Unpack[Execution],
+    ) -> Tool:
+        """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
+
+        ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called with the instance.
+        With ``extra="schema"`` the type's own configuration says what becomes of members it does not name.
+
+        Raises ContractError when the type has no JSON Schema, or none of an object.
+        """
+        title = getattr(model, "__name__", str(model))
+        return cls._typed(
+            adapter_of(model, title),
+            name=name or title,
+            description=description,
+            check=check,
+            function=function,
+            extra=extra,
+            **execution,
+        )
+
+    @classmethod
+    def from_json_schema(
+        cls,
+        name: str,
+        schema: Mapping[str, Any],
+        description: str = "",
+        extra: Extra = "forbid",
+        *,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        formats: Formats = "assert",
+        wrap_root: bool = False,
+        **execution: Unpack[Execution],
+    ) -> Tool:
+        """Declare a JSON Schema (2020-12, or the draft from 03 on that ``$schema`` names): arguments come as a dict.
+
+        ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema of any value, since
+        the API sends arguments as objects: unless its ``type`` is ``object``, the model is asked for ``{"value": …}``,
+        and the arguments, for ``function`` and ``check`` too, are the value alone.
+
+        Raises ContractError when the schema is broken, when nothing fits it, or when it admits no object and
+        ``wrap_root`` is not set. Warns with ContractWarning of each part that nothing can fit.
+        """
+        document: Document = modern(read_document(schema))
+        wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
+        document = as_member(document, VALUE) if wrapped else document
+        parameters = _compile(name, document, extra=extra, formats=formats)
+        told = name, description, parameters, check, function
+        return cls(*told, extra=extra, formats=formats, wrapped=wrapped, **execution)
+
+    @classmethod
+    def from_openai(
+        cls,
+        definition: Mapping[str, Any],
+        *,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        extra: Extra = "forbid",
+        formats: Formats = "assert",
+        **execution: Unpack[Execution],
+    ) -> Tool:
+        """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
+
+        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition.
+
+        Raises ContractError with the path of the member that is wrong, or looks like a known one misspelt.
+        """
+        read = read_definition(definition)
+        told = read.name, read.parameters, read.description, extra
+        declared = cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
+        return replace(declared, strict=read.strict, vendor=read.vendor)
+
+    @classmethod
+    def from_mcp(
+        cls,
+        entry: object,
+        *,
+        check: Check | None = None,
+        function: Callable[[Any], Any] | None = None,
+        extra: Extra = "forbid",
+        formats: Formats = "assert",
+        **execution: Unpack[Execution],
+    ) -> Tool:
+        """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
+
+        Titles, annotations and output schemas are no matter of a call and are left aside.
+
+        Raises ContractError when the name or the schema is missing or of the wrong type.
+        """
+        name, description, schema = (member_of(entry, key) for key in ("name", "description", "inputSchema"))
+        if not isinstance(name, str):
+            raise ContractError("an MCP tool has a name, a string", path="/name")
+        if not isinstance(schema, Mapping):
+            raise ContractError("an MCP tool has an inputSchema, an object", path="/inputSchema")
+        document = cast("Mapping[str, Any]", schema)
+        words = description if isinstance(description, str) else ""
+        told = name, document, words, extra
+        return cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function must be awaited."""
+        return must_be_awaited(self.function)
+
+    @property
+    def is_async_check(self) -> bool:
+        """Whether the user's check must be awaited."""
+        return must_be_awaited(self.check)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, unchecked, as if it had not been declared a tool."""
+        return self._code()(*args, **kwargs)
+
+    def held_to(self, extra: Extra, formats: Formats) -> Tool:
+        """Give the same tool with its schema closed (``forbid``) or as written, and ``format`` asserted or not."""
+        if (extra, formats) == (self.extra, self.formats):
+            return self
+        parameters = _compile(self.name, self.parameters.source, extra=extra, formats=formats)
+        return replace(self, parameters=parameters, extra=extra, formats=formats)
+
+    def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
+        """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
+
+        Gives an instance of the model, or the JSON itself when the tool has none. What the model's own validators
+        refuse comes back as ``args.check`` issues, what would become another value as ``args.not_representable``.
+        """
+        if self.wrapped and isinstance(args, dict):
+            return args[VALUE]
+        if self.adapter is None:
+            return args
+        return instance_of(self.adapter, args, at=at, names=self.parameters.names, work=work)
+
+    def spelled(self, args: Any) -> JSON:
+        """Return typed arguments as the JSON that a model writes for them."""
+        written: JSON = to_jsonable_python(args, by_alias=True)
+        return {VALUE: written} if self.wrapped else written
+
+    def refuse_unrunnable(self, *, awaited: bool) -> None:
+        """Raise ContractError when there is no function to run, or an async one that is not to be awaited."""
+        self._code()
+        if self.is_async and not awaited:
+            raise self._not_awaited()
+
+    def run(self, args: Any, *, call_id: str | None = None) -> Any:
+        """Call the function with typed arguments, as :meth:`build` made them.
+
+        Raises ToolExecutionError, with ``call_id``, from whatever Exception the function raises; KeyboardInterrupt and
+        cancellation pass through. Raises ContractError when the tool has no function, or an async one.
+        """
+        result = self._call(args, call_id)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise self._not_awaited()
+        return result
+
+    async def arun(self, args: Any, *, call_id: str | None = None) -> Any:
+        """Call the function like :meth:`run`, awaiting it when it is async; a sync one is called in place."""
+        result = self._call(args, call_id)
+        if not inspect.isawaitable(result):
+            return result
+        try:
+            return await result
+        except Exception as error:
+            raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
+
+    @classmethod
+    def _typed(
+        cls, adapter: TypeAdapter[Any], *, name: str, description: str | None, extra: Extra, **parts: Any
+    ) -> Tool:
+        """Declare a type with its JSON Schema; its docstring moves from the schema into the tool's description."""
+        document = document_of(adapter, name)
+        words = document.pop("description", "")
+        parameters = _compile(name, document, extra=extra, formats="assert")
+        words = words if description is None else description
+        return cls(name, words, parameters, adapter=adapter, extra=extra, **parts)
+
+    def _code(self) -> Callable[..., Any]:
+        """Give the function, or say that there is none."""
+        if self.function is None:
+            raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
+        return self.function
+
+    def _not_awaited(self) -> ContractError:
+        """Say that an async function has to be awaited."""
+        return ContractError(f"the tool {self.name!r} is async; await arun(), or wrap an async client")
+
+    def _call(self, args: Any, call_id: str | None) -> Any:
+        """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
+        function = self._code()
+        positional, named = ([args], {}) if self.signature is None else self.signature.arguments(args)
+        try:
+            return function(*positional, **named)
+        except Exception as error:
+            raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    check: Check | None = None,
+    extra: Extra = "forbid",
+    **execution: Unpack[Execution],
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    check: Check | None = None,
+    extra: Extra = "forbid",
+    **execution: Unpack[Execution],
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Declare the decorated function a tool; it can still be called as before.
+
+    With or without parentheses; the keywords are those of :meth:`Tool.from_function`.
+    """
+
+    def declared(function: Callable[..., Any]) -> Tool:
+        """Declare one function."""
+        return Tool.from_function(function, name=name, description=description, check=check, extra=extra, **execution)
+
+    return declared if function is None else declared(function)
+
+
+_DEFINED: ByText[Tool] = ByText()
+
+
+def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool, int]:
+    """Declare whatever is no Tool yet; with the length of its text where it is a definition."""
+    how = (Tool, extra, formats)
+    if isinstance(declaration, Mapping):
+        return _DEFINED.get(declaration, how, lambda definition: _read(definition, extra, formats))
+    return kept_on(declaration, how, lambda: _typed(declaration, extra, formats)), 0
+
+
+def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool:
+    if isinstance(declaration, type):
+        tool = Tool.from_model(declaration, extra=extra)
+    elif hasattr(declaration, "inputSchema"):
+        tool = Tool.from_mcp(declaration, extra=extra)
+    elif callable(declaration):
+        tool = Tool.from_function(declaration, extra=extra)
+    else:
+        raise ContractError(
+            f"{type(declaration).__name__} declares no tool; give a function, a pydantic model, a Tool, "
+            "an OpenAI tool definition or an MCP tools/list entry"
+        )
+    return tool.held_to(extra, formats)
+
+
+def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool:
+    """Tell an MCP entry from an OpenAI definition, and read it."""
+    read = Tool.from_mcp if "inputSchema" in definition else Tool.from_openai
+    return read(definition, extra=extra, formats=formats)
+
+
+def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> Schema:
+    """Compile the schema of a tool's arguments, which are always an object, and refuse what none can fit."""
+    parameters = Schema.compile(schema, extra=extra, formats=formats)
+    kinds: object = "boolean" if isinstance(parameters.source, bool) else parameters.source.get("type", "object")
+    if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
+        words = "must be the schema of an object; declare any other with Tool.from_json_schema(…, wrap_root=True)"
+        raise ContractError(f"the parameters of a tool {words}", path="/type")
+    parameters.refuse_contradictions(f"the arguments of tool {quote(name)}", frozenset({"object"}))
+    return parameters
+
+
+def is_duration(seconds: object) -> bool:
+    """Tell whether something is a number above 0, which NaN is not."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+
+
+def must_be_awaited(function: object) -> bool:
+    """Tell whether a function, or an object that is called like one, must be awaited."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

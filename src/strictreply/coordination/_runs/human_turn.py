@@ -1,0 +1,229 @@
+"""The human's turn: a request goes into the state, its prompt is put once, an answer settles it and says what is next.
+
+A request leaves the ledger's pending part by an answer or by :func:`clear_human_input_request`, and in no other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from strictreply.coordination._runs.fields import Field, Fields, anything, field_issues, flag, items, optional, text
+from strictreply.coordination._runs.ledger import (
+    HumanDecision,
+    HumanKind,
+    HumanRequest,
+    PendingHuman,
+    SettledHuman,
+    Words,
+    ledger_issues,
+    merge_ledgers,
+    read_answer,
+    read_ledger,
+    require_text,
+    unworded,
+)
+from strictreply.coordination._runs.states import (
+    COORDINATOR,
+    HUMAN_INPUT,
+    AgentState,
+    Ending,
+    Now,
+    S,
+    changed,
+    mark_complete,
+    new_id,
+    require,
+    said,
+    utc_now,
+)
+from strictreply.values._json import JSONObject
+
+_REQUEST_FIELDS: Fields = {
+    "requires_human_input": Field(flag),
+    "next_agent": Field(anything),
+    "human_requests": Field(ledger_issues, required=False),
+}
+_TURN_FIELDS: Fields = {"messages": Field(items), "human_feedback": Field(optional(text))}
+
+
+def request_human_input(
+    state: S,
+    prompt: str = "",
+    *,
+    kind: HumanKind = HumanKind.GENERAL,
+    resume_to: str | None = None,
+    skip_to: str | None = None,
+    now: Now = utc_now,
+    make_id: Callable[[], str] = new_id,
+) -> S:
+    """Ask a human: the flag is set, the next target is ``human_input``, and the request stands in the ledger.
+
+    ``prompt`` is what is put to the human, empty for the words of ``kind``. An answer leads to ``resume_to``, None for
+    where the graph begins; of an error, ``retry`` leads back to the interrupted agent unless ``resume_to`` says
+    otherwise, and ``skip`` to ``skip_to``. A request made while another is pending waits behind it, and interrupts the
+    same target.
+    """
+    state = adopted(state)
+    interrupted = _interrupted(state)
+    failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
+    question = PendingHuman(
+        id=make_id(),
+        kind=kind,
+        prompt=prompt,
+        resume_to=resume_to or failed,
+        skip_to=skip_to,
+        interrupted=interrupted,
+        requested_at=now().isoformat(),
+    )
+    return put_question(state, question)
+
+
+def put_question(state: S, question: PendingHuman) -> S:
+    """Ask a human what a question says, as :func:`request_human_input` does; one with the same id is asked once."""
+    return changed(_noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT)
+
+
+def clear_human_input_request(
+    state: S, *, request_id: str | None = None, home: str = COORDINATOR, now: Now = utc_now
+) -> S:
+    """Cancel a request: flag and feedback are cleared, and the interrupted target stands again.
+
+    ``request_id`` is the request to cancel, one that expired, say; None for the one in front. One that is not pending
+    any more is left as it is. While others wait the flag stays, and the next target is still ``human_input``: what is
+    cancelled behind the one in front takes nothing of its feedback. The run goes on at ``home`` when nothing but the
+    human's turn was interrupted.
+    """
+    state = adopted(state)
+    waiting = pending_requests(state)
+    chosen = next((one for one in waiting if request_id in (None, one.id)), None)
+    if chosen is None:
+        return _unflagged(state, home) if request_id is None else state
+    settled = SettledHuman(chosen, decision=None, settled_at=now().isoformat())
+    if chosen != waiting[0]:
+        return _noted(state, settled)
+    return _settled(state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted)
+
+
+def _unflagged(state: S, home: str) -> S:
+    """Clear a flag that no request stands behind; a run that was sent to the human by hand does not go there again."""
+    target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
+    return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
+
+
+def give_human_feedback(state: S, answer: str) -> S:
+    """Hand the human's answer to the state; :func:`human_input` reads it on its turn.
+
+    Raises ContractError for what is no text: an answer is a decision's name, a word for one, or free text.
+    """
+    return changed(state, human_feedback=require_text(answer))
+
+
+def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
+    """Take the human's turn: wait when there is no feedback, else read it as the answer to the request in front.
+
+    Waiting puts the request's prompt among the messages once. An answer becomes a user message and clears flag and
+    feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the
+    question is of a run before this one. An answer that decides nothing is a message too, and the prompt is put again.
+    ``words`` are further answers, as in :func:`~strictreply.coordination.read_answer`, which also says when an answer
+    raises ContractError.
+    """
+    require(field_issues(state, _TURN_FIELDS))
+    state = adopted(state)
+    if not (waiting := pending_requests(state)):
+        state, waiting = _opened(state)
+    request, feedback = waiting[0], state["human_feedback"]
+    if feedback is None or not feedback.strip():
+        return _asking(state, request, now) if request.asked == 0 else _still_waiting(state)
+    state = changed(state, messages=[*state["messages"], said("user", feedback, now)])
+    decision = read_answer(request.kind, feedback, words=words)
+    if decision is None:
+        return _asking(state, request, now)
+    settled = SettledHuman(request, decision, feedback, now().isoformat())
+    return _decided(_settled(state, settled, _target(settled, home)), settled)
+
+
+def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
+    """Give the requests that no human has answered, the one in front first; StateError for a broken ledger."""
+    return tuple(one for one in read_ledger(ledger_of(state), "/human_requests") if isinstance(one, PendingHuman))
+
+
+def last_answer(state: AgentState) -> SettledHuman | None:
+    """Give the request that was answered last, with its decision; None when none was."""
+    found = read_ledger(ledger_of(state), "/human_requests")
+    answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
+    return max(answers, key=lambda one: one.settled_at, default=None)
+
+
+def ledger_of(state: AgentState) -> list[JSONObject]:
+    """Give the ledger as the state holds it, empty when it has none yet."""
+    return state.get("human_requests", [])
+
+
+def adopted(state: S) -> S:
+    """Give a state whose flag, when it was set by hand, has a request behind it, so that it cannot be overwritten.
+
+    Raises StateError when the fields that a request stands in are missing or mistyped.
+    """
+    require(field_issues(state, _REQUEST_FIELDS))
+    return _opened(state)[0] if state["requires_human_input"] and not pending_requests(state) else state
+
+
+def _opened(state: S) -> tuple[S, tuple[PendingHuman, ...]]:
+    """Note a request that nobody worded."""
+    request = unworded(ledger_of(state), _interrupted(state))
+    return _noted(state, request), (request,)
+
+
+def _interrupted(state: AgentState) -> str | None:
+    """Give the target that the human's turn comes before, None when there is none.
+
+    While others are pending the human's turn has interrupted it already: it is theirs. ``human_input`` itself stands
+    for a target that nobody knows: a run that was sent to the human by hand.
+    """
+    target: object = state["next_agent"]
+    if target == HUMAN_INPUT and (waiting := pending_requests(state)):
+        return waiting[-1].interrupted
+    return target if isinstance(target, str) else None
+
+
+def _noted(state: S, *news: HumanRequest) -> S:
+    """Write news into the ledger."""
+    return changed(state, human_requests=merge_ledgers(ledger_of(state), [one.to_dict() for one in news]))
+
+
+def _asking(state: S, request: PendingHuman, now: Now) -> S:
+    """Put the prompt among the messages, and count that it was put."""
+    messages = [*state["messages"], said("assistant", request.question, now)]
+    return _still_waiting(_noted(changed(state, messages=messages), replace(request, asked=request.asked + 1)))
+
+
+def _still_waiting(state: S) -> S:
+    """Keep the run at the human."""
+    return changed(state, requires_human_input=True, human_feedback=None, next_agent=HUMAN_INPUT)
+
+
+def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
+    """Write the end of a request, and go on to ``target`` unless another request waits.
+
+    Those that wait then interrupt what an answer has led to: that is what cancelling them restores.
+    """
+    state = changed(_noted(state, settled), human_feedback=None)
+    if not (waiting := pending_requests(state)):
+        return changed(state, requires_human_input=False, next_agent=target)
+    if settled.decision is not None:
+        state = _noted(state, *(one.redirected_to(target) for one in waiting))
+    return _still_waiting(state)
+
+
+def _target(settled: SettledHuman, home: str) -> str:
+    """Tell where an answer leads: as its request says, else where an answer before it has led, else home."""
+    request = settled.request
+    said = request.skip_to if settled.decision is HumanDecision.SKIP else request.resume_to
+    return said or (request.interrupted if request.redirected else None) or home
+
+
+def _decided(state: S, settled: SettledHuman) -> S:
+    """Complete a run that the human aborts; who answers to a run before it says nothing of this one."""
+    aborts = settled.decision is HumanDecision.ABORT and not settled.request.carried
+    return mark_complete(state, Ending.ABORTED) if aborts else state

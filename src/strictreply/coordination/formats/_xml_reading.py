@@ -1,0 +1,141 @@
+"""Tagged text to a flat object, strictly and in bounded work: no document type, no entities, nothing nested.
+
+expat reads it, set inside an element of ours. There XML admits no document type, so that no entity can be declared,
+none expanded and nothing fetched; what is left is elements, text, character references and CDATA.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+from xml.parsers import expat
+
+from strictreply.coordination._actions.shapes import member_names
+from strictreply.reading._decoding import decode
+from strictreply.values._issues import Code, Issue, pointer, quote
+from strictreply.values._json import JSONObject
+from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._replies import Invalid
+
+_ROOT: Final = "reply"
+_OPENING: Final = f"<{_ROOT}>\n"  # a line of its own: lines are counted from behind it
+_FIELD_DEPTH: Final = 2
+MAX_ELEMENTS: Final = 256
+"""More elements than any action has members: the rest of a flood is not read."""
+
+_JSON_ATTRIBUTE: Final = {"type": "json"}
+
+
+def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
+    """Read ``<name>text</name>`` elements side by side into an object of texts.
+
+    An element with ``type="json"`` holds a JSON value, read by the core's reader. White space around a text is not
+    part of it. Invalid is what is not well-formed, nested, named twice, beside an element or beyond ``limits``, and
+    every document type, entity, processing instruction, comment and other attribute.
+    """
+    written = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))
+    fields = _Fields()
+    try:
+        fields.read(f"{_OPENING}{written}</{_ROOT}>")
+    except _Refused as refusal:
+        return Invalid((Issue.of(Code.FORMAT_MALFORMED, expected=refusal.expected, found=refusal.found),))
+    except (expat.ExpatError, UnicodeEncodeError) as error:
+        return Invalid((_syntax(error),))
+    return _object(fields, limits)
+
+
+class _Refused(Exception):
+    """Something that XML knows and a reply may not use; it ends the parsing."""
+
+    def __init__(self, expected: str, found: str = "") -> None:
+        """Say what is expected in its place."""
+        super().__init__(expected)
+        self.expected = expected
+        self.found = found
+
+
+class _Fields:
+    """The elements of one reply, as the parser meets them."""
+
+    __slots__ = ("_depth", "_name", "_parts", "spelled_as_json", "texts")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.texts: dict[str, str] = {}
+        self.spelled_as_json: set[str] = set()
+        self._depth = 0
+        self._name = ""
+        self._parts: list[str] = []
+
+    def read(self, document: str) -> None:
+        """Parse a whole document; raises ExpatError where it is not well-formed."""
+        parser = expat.ParserCreate(encoding="utf-8")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._opened
+        parser.EndElementHandler = self._closed
+        parser.CharacterDataHandler = self._text
+        parser.ProcessingInstructionHandler = _refuse_aside
+        parser.CommentHandler = _refuse_aside
+        parser.Parse(document.encode(), True)
+
+    def _opened(self, name: str, attributes: dict[str, str]) -> None:
+        """Begin an element."""
+        self._depth += 1
+        if self._depth == 1:
+            return
+        if self._depth > _FIELD_DEPTH:
+            raise _Refused('elements side by side; write lists and objects as JSON in an element with type="json"')
+        if len(self.texts) == MAX_ELEMENTS:
+            raise _Refused(f"at most {MAX_ELEMENTS} elements")
+        if name in self.texts:
+            raise _Refused("each element once", quote(name))
+        if attributes and attributes != _JSON_ATTRIBUTE:
+            raise _Refused('elements with no attribute but type="json"', quote(name))
+        if attributes:
+            self.spelled_as_json.add(name)
+        self._name = name
+        self._parts = []
+
+    def _closed(self, name: str) -> None:
+        """Keep the text of an element."""
+        if self._depth == _FIELD_DEPTH:
+            self.texts[name] = "".join(self._parts).strip()
+            self._name = ""
+        self._depth -= 1
+
+    def _text(self, data: str) -> None:
+        """Collect text; beside the elements there may be none."""
+        if self._name:
+            self._parts.append(data)
+        elif data.strip():
+            raise _Refused("elements alone, no text around them", quote(data))
+
+
+def _refuse_aside(*_parts: object) -> NoReturn:
+    """Refuse a processing instruction or a comment: what no reader would see is no part of a reply."""
+    raise _Refused("elements alone: no processing instruction, no comment")
+
+
+def _object(fields: _Fields, limits: Limits) -> JSONObject | Invalid:
+    """Give the object of all elements; the faults of those that are JSON, all of them."""
+    value: JSONObject = {}
+    issues: list[Issue] = []
+    names = member_names()
+    for name, text in fields.texts.items():
+        if name not in fields.spelled_as_json:
+            value[name] = text
+            continue
+        decoded = decode(text, limits, at=pointer("", name if name in names else "*"), names=names)
+        if isinstance(decoded, Invalid):
+            issues += decoded.issues
+        else:
+            value[name] = decoded
+    return Invalid(tuple(issues)) if issues else value
+
+
+def _syntax(error: expat.ExpatError | UnicodeEncodeError) -> Issue:
+    """Report where the text stops being well-formed; lines count from 1 in the reply."""
+    if isinstance(error, UnicodeEncodeError):
+        return Issue.of(Code.JSON_SURROGATE)
+    return Issue.of(Code.FORMAT_SYNTAX, name="XML", line=error.lineno - 1, column=error.offset + 1)

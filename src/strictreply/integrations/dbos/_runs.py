@@ -1,0 +1,380 @@
+"""Starting durable runs, and what becomes of them: from any process that reaches their database."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import anyio
+
+from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.client._pauses import apause, pause
+from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
+from strictreply.integrations.dbos._library import load, migrated, read_url, store_errors
+from strictreply.integrations.dbos._records import TurnEnd, TurnRequest, failure_of, reply_from
+from strictreply.integrations.dbos._turns import Setting
+from strictreply.integrations.dbos._worker import Worker
+from strictreply.pipeline._line import Raised
+from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._reconciling import reconcile
+from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._validator import LOOP_VALIDATOR
+from strictreply.pipeline._values import AgentContext, AgentResponse, Envelope, ToolCallManifest
+from strictreply.running._loop import DEFAULT_AGENT, DEFAULT_LOOP
+from strictreply.running._runs import Given, Request, Run
+from strictreply.values._errors import ContractError
+from strictreply.values._json import Message
+
+_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
+_MOST_ID_CHARS: Final = 200
+_UNDER_WAY: Final = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
+_WITHDRAWN: Final = "withdrawn"
+_WITHDRAWING_SECONDS: Final = 3600.0
+"""How long nobody begins a turn that is only there to be cancelled: longer than the two writes are apart."""
+
+
+class DurableRuns:
+    """Runs of one kind: the same client, tools and keywords in every process that starts, answers or works on them.
+
+    ``name`` tells the kind (small letters, digits, ``_`` and ``-``). ``url`` is the database: ``sqlite:///FILE`` for
+    one process, ``postgresql://…`` for several, directly and not through a pooler of transactions. ``loop``, ``agent``,
+    ``org`` and ``user`` are those of :func:`strictreply.run`; ``keywords`` go to every exchange (``model`` at least).
+    Making one registers its workflow with DBOS, so make it before DBOS is launched, and once in a process. As a context
+    manager it closes its connections.
+
+    Raises ContractError when the name or the address cannot be one, or a sync client meets an async tool.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: StrictClient | AsyncStrictClient,
+        *,
+        url: str,
+        loop: LoopPolicy = DEFAULT_LOOP,
+        agent: AgentContext = DEFAULT_AGENT,
+        org: str = "local",
+        user: str = "local",
+        **keywords: Any,
+    ) -> None:
+        """Declare the runs; nothing is connected yet."""
+        if not _NAME.fullmatch(name):
+            raise ContractError("name= is 1 to 64 small letters, digits, _ and -", path="/name")
+        read_url(url)
+        self.name = name
+        self.url = url
+        self._org, self._user = org, user
+        self._connecting = threading.Lock()
+        self._database: Any = None
+        self._setting = Setting(client=client, keywords=keywords, loop=loop, agent=agent)
+        self._setting.refuse_unrunnable()
+        library = load()
+        portable = library.WorkflowSerializationFormat.PORTABLE
+        declared = library.DBOS.workflow(name=self.workflow, serialization_type=portable, max_recovery_attempts=None)
+        declared(self._setting.body)
+
+    @property
+    def workflow(self) -> str:
+        """The name of the workflow in DBOS, and of its queue."""
+        return f"strictreply-{self.name}"
+
+    def worker(
+        self, *, concurrency: int = 8, poll_seconds: float = 0.5, drain_seconds: int = 0, launch: bool = True
+    ) -> AbstractContextManager[None]:
+        """Work on these runs in this process, until the end of the ``with`` block.
+
+        At most ``concurrency`` turns are worked on at once. Every ``poll_seconds`` the queue is looked at, and, on
+        PostgreSQL, whether another worker is gone: its turns are finished by those who are there. At the end, turns in
+        hand have ``drain_seconds``; who comes next goes on with the rest. ``launch=False`` serves the runs on the DBOS
+        that the app has launched, on the same database.
+
+        Raises ContractError when another process works on the same SQLite file, or this one has a DBOS already.
+        """
+        return Worker(
+            name=self.name,
+            url=self.url,
+            concurrency=concurrency,
+            poll_seconds=poll_seconds,
+            drain_seconds=drain_seconds,
+            launch=launch,
+        ).serving()
+
+    def start(
+        self,
+        messages: str | Iterable[Message],
+        *,
+        id: str | None = None,  # noqa: A002 - its name everywhere
+        after: DurableRun | None = None,
+    ) -> DurableRun:
+        """Put a run into the queue. One that has the same ``id`` already is given as it is, and nothing is started.
+
+        ``id`` None makes one. ``after`` is an earlier run, whose conversation goes on; while it is under way, it is
+        waited for.
+
+        Raises ContractError when the messages or the id cannot be kept, and DurableRunFailed when ``after`` failed.
+        """
+        run = self.find(uuid4().hex if id is None else id)
+        before = None if after is None else after.end()
+        earlier = None if before is None else self.told(before)
+        envelope = Request(messages=messages, after=earlier, org=self._org, user=self._user).envelope()
+        self.enqueue(run.turn_id(0), TurnRequest(envelope=envelope, time_stamp=_now(), before=before))
+        return run
+
+    def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
+        """Give the run of this id, whether it is there or not; ContractError when it cannot be one."""
+        if not id.strip() or len(id) > _MOST_ID_CHARS or "/" in id or not id.isprintable():
+            raise ContractError(f"the id of a run is 1 to {_MOST_ID_CHARS} printable characters, none of them /")
+        return DurableRun(self, id)
+
+    def told(self, end: TurnEnd) -> Run:
+        """Give what a turn came to as any other run, its replies judged again by the contract of this process.
+
+        Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
+        """
+        *_, last = read = [reply_from(record, self._setting.terms) for record in end.asked]
+        if isinstance(last, Raised):
+            raise last.error
+        told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]
+        asked = tuple(one for one in read if not isinstance(one, Raised))
+        return Run(end.response, [dict(one) for one in told], asked, (), end.store())
+
+    def continued(self, end: TurnEnd, results: Iterable[Given]) -> TurnRequest:
+        """Make the request that goes on with a turn that waits; InvokeFailed when the results do not fit its calls."""
+        envelope = Request(continuation=end.response, results=results, org=self._org, user=self._user).envelope()
+        if (end.session.org, end.session.user) != (self._org, self._user):
+            raise _refused(InvokeCode.NOT_FOUND, "loop.session", "this run is one of another org or user")
+        waiting = end.waiting or ToolCallManifest()
+        before = end.turn.tool_calls[: len(end.turn.tool_calls) - len(waiting.tool_calls)]
+        verdict = reconcile(
+            waiting,
+            envelope.tool_results,
+            earlier=before,
+            decided=envelope.decided,
+            session_id=envelope.session_id,
+            turn_id=envelope.turn_id,
+        )
+        if isinstance(verdict, ToolCallManifest):
+            verdict = LOOP_VALIDATOR.validate_tool_call_manifest(verdict)
+        if not verdict.successful:
+            raise InvokeFailed(verdict.errors)
+        return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
+
+    def withdrawn(self, end: TurnEnd) -> TurnRequest:
+        """Make the request that stands in the place of an answer that is not wanted any more."""
+        response = end.response
+        envelope = Envelope(org=self._org, user=self._user, session_id=response.session_id, turn_id=response.turn_id)
+        return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
+
+    @property
+    def database(self) -> Any:
+        """DBOS's client of the database, connected when first needed: it has no global state, and runs nothing."""
+        with self._connecting:
+            if self._database is None:
+                migrated(self.url)
+                self._database = load().DBOSClient(system_database_url=self.url, retry_connection_errors=False)
+            return self._database
+
+    def close(self) -> None:
+        """Close the connections that starting and following runs took; they are opened again when they are needed."""
+        with self._connecting:
+            if self._database is not None:
+                self._database.destroy()
+                self._database = None
+
+    def __enter__(self) -> Self:
+        """Give the runs."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    def enqueue(self, workflow_id: str, request: TurnRequest, **options: Any) -> None:
+        """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be spelled."""
+        try:
+            text = request.to_json()
+        except ValueError:  # pydantic's words would repeat the text
+            raise ContractError("a message holds what UTF-8 cannot spell, such as a lone surrogate") from None
+        portable = load().WorkflowSerializationFormat.PORTABLE
+        ours = {
+            "queue_name": self.workflow,
+            "workflow_name": self.workflow,
+            "workflow_id": workflow_id,
+            "serialization_type": portable,
+        }
+        with store_errors(self.url):
+            self.database.enqueue(ours | options, text)
+
+
+@dataclass(frozen=True, slots=True)
+class DurableRun:
+    """One run, by its id. Each answer of the client begins another turn of it, a workflow of its own."""
+
+    runs: DurableRuns = field(repr=False)
+    id: str
+
+    def look(self) -> Run | None:
+        """Give the run at its answer, or waiting for the client (``run.is_paused``); None while it is worked on.
+
+        Raises DurableRunFailed when it failed, was cancelled, or is not there.
+        """
+        end = self._end()
+        return None if end is None else self.runs.told(end)
+
+    def result(self, *, poll_seconds: float = 0.5) -> Run:
+        """Wait until :meth:`look` gives the run, looking every ``poll_seconds``."""
+        return self.runs.told(self.end(poll_seconds=poll_seconds))
+
+    async def aresult(self, *, poll_seconds: float = 0.5) -> Run:
+        """Wait like :meth:`result`, awaiting. The other methods are one quick query each: call them in a thread."""
+        while (run := await anyio.to_thread.run_sync(self.look)) is None:
+            await apause(poll_seconds)
+        return run
+
+    def waiting(self) -> AgentResponse | None:
+        """Give what the client has to answer, None while nothing waits; it does not wait for the run."""
+        _, status = self._last()
+        end = self._pause_of(status)
+        return None if end is None else end.response
+
+    def answer(self, results: Iterable[Given]) -> None:
+        """Go on with the client's results, or its decisions, one for each call that waits.
+
+        Raises InvokeFailed when they do not fit (nothing is spent then), when no calls wait (NOT_FOUND), and when
+        somebody else has answered them at this moment (ALREADY_CONSUMED).
+        """
+        number, status = self._last()
+        end = self._pause_of(status)
+        if end is None:
+            raise _refused(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls of this run wait for results")
+        if not self._gone_on(number + 1, self.runs.continued(end, results)):
+            raise _refused(InvokeCode.ALREADY_CONSUMED, "sessions.single_use", "these calls were answered before")
+
+    def cancel(self) -> None:
+        """Stop the run before its next step; one that waits for its client cannot be answered any more.
+
+        Nothing is done to a run that came to its end.
+        """
+        number, status = self._last()
+        end = self._pause_of(status)
+        if end is not None:
+            options = {"delay_seconds": _WITHDRAWING_SECONDS, "attributes": {_WITHDRAWN: True}}
+            self._gone_on(number + 1, self.runs.withdrawn(end), **options)  # else: somebody's answer came first
+            number += 1
+        with store_errors(self.runs.url):
+            self.runs.database.cancel_workflow(self.turn_id(number))
+
+    def retry(self) -> None:
+        """Go on with a run that failed, was cancelled or given up: what it has done is kept, what failed is done again.
+
+        Nothing is done to a run that is under way, came to its end, or was cancelled while it waited for its client.
+        """
+        number, status = self._last()
+        if status.status in _UNDER_WAY | {"SUCCESS"} or _WITHDRAWN in (status.attributes or {}):
+            return
+        database, turn_id = self.runs.database, self.turn_id(number)
+        try:
+            with store_errors(self.runs.url):
+                steps = database.list_workflow_steps(turn_id)
+                database.update_workflow_attributes(turn_id, {}, merge=False)
+                database.rewind_workflow(turn_id, start_step=_first_failed(steps), queue_name=self.runs.workflow)
+        except load().error.DBOSException:
+            if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
+                raise
+
+    def end(self, *, poll_seconds: float = 0.5) -> TurnEnd:
+        """Wait for the end of the last turn."""
+        while (end := self._end()) is None:
+            pause(poll_seconds)
+        return end
+
+    def _end(self) -> TurnEnd | None:
+        """Give the end of the last turn, None before it."""
+        _, status = self._last()
+        match status.status:
+            case under_way if under_way in _UNDER_WAY:
+                return None
+            case "SUCCESS":
+                return self._end_of(status)
+            case "ERROR":
+                raise _failed(status.error)
+            case "CANCELLED":
+                raise DurableRunFailed(_over("RunCancelled", "it was cancelled; retry() goes on with it"))
+            case _:  # by DBOS itself: an earlier version of this library asked it to
+                raise DurableRunFailed(_over("RunGivenUp", "too many workers died of it; retry() tries it again"))
+
+    def _pause_of(self, status: Any) -> TurnEnd | None:
+        """Give the end of a turn that waits for the client, None for any other."""
+        end = self._end_of(status) if status.status == "SUCCESS" else None
+        return end if end is not None and end.waiting is not None else None
+
+    def _end_of(self, status: Any) -> TurnEnd:
+        """Read the record of a turn's end."""
+        with store_errors(self.runs.url):
+            return TurnEnd.from_json(status.output)
+
+    def _last(self) -> tuple[int, Any]:
+        """Find the last turn: its number, and DBOS's status of it; DurableRunFailed when the run is not there."""
+        database, first = self.runs.database, self.turn_id(0)
+        with store_errors(self.runs.url):
+            listed = database.list_workflows(workflow_id_prefix=f"{first}/", load_input=False, load_output=False)
+            later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)  # SQLite's LIKE takes A for a
+            found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
+        if not found:
+            raise DurableRunFailed(_over("RunNotFound", "no run has this id"))
+        return later, found[0]
+
+    def _gone_on(self, number: int, request: TurnRequest, **options: Any) -> bool:
+        """Begin another turn; False when somebody else has begun it."""
+        try:
+            self.runs.enqueue(self.turn_id(number), request, workflow_id_reuse_policy="reject", **options)
+        except load().error.DBOSWorkflowIDInUseError:
+            return False
+        return True
+
+    def turn_id(self, number: int) -> str:
+        """Name the workflow of a turn, as DBOS knows it."""
+        first = f"{self.runs.workflow}/{self.id}"
+        return f"{first}/{number}" if number else first
+
+
+def _first_failed(steps: Sequence[Any]) -> int:
+    """Find where a retry begins: at the first step that failed, else behind the last one."""
+    failed = (step["function_id"] for step in steps if step["error"] is not None or _tells_failure(step["output"]))
+    return min(failed, default=max((step["function_id"] for step in steps), default=0) + 1)
+
+
+def _tells_failure(output: object) -> bool:
+    """Tell whether a step's record is of a failure."""
+    return isinstance(output, str) and failure_of(json.loads(output)) is not None
+
+
+def _failed(error: Any) -> DurableRunFailed:
+    """Read the error that a workflow ended with; one that is not ours is a fault of DBOS or of this library."""
+    data = getattr(error, "data", None)
+    if getattr(error, "name", None) == DurableRunFailed.__name__ and isinstance(data, dict):
+        return DurableRunFailed(Failure(**data))
+    kind = str(getattr(error, "name", type(error).__name__))
+    return DurableRunFailed(_over(kind, f"{kind} was raised; its words stay in the worker's log"))
+
+
+def _refused(code: InvokeCode, rule: str, message: str) -> InvokeFailed:
+    """Make the failure of an answer that comes too late, or to nobody."""
+    return InvokeFailed((InvokeError(code=code, rule=rule, message=message),))
+
+
+def _over(kind: str, message: str) -> Failure:
+    """Word an end that no turn came to by itself."""
+    return Failure(kind=kind, code="", message=message, details={})
+
+
+def _now() -> str:
+    """Say what time it is, in UTC."""
+    return datetime.now(UTC).isoformat()

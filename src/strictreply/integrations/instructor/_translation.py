@@ -1,0 +1,150 @@
+"""The errors of one library as those of the other, so that code which catches one can go on catching it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from strictreply.client._transport import as_json
+from strictreply.contract._complaints import check_issues
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import judge, peek
+from strictreply.contract._shaping import shape
+from strictreply.contract._terms import Terms
+from strictreply.integrations.instructor._dialects import usage_of
+from strictreply.integrations.instructor._library import load
+from strictreply.retry._failures import classify
+from strictreply.values._attempts import Attempt, Usage, plain_request
+from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, ReplyRejected, TransportFailed
+from strictreply.values._issues import Code, Issue
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._replies import Invalid
+
+
+def to_instructor(error: CallFailed) -> Any:
+    """Give the ``InstructorRetryException`` that stands for one of our errors; raise it ``from`` the error.
+
+    ``failed_attempts`` holds each attempt with its raw reply and a ``ResponseParsingError`` in our words, or the SDK's
+    exception; ``total_usage`` is a :class:`strictreply.Usage`. Lost: the codes and paths of the issues, the reason and
+    the corrections, which stand in ``__cause__`` alone. Unlike ours, its text repeats the raw replies.
+    """
+    core = load("instructor.core")
+    failed = [
+        core.FailedAttempt(attempt.number, _exception(attempt, error), attempt.raw)
+        for attempt in error.attempts
+        if not attempt.accepted
+    ]
+    last = plain_request(error.attempts[-1].request) if error.attempts else {}
+    replies = [attempt.raw for attempt in error.attempts if attempt.raw is not None]
+    told = core.InstructorRetryException(
+        str(error),
+        last_completion=replies[-1] if replies else None,
+        messages=last.get("messages"),
+        n_attempts=len(error.attempts),
+        total_usage=error.usage,
+        create_kwargs=last,
+        failed_attempts=failed,
+    )
+    told.__cause__ = error
+    return told
+
+
+def from_instructor(error: Exception) -> CallFailed:
+    """Give the error of ours that stands for an ``InstructorRetryException`` or ``IncompleteOutputException``.
+
+    One that was raised because of ours (a wrapped client under instructor, or :func:`to_instructor`) gives that very
+    error back. Else each of ``failed_attempts`` becomes an attempt. Its raw reply is read again where the request tells
+    the schema (tools and JSON_SCHEMA of Chat Completions); what our reader finds no fault in, and all others, get
+    issues of the code ``args.check`` in pydantic's words, of which those that the model wrote are taken out. Lost: all
+    requests but the last, corrections, seconds, and which attempt took how many tokens: ``total_usage`` stands with
+    the last one.
+
+    The API's own failure is a TransportFailed, a spent ``token_budget`` a ReplyHalted, all else a ReplyRejected.
+    Raises TypeError for any other exception.
+    """
+    if isinstance(error.__cause__, CallFailed):
+        return error.__cause__
+    core = load("instructor.core")
+    if not isinstance(error, core.InstructorRetryException | core.IncompleteOutputException):
+        message = f"{type(error).__name__} is not how instructor gives up; catch InstructorRetryException"
+        raise TypeError(message)
+    attempts = tuple(_attempts(error))
+    told = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+    failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
+    if failure is not None:
+        return TransportFailed(
+            f"{told}: {failure}",
+            reason=failure.kind,
+            attempts=attempts,
+            cause=failure.cause,
+            retry_after=failure.retry_after,
+            status_code=failure.status_code,
+        )
+    if isinstance(error, core.TokenBudgetError):
+        return ReplyHalted(f"{told}: tokens", reason="tokens", attempts=attempts)
+    return ReplyRejected(told, reason="retries", attempts=attempts)
+
+
+def _exception(attempt: Attempt, error: CallFailed) -> Exception:
+    """Give what instructor would have caught in an attempt."""
+    if attempt.issues:
+        core = load("instructor.core")
+        parsing: Exception = core.ResponseParsingError(Invalid(attempt.issues).summary, raw_response=attempt.raw)
+        return parsing
+    cause = error.cause if isinstance(error, TransportFailed) else None
+    return cause or ConnectionError(attempt.failure)
+
+
+def _attempts(error: Any) -> Iterator[Attempt]:
+    """Read the attempts that instructor kept, and the one that ended the call for another reason."""
+    request = getattr(error, "create_kwargs", None) or {}
+    kept = [(each.exception, _plain(each.completion)) for each in error.failed_attempts or ()]
+    if isinstance(error, load("instructor.core").IncompleteOutputException):
+        kept.append((error, _plain(error.last_completion)))
+    elif len(kept) < error.n_attempts:
+        kept.append((error.__cause__ or error, None))
+    terms = _terms(request)
+    for number, (exception, raw) in enumerate(kept, start=1):
+        failure = classify(exception)
+        yield Attempt(
+            number=number,
+            request=request,
+            raw=raw,
+            issues=() if failure is not None else _issues(exception, raw, terms),
+            failure=None if failure is None else str(failure),
+            usage=_total_usage(error, raw) if number == len(kept) else Usage(),
+        )
+
+
+def _total_usage(error: Any, raw: JSON) -> Usage:
+    """Read what all attempts took; instructor also writes it into the last completion."""
+    counted = getattr(error, "total_usage", None) or peek(raw, "usage")
+    return Usage.of({"usage": usage_of(_plain(counted))})
+
+
+def _terms(request: JSONObject) -> Terms | None:
+    """Read what a request of Chat Completions demanded; None for one of another shape."""
+    try:
+        return shape(Contract().terms, request)[0]
+    except ContractError:
+        return None
+
+
+def _issues(exception: Exception, raw: JSON, terms: Terms | None) -> tuple[Issue, ...]:
+    """Say what was wrong: by our own reader where the request tells the schema, else in instructor's words."""
+    if isinstance(exception, load("instructor.core").IncompleteOutputException):
+        return (Issue.of(Code.REPLY_TRUNCATED),)
+    verdict = None if terms is None or raw is None else judge(terms, raw)
+    if isinstance(verdict, Invalid):
+        return verdict.issues
+    if raw is None or not isinstance(exception, ValueError):  # its words may be the model's, and nothing tells which
+        exception = ValueError(f"instructor met {type(exception).__name__}")
+    return check_issues(exception, raw, names=() if terms is None else terms.names)
+
+
+def _plain(value: Any) -> JSON:
+    """Read what a provider's SDK gave; None when it is no JSON."""
+    try:
+        return as_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return None

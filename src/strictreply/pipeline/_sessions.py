@@ -1,0 +1,394 @@
+"""What is kept between two requests: sessions, their turns, and the manifests that wait for a client's results.
+
+The rules of keeping are here once, for all stores; a store only says how texts are read and written in a transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar
+
+from pydantic_core import PydanticSerializationError
+
+from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._values import AgentPipelineContext, Session, ToolCallManifest, Turn, Value
+from strictreply.values._errors import ContractError, StrictReplyError
+from strictreply.values._issues import printable
+
+CLAIM_SECONDS: Final = 900.0
+"""How long a claim keeps others out: longer than any turn takes, since who comes after it runs what is left again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(Value):
+    """The right to answer a waiting manifest, once.
+
+    ``holder`` names the request that has it. ``manifest`` are the calls, and what they have come to so far.
+    """
+
+    manifest_id: str
+    holder: str
+    manifest: ToolCallManifest
+
+
+class SessionConflict(InvokeFailed):
+    """A turn was not saved: its session moved on, or its claim was lost, since the turn began. Nothing was written.
+
+    ``session_id`` and ``turn_id`` name the turn that was not kept; the code of its one error is SESSION_CONFLICT.
+    ``run`` is what that turn came to: a :class:`strictreply.Run`, None outside of a run and after unpickling.
+    """
+
+    def __init__(self, session_id: str, turn_id: str) -> None:
+        """Name what was not saved."""
+        message = "the session moved on while this turn was under way; restore it and begin the turn again"
+        super().__init__((_error(InvokeCode.SESSION_CONFLICT, "sessions.unmoved", message),))
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self.run: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by fields."""
+        return type(self), (self.session_id, self.turn_id)
+
+
+class SessionStoreFailed(StrictReplyError):
+    """A session store could not read or keep what it was asked to; a call that failed so has written nothing.
+
+    ``place`` is the file, or the type of a store that has none. ``reason`` is a stable word, one of :data:`REASONS`.
+    ``cause`` is what was raised below, None after unpickling: its words may hold what a session holds, so they stand in
+    no message and no traceback. ``run`` is what a run had come to when its store failed, the answer included when there
+    was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
+    """
+
+    def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
+        """Say where it was, what happened and what to do."""
+        happened = f"raised {type(cause).__name__}" if reason == "failed" and cause is not None else REASONS[reason][0]
+        super().__init__(printable(f"the session store {place!r} {happened}; {REASONS[reason][1]}"))
+        self.place = place
+        self.reason = reason
+        self.cause = cause
+        self.run: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON-safe values."""
+        return super().to_dict() | {"place": self.place, "reason": self.reason}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by fields, without what holds connections."""
+        return type(self), (self.place, self.reason)
+
+
+REASONS: Final[Mapping[str, tuple[str, str]]] = {
+    "busy": ("is locked by another program", "try again when that has ended"),
+    "full": ("has no room left on its disk", "make room, and try again"),
+    "read_only": ("may not be written", "let this process write the file and its folder, and try again"),
+    "corrupt": ("is damaged, or no store any more", "restore the file from a copy, or begin with a new one"),
+    "unreachable": ("cannot be opened or read", "see that the file, its folder and their permissions are there"),
+    "unreadable": ("holds a record that is none", "restore the file from a copy, or delete the session"),
+    "too_big": ("does not take a record of this size", "keep less in one session"),
+    "failed": ("failed", "see the error's cause"),
+}
+"""Why a store fails: what happened, and what to do."""
+
+
+class SessionStore(Protocol):
+    """Keeps sessions; safe for threads and, where the store outlives one, for processes.
+
+    All methods are sync: an async shell calls them in a thread.
+    """
+
+    def session(self, session_id: str) -> Session | None:
+        """Give a session as it was saved last, None when there is none."""
+        ...
+
+    def turn(self, session_id: str, turn_id: str) -> Turn | None:
+        """Give the last turn of a session, with the calls that wait and what they have come to; None for any other."""
+        ...
+
+    def save(
+        self, session: Session, turn: Turn, *, waiting: ToolCallManifest | None = None, consumed: Claim | None = None
+    ) -> None:
+        """Keep a turn's end, all of it or nothing.
+
+        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` takes its
+        place in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
+        ``consumed`` is the claim that the turn went on with, and is spent for ever. The turn before, and what waited on
+        it, is forgotten. Saving exactly what is kept already changes nothing, so that a save may be repeated.
+
+        Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
+        before, or the claim is not held any more; and ContractError when the claim is one of another turn.
+        """
+        ...
+
+    def claim(self, manifest_id: str, holder: str) -> Claim | InvokeError:
+        """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
+
+        ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
+        lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
+        """
+        ...
+
+    def keep(self, claim: Claim) -> None:
+        """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
+        ...
+
+    def release(self, claim: Claim) -> None:
+        """Give a claim back, so that corrected results can be sent.
+
+        ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
+        when the claim is not held any more.
+        """
+        ...
+
+    def delete(self, session_id: str) -> None:
+        """Forget a session, its last turn and what waits on it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingManifest(Value):
+    """A manifest as a store keeps it: ``holder`` claimed it last, at ``claimed_at`` seconds of the store's clock."""
+
+    manifest: ToolCallManifest
+    holder: str = ""
+    claimed_at: float = 0.0
+    consumed: bool = False
+
+
+class Records(Protocol):
+    """The texts of a store, inside one transaction, by kind and key."""
+
+    def read(self, kind: type[Value], key: str) -> str | None:
+        """Give a text, None when there is none."""
+        ...
+
+    def write(self, kind: type[Value], key: str, text: str) -> None:
+        """Put a text in the place of what was there."""
+        ...
+
+    def drop(self, kind: type[Value], key: str) -> None:
+        """Forget a text."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=Value)
+
+
+class TransactionalSessionStore(ABC):
+    """The rules of a :class:`SessionStore`, over any place that keeps texts in transactions.
+
+    ``claim_seconds`` is when a claim lapses; ``clock`` gives seconds that all users of the place agree on.
+    """
+
+    def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
+        """Set when a claim lapses."""
+        if claim_seconds <= 0:
+            raise ContractError(f"claim_seconds must be above 0, not {claim_seconds!r}")
+        self._claim_seconds = claim_seconds
+        self._clock = clock
+
+    @abstractmethod
+    def transaction(self, *, writing: bool) -> AbstractContextManager[Records]:
+        """Open the records: with ``writing`` nobody else writes until it ends, and an exception undoes everything."""
+
+    def failure(self, error: Exception) -> SessionStoreFailed:
+        """Return the error that stands for one of the place; a record that is none is a ValueError, of pydantic."""
+        reason = "unreadable" if isinstance(error, ValueError) else "failed"
+        return SessionStoreFailed(type(self).__name__, reason, cause=error)
+
+    @contextmanager
+    def _opened(self, *, writing: bool) -> Generator[Records, None, None]:
+        """Open the records; whatever fails in the place is an error of ours, and so is what it cannot be given."""
+        try:
+            with self.transaction(writing=writing) as records:
+                yield records
+        except StrictReplyError:
+            raise
+        except (PydanticSerializationError, UnicodeEncodeError):
+            message = "a store cannot serialize a value or an id; give text that UTF-8 has, and values that JSON has"
+            raise ContractError(message) from None
+        except Exception as error:  # noqa: BLE001 - anybody's database
+            raise self.failure(error) from None
+
+    def session(self, session_id: str) -> Session | None:
+        """Give a session as it was saved last, None when there is none."""
+        with self._opened(writing=False) as records:
+            return _read(records, Session, session_id)
+
+    def turn(self, session_id: str, turn_id: str) -> Turn | None:
+        """Give the last turn of a session, with the calls that wait; see :meth:`SessionStore.turn`."""
+        key = manifest_id(session_id, turn_id)
+        with self._opened(writing=False) as records:
+            turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
+        waits = entry is not None and not entry.consumed
+        return replace(turn, waiting=entry.manifest) if turn is not None and entry is not None and waits else turn
+
+    def save(
+        self, session: Session, turn: Turn, *, waiting: ToolCallManifest | None = None, consumed: Claim | None = None
+    ) -> None:
+        """Keep a turn's end, all of it or nothing; see :meth:`SessionStore.save`."""
+        key = manifest_id(session.id, turn.id)
+        if consumed is not None and consumed.manifest_id != key:
+            raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
+        moved, turn = replace(session, last_turn_id=turn.id), replace(turn, waiting=None)
+        with self._opened(writing=True) as records:
+            before, kept = _read(records, Session, session.id), _read(records, Turn, key)
+            entry = _read(records, WaitingManifest, key)
+            left = _left(entry, waiting, consumed)
+            if (before, kept, entry) == (moved, turn, left):
+                return
+            began_with = "" if before is None else before.last_turn_id
+            fresh = kept is None if consumed is None else _held(entry, consumed)
+            if began_with != session.last_turn_id or not fresh or self._is_answered(records, before, turn):
+                raise SessionConflict(session.id, turn.id)
+            _write(records, (session.id, moved), (key, turn), (key, left))
+            if began_with not in {"", turn.id}:
+                _forget(records, manifest_id(session.id, began_with))
+
+    def claim(self, manifest_id: str, holder: str) -> Claim | InvokeError:
+        """Take the right to answer a waiting manifest; see :meth:`SessionStore.claim`."""
+        if not holder:
+            raise ContractError("holder must not be empty; give a name that no other request has")
+        with self._opened(writing=True) as records:
+            entry, now = _read(records, WaitingManifest, manifest_id), self._clock()
+            if entry is None:
+                return _error(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls wait for results under this id")
+            if (refused := _refusal(entry, holder, now - self._claim_seconds)) is not None:
+                return refused
+            _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=now)))
+            return Claim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
+
+    def keep(self, claim: Claim) -> None:
+        """Keep what the calls of a claim have come to so far; see :meth:`SessionStore.keep`."""
+        with self._opened(writing=True) as records:
+            entry = _read(records, WaitingManifest, claim.manifest_id)
+            if entry is not None and _held(entry, claim):
+                _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
+
+    def delete(self, session_id: str) -> None:
+        """Forget a session, its last turn and what waits on it."""
+        with self._opened(writing=True) as records:
+            session = _read(records, Session, session_id)
+            if session is not None:
+                records.drop(Session, session_id)
+                _forget(records, manifest_id(session_id, session.last_turn_id))
+
+    def _is_answered(self, records: Records, before: Session | None, turn: Turn) -> bool:
+        """Tell whether somebody is answering, at this moment, what waited on the turn before."""
+        if before is None or before.last_turn_id in {"", turn.id}:
+            return False
+        entry = _read(records, WaitingManifest, manifest_id(before.id, before.last_turn_id))
+        alive = entry is not None and bool(entry.holder) and entry.claimed_at > self._clock() - self._claim_seconds
+        return entry is not None and alive and not entry.consumed
+
+    def release(self, claim: Claim) -> None:
+        """Give a claim back, with what its calls have come to; see :meth:`SessionStore.release`."""
+        with self._opened(writing=True) as records:
+            if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
+                _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
+
+
+class MemorySessionStore(TransactionalSessionStore):
+    """Keeps sessions as long as the process lives; safe for threads. What is given out is a copy."""
+
+    def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
+        """Begin empty."""
+        super().__init__(claim_seconds=claim_seconds, clock=clock)
+        self._lock = threading.Lock()
+        self._records = _MemoryRecords()
+
+    @contextmanager
+    def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002 - one lock serves both
+        """Let one thread in at a time; all is spelled before the first write, so nothing is left to undo."""
+        with self._lock:
+            yield self._records
+
+
+class _MemoryRecords:
+    """Texts in a dict."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._texts: dict[tuple[type[Value], str], str] = {}
+
+    def read(self, kind: type[Value], key: str) -> str | None:
+        """Give a text, None when there is none."""
+        return self._texts.get((kind, key))
+
+    def write(self, kind: type[Value], key: str, text: str) -> None:
+        """Put a text in the place of what was there."""
+        self._texts[kind, key] = text
+
+    def drop(self, kind: type[Value], key: str) -> None:
+        """Forget a text."""
+        self._texts.pop((kind, key), None)
+
+
+def manifest_id(session_id: str, turn_id: str) -> str:
+    """Name a turn's manifest, ``session.turn`` (requirement P67); dots and percent signs inside an id are escaped."""
+    return f"{_escaped(session_id)}.{_escaped(turn_id)}"
+
+
+def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
+    """Name the manifest of a context; before its session and turn are restored the result says NOT_RESTORED."""
+    if ctx.session is None or ctx.turn is None:
+        message = "the session and the turn must be restored before their manifest has a name"
+        return InvokeResult(errors=(_error(InvokeCode.NOT_RESTORED, "sessions.restored", message),))
+    return manifest_id(ctx.session.id, ctx.turn.id)
+
+
+def _escaped(identifier: str) -> str:
+    """Escape the dot, so that no two pairs of ids have one name."""
+    return identifier.replace("%", "%25").replace(".", "%2E")
+
+
+def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:
+    """Read a value, None when there is none."""
+    text = records.read(kind, key)
+    return None if text is None else kind.from_json(text)
+
+
+def _write(records: Records, *values: tuple[str, Value | None]) -> None:
+    """Write values under their keys, None not at all; the first is written when all are spelled."""
+    spelled = [(type(value), key, value.to_json()) for key, value in values if value is not None]
+    for kind, key, text in spelled:
+        records.write(kind, key, text)
+
+
+def _forget(records: Records, key: str) -> None:
+    """Forget a turn, and the manifest that waited on it."""
+    records.drop(Turn, key)
+    records.drop(WaitingManifest, key)
+
+
+def _left(
+    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: Claim | None
+) -> WaitingManifest | None:
+    """Give what a turn's manifest is once the turn is saved."""
+    if waiting is not None:
+        return WaitingManifest(manifest=waiting)
+    return None if entry is None or consumed is None else replace(entry, consumed=True)
+
+
+def _held(entry: WaitingManifest | None, claim: Claim) -> bool:
+    """Tell whether a claim still stands: it may have lapsed, as long as nobody else took it."""
+    return entry is not None and not entry.consumed and entry.holder == claim.holder
+
+
+def _refusal(entry: WaitingManifest, holder: str, lapsed: float) -> InvokeError | None:
+    """Say why a manifest cannot be claimed; ``lapsed`` is when a claim must have been made to be void by now."""
+    if entry.consumed:
+        return _error(InvokeCode.ALREADY_CONSUMED, "sessions.single_use", "these calls were answered before")
+    if entry.holder not in {"", holder} and entry.claimed_at > lapsed:
+        return _error(InvokeCode.IN_USE, "sessions.one_holder", "another request is answering these calls; try later")
+    return None
+
+
+def _error(code: InvokeCode, rule: str, message: str) -> InvokeError:
+    """Word a refusal."""
+    return InvokeError(code=code, rule=rule, message=message, path="/tool_call_manifest")

@@ -1,0 +1,207 @@
+"""Text to JSON value, strictly: what RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, comes back as issues.
+
+A fast parser accepts; :mod:`strictreply.reading._diagnosis` says what is wrong with what it refuses. No schema is known
+here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import jiter
+
+from strictreply.reading._diagnosis import Fault, Step, diagnose, excerpt
+from strictreply.values._issues import Code, Issue, kind_words, pointer, quote
+from strictreply.values._json import JSON
+from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
+from strictreply.values._replies import Invalid
+
+_Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
+
+_TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
+_PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
+
+# Only an exponent of three digits, or 200 digits in a row, can take a number past the largest double. With all digits
+# made alike, two searches rule both out; the plus sign of an exponent passes for one more digit.
+_ALIKE = bytes.maketrans(b"123456789+E", b"0000000000e")
+_LONG_EXPONENT = b"0e000"
+_LONG_NUMBER = b"0" * 200
+
+
+def decode(
+    text: object,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    at: str = "",
+    names: Container[str] = frozenset(),
+    work: Work | None = None,
+) -> JSON | Invalid:
+    """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
+
+    Refused are duplicate names at any depth, NaN, Infinity and numbers beyond a double, lone surrogates, data after
+    the value, a byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. ``at`` is the
+    pointer of the text itself: issue paths go on from it, and names in them that are not in ``names`` become ``*``.
+    ``work`` is what explaining the whole reply may still take (None: as much as a reply of its own).
+    Nothing is raised. Time is linear: at the default caps a refusal costs some 100 ms at worst, and under 64 MB.
+    """
+    if not isinstance(text, str | bytes | bytearray):
+        return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)),))
+    data = _encoded(text, limits.reply_bytes)
+    if data is None:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, at, limit=limits.reply_bytes),))
+    value = _accepted(data, limits)
+    if isinstance(value, _Refusal):
+        explained = _Explained(data, limits, at, names, Work() if work is None else work)
+        return Invalid(explained.issues(value, lone_surrogates=isinstance(text, str)))
+    return value
+
+
+def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
+    """Tell whether :func:`decode` accepts a text, at the price of an accepted one either way."""
+    data = _encoded(text, limits.reply_bytes)
+    return data is not None and not isinstance(_accepted(data, limits), _Refusal)
+
+
+def masked_pointer(at: str, tokens: Iterable[Step], names: Container[str]) -> str:
+    """Append ``tokens`` to the pointer ``at``, with ``*`` for every member name that the contract does not know.
+
+    A path goes into prompts and logs, so it may hold no name that only the model wrote; indexes are harmless.
+    """
+    return pointer(at, *(token if isinstance(token, int) or token in names else "*" for token in tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """The fast parser does not accept a text; ``reason`` is its own words, empty where it read the text.
+
+    ``code`` is the fault as far as it can be named without reading the text again.
+    """
+
+    code: Code
+    reason: str = ""
+
+
+def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
+    """Give the text as bytes, lone surrogates kept for the parser to refuse; None when there are more than ``cap``."""
+    if isinstance(text, str):
+        if str.__len__(text) > cap:
+            return None
+        data = str.encode(text, "utf-8", "surrogatepass")
+        return data if len(data) <= cap else None
+    view = memoryview(text)
+    return view.tobytes() if view.nbytes <= cap else None
+
+
+def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
+    """Read the text with the fast parser, and hold its value to what that parser lets through."""
+    try:
+        value = cast("JSON", jiter.from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"))
+    except ValueError as refusal:
+        reason = str(refusal)
+        return _Refusal(next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason)
+    passed = _passed_cap(value, data, limits)
+    if passed is not None:
+        return _Refusal(passed)
+    return _Refusal(Code.JSON_NOT_FINITE) if _may_overflow(data) and _has_infinity(value) else value
+
+
+_REASONS = (
+    ("duplicate key", Code.JSON_DUPLICATE_KEY),
+    ("EOF", Code.JSON_INCOMPLETE),
+    ("trailing characters", Code.JSON_TRAILING_DATA),
+    ("recursion limit", Code.JSON_TOO_DEEP),
+)
+"""What the words of the fast parser mean, where a text is too large to be read again for a better explanation."""
+
+
+def _passed_cap(value: JSON, data: bytes, limits: Limits) -> Code | None:
+    """Return the cap on depth or nodes that a value passed; small ones are within them by the look of their text."""
+    openers = data.count(b"{") + data.count(b"[")
+    if openers <= limits.depth and openers + data.count(b",") < limits.nodes:
+        return None
+    depth, nodes = _measure(value, openers)
+    if depth > limits.depth:
+        return Code.JSON_TOO_DEEP
+    return Code.JSON_TOO_MANY_NODES if nodes > limits.nodes else None
+
+
+def _measure(value: JSON, openers: int) -> tuple[int, int]:
+    """Count the levels and the nodes of a value whose text holds ``openers`` brackets and braces.
+
+    When as many containers are known as the text has openers there are no more: their members need no look.
+    """
+    depth, nodes, known = 0, 1, 0
+    trees: list[_Tree] = [value] if isinstance(value, _TREE) else []
+    while trees:
+        depth += 1
+        nodes += sum(map(len, trees))
+        known += len(trees)
+        if known == openers:
+            break
+        trees = [child for tree in trees for child in _children(tree) if isinstance(child, _TREE)]
+    return depth, nodes
+
+
+def _children(tree: _Tree) -> Iterable[JSON]:
+    """Give the values directly inside a container."""
+    return tree.values() if isinstance(tree, dict) else tree
+
+
+def _may_overflow(data: bytes) -> bool:
+    """Tell whether a number of the text could pass the largest double."""
+    alike = data.translate(_ALIKE)
+    return _LONG_EXPONENT in alike or _LONG_NUMBER in alike
+
+
+def _has_infinity(value: JSON) -> bool:
+    """Tell whether a number of the value did pass it."""
+    level = [value]
+    while level:
+        if math.inf in level or -math.inf in level:
+            return True
+        level = [child for tree in level if isinstance(tree, _TREE) for child in _children(tree)]
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """A text that was refused, and what explaining it may use: ``at`` and ``names`` make the paths."""
+
+    data: bytes
+    limits: Limits
+    at: str
+    names: Container[str]
+    work: Work
+
+    def issues(self, refusal: _Refusal, *, lone_surrogates: bool) -> tuple[Issue, ...]:
+        """Say why the text is refused; bytes may not hold the surrogates that a str can."""
+        try:
+            text = self.data.decode("utf-8", "surrogatepass" if lone_surrogates else "strict")
+        except UnicodeDecodeError as error:
+            found = excerpt(self.data.decode("utf-8", "replace"), error.start)
+            return (Issue.of(Code.JSON_ENCODING, self.at, found=quote(found)),)
+        faults = diagnose(text, self.limits, self.work)
+        issues = tuple(self._issue(fault, text) for fault in faults)
+        if not faults or faults[0].code is Code.JSON_UNEXAMINED:
+            return (self._unexplained(refusal), *issues)
+        return issues
+
+    def _issue(self, fault: Fault, text: str) -> Issue:
+        """Report a fault of the text, its place counted in lines and characters from 1."""
+        line = text.count("\n", 0, fault.offset) + 1
+        column = fault.offset - text.rfind("\n", 0, fault.offset)
+        expected = f", expected {fault.expected}" if fault.expected else ""
+        words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
+        path = masked_pointer(self.at, fault.tokens, self.names)
+        return Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
+
+    def _unexplained(self, refusal: _Refusal) -> Issue:
+        """Report what only the fast parser refuses, in the place it names: its word is never overruled."""
+        place = _PLACE.search(refusal.reason)
+        line, column = place.groups() if place else ("1", "1")
+        limit = self.limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else self.limits.depth
+        return Issue.of(refusal.code, self.at, line=line, column=column, limit=limit, expected="")

@@ -1,0 +1,382 @@
+"""Why a text is not strict JSON: an iterative tokenizer that names each fault, its place and its JSON path.
+
+It is the slow, exact twin of the parser in :mod:`strictreply.reading._decoding` and builds no values. Nothing here
+decides what a value must look like.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NoReturn, TypeAlias
+
+from strictreply.values._issues import Code
+from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
+
+MAX_FAULTS = 16
+"""The faults of one text that are reported; reading stops at the last of them."""
+
+NODES_PER_STEP = 3
+"""Values of a text that are read in one step of work."""
+
+_EXCERPT_CHARS = 30  # shown on either side of a fault
+
+Step: TypeAlias = "str | int"
+"""One step of a JSON path: the name of a member or the index of an item."""
+
+# The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
+# Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups are not possessive
+# where that costs nothing; for the escapes of a long string it costs memory, which those versions pay.
+_SPACE = r"[ \t\n\r]*+"
+_MANY = "*+" if sys.version_info >= (3, 11, 5) else "*"
+_BODY = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)' + _MANY
+_DIGITS = r"(?:0|[1-9][0-9]*+)"
+_NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?"
+_WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is no number
+_COMMA = rf"{_SPACE}(,)?+"
+# Scalars that the grammar alone settles, numbers among them that no exponent can take past the largest double.
+_SMALL = rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?{_WHOLE}"
+_PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
+# Values that need a look: a string may hold half a surrogate pair, an empty container may be too deep.
+_TEXT, _RANGE, _EMPTY = rf'"{_BODY}"', rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity", rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
+_ANY = "(?:" + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY)) + r"|(\{)|(\[))"
+
+# One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with the comma after
+# it; or the end of a container, likewise; or nothing, lest finditer skip ahead to one of these.
+_LEXEME = re.compile(rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)')
+
+# The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.
+_MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
+_IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
+_VALUES = (
+    *((kind, comma) for kind in (_IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY) for comma in (False, True)),
+    (_IS_OBJECT, False),
+    (_IS_ARRAY, False),
+)
+# Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at 0, and 1 is a name.
+_LEXEMES = (
+    (0, _IS_END, False),
+    (0, _IS_END, False),
+    *((_MEMBER, *value) for value in _VALUES),
+    *((_ITEM, *value) for value in _VALUES),
+    *((role, _IS_END, comma) for role in (_END_OBJECT, _END_ARRAY) for comma in (False, True)),
+)
+
+# What is looked at only where a lexeme is odd or broken.
+_BLANK = re.compile(_SPACE)
+_NAME_START = re.compile(rf'"({_BODY})"{_SPACE}:{_SPACE}')
+_STRING_START = re.compile(f'"{_BODY}')
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
+_NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.[0-9]*+)?(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?)?")
+_WORDS = ("true", "false", "null")
+_OTHER_WORD = re.compile(r"(?:true|false|null|none|undefined|nil)\b", re.IGNORECASE)
+_NUMBER_LIKE = re.compile(r"[+.-]?[0-9]")
+_COMMENT = re.compile(r"//|/\*|#")
+_AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")  # what prose, tags and fences begin with, and no JSON does
+
+# What the grammar wants, by the roles of the lexemes that may come.
+_CLOSING_QUOTE = "a closing quote"
+_WANTED = {
+    _MEMBER: "a key in double quotes",
+    _MEMBER | _END_OBJECT: "a key in double quotes or }",
+    _ITEM: "a value",
+    _ITEM | _END_ARRAY: "a value or ]",
+    _END_OBJECT: "a comma or }",
+    _END_ARRAY: "a comma or ]",
+}
+_CLOSED_BY = {_END_OBJECT: "}", _END_ARRAY: "]"}
+_MAX_CLOSING = 8
+ALONE = "the JSON alone, no prose or code fence"
+_STRUCTURE = '"{}[],:'
+_INTEGER_PART = re.compile(r"-?+([0-9]*+)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a text.
+
+    ``offset`` is the character where it stands, ``tokens`` the path of the value it is in, ``found`` what the model
+    """
+
+    code: Code
+    offset: int
+    tokens: tuple[Step, ...] = ()
+    found: str = ""
+    limit: int = 0
+    expected: str = ""
+    hint: str = ""
+
+
+class _Stopped(Exception):
+    """Leaves the reading at the fault that ends it."""
+
+
+class _Frame:
+    """One open container: what may come in it, the names seen in it, and the place of the value being read."""
+
+    __slots__ = ("end", "first", "index", "name", "names", "next")
+
+    def __init__(self, end: int, following: int) -> None:
+        """Open a container that a lexeme with the role ``end`` closes and ``following`` continues after a comma."""
+        self.end = end
+        self.next = following
+        self.first = end | following
+        self.index = 0
+        self.name: str | None = None
+        self.names: set[str] = set()
+
+    @property
+    def place(self) -> tuple[Step, ...]:
+        """The step to the value being read; none between two members, nor around the outermost value."""
+        if self.end == _END_ARRAY:
+            return (self.index,)
+        return () if self.name is None else (self.name,)
+
+
+class Scan:
+    """One JSON value read from ``text`` at ``start``; what follows the value is not looked at.
+
+    ``faults`` is what was wrong with it, ``nodes`` the number of values read, ``end`` the offset after the value when
+    it is ``complete``, else of the fault that stopped the reading. Duplicate names, lone surrogates and numbers out
+    of range do not stop it. Time and memory are linear in what is read.
+    """
+
+    __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
+
+    def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
+        """Read the value, at most ``depth`` containers deep and ``nodes`` values long."""
+        self.text = text
+        self.end = start
+        self.complete = False
+        self.nodes = 0
+        self.faults: list[Fault] = []
+        self._max_depth = depth
+        self._max_nodes = nodes
+        self._stack = [_Frame(0, 0)]
+        with suppress(_Stopped):
+            self._read(start)
+
+    @property
+    def stopped_by(self) -> Code | None:
+        """The fault that ended the reading, None when the value is complete."""
+        return None if self.complete else self.faults[-1].code
+
+    def _read(self, start: int) -> None:
+        """Follow the lexemes to the end of the value; the hot loop, so what is common is settled in it."""
+        stack = self._stack
+        frame = stack[0]
+        expected = _ITEM
+        for lexeme in _LEXEME.finditer(self.text, start):
+            group = lexeme.lastindex or 0
+            role, kind, comma = _LEXEMES[group]
+            if not role & expected:
+                self._break_off(lexeme.start(), expected)
+            if role == _MEMBER:
+                self._enter(frame, lexeme)
+            if kind == _IS_END:
+                stack.pop()
+                frame = stack[-1]
+            else:
+                self.nodes += 1
+                if self.nodes > self._max_nodes:
+                    self._stop(Code.JSON_TOO_MANY_NODES, lexeme.start(), self._max_nodes)
+                if kind >= _IS_OBJECT:
+                    frame = self._open(kind, lexeme.start(group))
+                    expected = frame.first
+                    continue
+                if kind != _IS_PLAIN:
+                    self._look_at(kind, lexeme, group - comma)
+            if comma:
+                frame.index += 1
+                expected = frame.next
+            else:
+                expected = frame.end
+            if not expected:
+                self.complete, self.end = True, lexeme.end(group - comma)
+                return
+
+    def _enter(self, frame: _Frame, member: re.Match[str]) -> None:
+        """Take the name of a member; it must be new in its object (RFC 7493 section 2.3), in any spelling."""
+        frame.name = name = member[1]
+        if "\\" in name or not name.isascii():
+            self._check_surrogates(name, member.start(1))
+            frame.name = name = _decoded(name)
+        if name in frame.names:
+            self._note(Code.JSON_DUPLICATE_KEY, member.start(1), name)
+        frame.names.add(name)
+
+    def _open(self, kind: int, offset: int) -> _Frame:
+        """Enter a container."""
+        self._check_depth(offset)
+        frame = _Frame(_END_OBJECT, _MEMBER) if kind == _IS_OBJECT else _Frame(_END_ARRAY, _ITEM)
+        self._stack.append(frame)
+        return frame
+
+    def _check_depth(self, offset: int) -> None:
+        """Stop at a container, be it empty, that is too deep."""
+        if len(self._stack) > self._max_depth:
+            self._stop(Code.JSON_TOO_DEEP, offset, self._max_depth)
+
+    def _look_at(self, kind: int, lexeme: re.Match[str], group: int) -> None:
+        """Check a value for what the grammar alone lets through."""
+        if kind == _IS_NUMBER:
+            number = lexeme[group]
+            if len(number) > MAX_NUMBER_DIGITS or not math.isfinite(float(number)):
+                self._check_number(number, lexeme.start(group))
+        elif kind == _IS_TEXT:
+            self._check_surrogates(lexeme[group][1:-1], lexeme.start(group))
+        else:
+            self._check_depth(lexeme.start(group))
+
+    def _check_number(self, number: str, offset: int) -> None:
+        """Refuse a number past the largest double, or with more digits before its point than become an int."""
+        if _integer_digits(number) > MAX_NUMBER_DIGITS:
+            self._note(Code.JSON_NUMBER_TOO_LONG, offset, number, MAX_NUMBER_DIGITS)
+        elif not number.lstrip("-").isdigit() and not math.isfinite(float(number)):
+            self._note(Code.JSON_NOT_FINITE, offset, number)
+
+    def _check_surrogates(self, body: str, offset: int) -> None:
+        """Refuse half of a surrogate pair, written raw or as an escape (RFC 7493 section 2.1)."""
+        if ("\\u" in body or not body.isascii()) and _SURROGATE.search(decoded := _decoded(body)):
+            self._note(Code.JSON_SURROGATE, offset, decoded)
+
+    def _note(self, code: Code, offset: int, found: str, limit: int = 0) -> None:
+        """Keep a fault and read on, unless there are enough of them."""
+        tokens = tuple(token for frame in self._stack for token in frame.place)
+        self.faults.append(Fault(code, offset, tokens, found, limit))
+        if len(self.faults) >= MAX_FAULTS:
+            self.end = offset
+            raise _Stopped
+
+    def _stop(self, code: Code, offset: int, limit: int = 0, expected: str = "", hint: str = "") -> NoReturn:
+        """Keep a fault and read no further."""
+        self.end = offset
+        self._note(code, offset, excerpt(self.text, offset), limit)
+        self.faults[-1] = replace(self.faults[-1], expected=expected, hint=hint)
+        raise _Stopped
+
+    def _break_off(self, offset: int, expected: int) -> NoReturn:
+        """Stop where something else stands than what was ``expected``.
+
+        A text that ends inside a lexeme or a container is incomplete; anything else is a fault of syntax.
+        """
+        text, frame = self.text, self._stack[-1]
+        frame.name = None
+        start = end = _after_blanks(text, offset)
+        if expected & _MEMBER and (name := _NAME_START.match(text, end)):
+            self._enter(frame, name)
+            start, expected = name.end(), _ITEM
+        if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
+            end, wanted = _broken_string(text, start)
+        elif expected & _ITEM:
+            end, wanted = _broken_scalar(text, start), _wanted_value(text, start, expected)
+        else:
+            wanted = _WANTED[expected]
+        if end == len(text):
+            self._stop(Code.JSON_INCOMPLETE, end, expected=self._completed_by(wanted, expected))
+        self._stop(Code.JSON_SYNTAX, end, expected=wanted, hint=_likely(text, start, expected, len(self._stack) == 1))
+
+    def _completed_by(self, wanted: str, expected: int) -> str:
+        """Return what a text that ends too early lacks: what comes next, and what closes the open containers."""
+        closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
+        closing = closing if len(closing) <= _MAX_CLOSING else f"{closing[:_MAX_CLOSING]}…"
+        if expected & (_END_OBJECT | _END_ARRAY) and wanted == _WANTED[expected]:
+            return closing
+        return f"{wanted}, then {closing}" if closing else wanted
+
+
+def diagnose(text: str, limits: Limits, work: Work) -> list[Fault]:
+    """Name the faults of a text that should be exactly one JSON value: at most 16, none when there are none.
+
+    A fault of syntax ends the list, as does a cap that was passed. When the work is used up before the end, the last
+    one is ``json.unexamined``.
+    """
+    if not text or text.isspace():
+        return [Fault(Code.JSON_EMPTY, 0)]
+    room = min(limits.nodes, (work.limit - work.taken) * NODES_PER_STEP)
+    scan = Scan(text, 0, depth=limits.depth, nodes=room)
+    work.afford(scan.nodes // NODES_PER_STEP)
+    if scan.stopped_by is Code.JSON_TOO_MANY_NODES and room < limits.nodes:
+        return [*scan.faults[:-1], Fault(Code.JSON_UNEXAMINED, scan.end)]
+    rest = _after_blanks(text, scan.end)
+    if scan.complete and rest < len(text):
+        following = Scan(text, rest, depth=limits.depth, nodes=max(0, room - scan.nodes))
+        code = Code.JSON_SEVERAL_VALUES if following.complete else Code.JSON_TRAILING_DATA
+        extra = "one closing bracket too many" if text[rest] in "}]" else ALONE if _AROUND.match(text, rest) else ""
+        hint = extra if code is Code.JSON_TRAILING_DATA else ""
+        return [*scan.faults, Fault(code, rest, (), excerpt(text, rest), hint=hint)]
+    return scan.faults
+
+
+def excerpt(text: str, offset: int) -> str:
+    """Cut the neighbourhood of ``offset`` out of ``text``."""
+    return text[max(0, offset - _EXCERPT_CHARS) : offset + _EXCERPT_CHARS]
+
+
+def _after_blanks(text: str, offset: int) -> int:
+    """Skip the white space of JSON."""
+    blank = _BLANK.match(text, offset)
+    return blank.end() if blank else offset
+
+
+def _broken_string(text: str, offset: int) -> tuple[int, str]:
+    """Find where a string goes wrong, or what follows a whole one, and what should stand there; the end when cut."""
+    start = _STRING_START.match(text, offset)
+    end = start.end() if start else offset
+    if text.startswith('"', end):
+        return _after_blanks(text, end + 1), "a colon"
+    if end == len(text) or _CUT_ESCAPE.match(text, end):
+        return len(text), _CLOSING_QUOTE
+    return end, "a valid escape, or \\\\ for a backslash" if text[
+        end
+    ] == "\\" else "an escape such as \\n, no control character"
+
+
+def _broken_scalar(text: str, offset: int) -> int:
+    """Find where a number or a word goes wrong; the text's end when it is cut."""
+    rest = text[offset : offset + max(map(len, _WORDS))]
+    if any(word.startswith(rest) for word in _WORDS):
+        return len(text)
+    number = _NUMBER_START.match(text, offset)
+    return number.end() if number else offset
+
+
+def _wanted_value(text: str, offset: int, expected: int) -> str:
+    """Return what should stand where something else than a value was written."""
+    if text.startswith("'", offset):
+        return "a string in double quotes"
+    if _OTHER_WORD.match(text, offset):
+        return "true, false or null, in lower case"
+    if _NUMBER_LIKE.match(text, offset):
+        return "a number as JSON writes it"
+    return _WANTED[expected]
+
+
+def _likely(text: str, offset: int, expected: int, outermost: bool) -> str:
+    """Return what was probably meant where a text goes wrong, empty when nothing is likely."""
+    if outermost and expected == _ITEM:
+        return ALONE if _AROUND.match(text, offset) and not _OTHER_WORD.match(text, offset) else ""
+    if _COMMENT.match(text, offset):
+        return "JSON has no comments"
+    before = text[:offset].rstrip(" \t\n\r")[-1:]
+    if text[offset] in "}]" and before == ",":
+        return "no comma before a closing bracket"
+    in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in _STRUCTURE
+    return 'a quote inside a string is \\"' if in_string else ""
+
+
+def _integer_digits(number: str) -> int:
+    """Count the digits of a number before its point."""
+    digits = _INTEGER_PART.match(number)
+    return len(digits[1]) if digits else 0
+
+
+def _decoded(body: str) -> str:
+    """Undo the escapes of a string, given without its quotes."""
+    value: str = json.loads(f'"{body}"')
+    return value

@@ -1,0 +1,1 @@
+"""The loop around a call: ask, judge, correct, stop. No I/O happens here."""

@@ -1,0 +1,192 @@
+"""What is sent: the first ask of a call, and each ask again with one correction in it.
+
+The caller's messages are never touched. A corrective request is the caller's messages, the last bad reply as the
+assistant's own turn, and one correction: never the pile of earlier failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from strictreply.contract._definitions import Definitions
+from strictreply.contract._describing import (
+    admits_answer,
+    final_answer_definition,
+    instructions,
+    response_format,
+    union_schema,
+)
+from strictreply.contract._terms import Terms
+from strictreply.retry._policy import Again, RetryPolicy
+from strictreply.retry._replaying import replayed
+from strictreply.retry._scoping import Scope
+from strictreply.retry._steering import Situation, Steering
+from strictreply.retry._truncation import LENGTH_KEYS, is_limit
+from strictreply.values._issues import Code, Issue, Remedy
+from strictreply.values._json import JSONObject, Message
+from strictreply.wires._chat import peek
+
+ESCALATION_TIER = 3
+_INSTRUCTION_ROLES = ("system", "developer")
+
+ROOM_FACTOR = 4
+"""How many times the caller's token limit a request may ask for, unless the policy says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One call to be made: the terms, the caller's request without what the terms say, and how to go on."""
+
+    terms: Terms
+    base: JSONObject
+    policy: RetryPolicy
+    steering: Steering
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong.
+
+    ``room_refused`` says that the server refused the request for the token limit that we had raised in it.
+    """
+
+    message: JSONObject
+    issues: tuple[Issue, ...]
+    scope: Scope | None = None
+    room_refused: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether the reply was cut at the token limit."""
+        return any(issue.remedy is Remedy.SHORTEN for issue in self.issues)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked.
+
+    ``room`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
+    ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
+    """
+
+    request: JSONObject
+    correction: str | None = None
+    tier: int = 0
+    scope: Scope | None = None
+    room: int = 0
+    grows: bool = True
+    answers: Bad | None = None
+    numbers: bool = False
+
+    @property
+    def raised(self) -> bool:
+        """Whether this request corrects a reply with a token limit above the caller's own."""
+        return self.room > 0 and self.answers is not None
+
+
+def first_turn(ask: Ask) -> Turn:
+    """Make the first request."""
+    return Turn(_dressed(ask.terms, ask.base, ask.base["messages"]))
+
+
+def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
+    """Make the request that follows a reply that did not fit; the same again for tier 0."""
+    if step.tier == 0 or bad is None:
+        return turn
+    issues, about = bad.issues, bad.scope
+    scope = None if ask.policy.allow_tool_switch else about
+    room, grows = _next_room(ask, turn, bad)
+    base = ask.base | _limits(ask, room)
+    terms = ask.terms if scope is None else ask.terms.only(scope.tool)
+    situation = Situation(issues, ask.terms, step.tier, about.tool if about else None, about.at if about else "")
+    correction = ask.steering.correction(situation)
+    turns = replayed(ask.terms, bad.message, correction, scope)
+    request = _dressed(terms, base, [*base["messages"], *turns])
+    if scope is not None and terms.channel == "native":
+        request.pop("response_format", None)  # a forced call is all that is wanted
+    if step.tier >= ESCALATION_TIER:
+        request |= ask.policy.escalation
+    numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
+    return Turn(request, correction, step.tier, scope, room, grows, bad, numbers)
+
+
+def _next_room(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
+    """Say how often the token limit is raised next, and whether it may be raised after that.
+
+    A limit that the server refused is taken back, and not raised any more: the reply can only become shorter.
+    """
+    if bad.room_refused:
+        return turn.room - 1, False
+    more = turn.room + 1
+    if bad.cut and turn.grows and _limits(ask, more) != _limits(ask, turn.room):
+        return more, True
+    return turn.room, turn.grows
+
+
+def _limits(ask: Ask, room: int) -> JSONObject:
+    """Give the caller's token limits, doubled ``room`` times, as far as the policy lets them grow."""
+    said = {key: ask.base[key] for key in LENGTH_KEYS if is_limit(ask.base.get(key))}
+    most = ask.policy.max_reply_tokens
+    caps = {key: ROOM_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
+    return {key: min(limit << room, caps[key]) for key, limit in said.items()}
+
+
+def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObject:
+    """Put the terms into a request, each channel in its own way."""
+    if terms.channel == "text":
+        request = base | {"messages": _instructed(messages, instructions(terms))} | _union_format(terms, base)
+        request.pop("parallel_tool_calls", None)  # there are no tools in this request
+        return request
+    request = base | {"messages": messages}
+    definitions = _definitions(terms)
+    if definitions:
+        request |= {"tools": definitions} | _choice(terms)
+        request |= {} if terms.parallel else {"parallel_tool_calls": False}  # true is the API's own default
+    else:
+        request.pop("parallel_tool_calls", None)
+    structured = terms.answer.schema is not None and terms.answer_style == "union"
+    if structured and admits_answer(terms) and "response_format" not in request:
+        request |= {"response_format": response_format(terms)}
+    return request
+
+
+def _definitions(terms: Terms) -> Definitions:
+    """Return the tools that may be called, and the one that answers where an answer is a call."""
+    if terms.answer_style == "union":
+        return Definitions(tool.definition for tool in terms.tools.values())
+    declared = Definitions(() if terms.choice == "none" else (tool.definition for tool in terms.tools.values()))
+    if admits_answer(terms):
+        declared.append(final_answer_definition(terms))
+    return declared
+
+
+def _choice(terms: Terms) -> JSONObject:
+    """Spell ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
+    if terms.choice in {"auto", "none"} and terms.answer_style == "tool":
+        return {"tool_choice": "required"}
+    if terms.choice == "auto":
+        return {}
+    if terms.choice in {"required", "none"}:
+        return {"tool_choice": terms.choice}
+    return {"tool_choice": {"type": "function", "function": {"name": terms.choice}}}
+
+
+def _union_format(terms: Terms, base: JSONObject) -> JSONObject:
+    """Spell the caller's ``json_schema`` response format for the union: the bare schema would shut the union out."""
+    wanted = peek(base.get("response_format"), "type")
+    if wanted != "json_schema":
+        return {}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": union_schema(terms)}}}
+
+
+def _instructed(messages: list[Message], text: str) -> list[Message]:
+    """Set our instructions behind the caller's own, in the same turn: many templates take only one, and first."""
+    first = messages[0] if messages else None
+    content = peek(first, "content")
+    if not isinstance(first, Mapping) or first.get("role") not in _INSTRUCTION_ROLES:
+        return [{"role": "system", "content": text}, *messages]
+    if isinstance(content, str) or not content:
+        return [{**first, "content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
+    parts = list(content) if isinstance(content, Iterable) else [content]
+    return [{**first, "content": [*parts, {"type": "text", "text": text}]}, *messages[1:]]

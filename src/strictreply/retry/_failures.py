@@ -1,0 +1,154 @@
+"""What went wrong between us and the API: exceptions of any SDK read into one value, without importing one.
+
+Programs of the openai family are told by the names of their exception classes and by ``status_code``; an exception
+that is none of these is a bug of the caller and is not caught.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from json import JSONDecodeError
+from typing import cast
+
+from strictreply.values._attempts import plain
+from strictreply.values._json import JSON
+
+RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
+FIRST_SERVER_ERROR = 500
+_KINDS = {
+    400: "invalid_request",
+    401: "authentication_failed",
+    403: "permission_denied",
+    404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    413: "request_too_large",
+    422: "invalid_request",
+    429: "rate_limit",
+}
+_SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that brought no response to judge.
+
+    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, ``response_too_large``,
+    ``redirect_refused``, …), ``retryable`` whether the same request may succeed later, ``retry_after`` the seconds the
+    server asked to wait, or None. ``error`` is the error that the body of the response holds, None when there is none:
+    it may carry what the model wrote. ``detail`` adds what happened in our own words; it is safe to log.
+    """
+
+    kind: str
+    retryable: bool
+    status_code: int | None = None
+    retry_after: float | None = None
+    cause: Exception | None = field(default=None, repr=False, compare=False)
+    error: JSON = field(default=None, repr=False, compare=False)
+    detail: str = ""
+
+    def __str__(self) -> str:
+        """Return the kind, the HTTP status and the detail; the server's own words stay in ``cause``."""
+        kind = self.kind if self.status_code is None else f"{self.kind} (HTTP {self.status_code})"
+        return f"{kind}: {self.detail}" if self.detail else kind
+
+
+class ExchangeStopped(Exception):
+    """Raised inside an HTTP exchange that this library itself breaks off; ``failure`` says why, in our own words."""
+
+    def __init__(self, failure: Failure) -> None:
+        """Carry the failure that the exchange ends with."""
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def classify(error: Exception) -> Failure | None:
+    """Read an exception as a transport failure, or give None when it is a bug that must pass through."""
+    stopped = _stopped(error)
+    if stopped is not None:
+        return replace(stopped.failure, cause=error)
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        return _by_status(error, status)
+    names = {base.__name__ for base in type(error).__mro__}
+    if "APITimeoutError" in names or "TimeoutException" in names or isinstance(error, TimeoutError):
+        return Failure("timeout", retryable=True, cause=error)
+    if names & {"APIConnectionError", "TransportError"} or isinstance(error, ConnectionError):
+        return Failure("connection", retryable=True, cause=error)
+    if isinstance(error, JSONDecodeError):  # some SDKs let it out when a server sends a page instead of JSON
+        return Failure("unreadable_response", retryable=True, cause=error)
+    if names & {"OpenAIError", "HTTPError", "InvalidURL"}:
+        return Failure("api_error", retryable=False, cause=error)
+    return None
+
+
+def _stopped(error: BaseException) -> ExchangeStopped | None:
+    """Find our own stop under what an SDK made of it: openai 2 wraps every exception in APIConnectionError."""
+    for one in (error, error.__cause__):
+        if isinstance(one, ExchangeStopped):
+            return one
+    return None
+
+
+def _by_status(error: Exception, status: int) -> Failure:
+    """Classify an HTTP error by its status; a spent quota is no rate limit."""
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    wait = retry_after(cast("Mapping[str, str]", headers)) if isinstance(headers, Mapping) else None
+    retryable = status in RETRYABLE_STATUS or status >= FIRST_SERVER_ERROR
+    if getattr(error, "code", None) in _SPENT:
+        return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
+    kind = _KINDS.get(status, "server_error" if status >= FIRST_SERVER_ERROR else "api_error")
+    told = _error_in(getattr(error, "body", None))
+    return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=told)
+
+
+def _error_in(body: object) -> JSON:
+    """Find the error in the body of a response; the openai SDK keeps what is inside of ``error`` as its body."""
+    if not isinstance(body, Mapping):
+        return None
+    inner = body.get("error")
+    return plain(inner if isinstance(inner, Mapping) else body)
+
+
+def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:
+    """Read how many seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
+
+    A date counts from the response's own ``Date``, and from ``clock`` (seconds since the epoch) where that is absent or
+    malformed: one that is wrong costs a wait, which the policy bounds. What is absent, malformed, negative or not
+    finite gives None.
+    """
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _seconds(value)
+    if seconds is not None or not value:
+        return seconds
+    until = _date(value)
+    if until is None:
+        return None
+    sent = _date(headers.get("date", "")) or datetime.fromtimestamp(clock(), UTC)
+    return max(0.0, (until - sent).total_seconds())
+
+
+def _seconds(value: str | None) -> float | None:
+    """Read a finite number of seconds, not negative."""
+    try:
+        seconds = float(value or "")
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _date(value: str) -> datetime | None:
+    """Read an HTTP date that states its zone."""
+    try:
+        date = parsedate_to_datetime(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return date if date.tzinfo is not None else None

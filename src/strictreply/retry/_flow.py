@@ -1,0 +1,332 @@
+"""The loop: ask, judge, correct, until a reply fits or a budget ends it. No I/O happens here.
+
+``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``) and
+is sent what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``, ``Claimed``). Any driver serves it:
+sync, async, a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from strictreply.contract._checks import Check, Checked, check_of
+from strictreply.contract._judge import judge_opened, open_envelope, peek
+from strictreply.contract._judge_native import counts_anew, ids_in, with_fresh_ids, with_numbered_ids
+from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
+from strictreply.retry._failures import Failure
+from strictreply.retry._policy import Again, End, Step
+from strictreply.retry._scoping import scope_of, splice
+from strictreply.retry._truncation import cut_at_limit
+from strictreply.values._attempts import Attempt, Usage
+from strictreply.values._issues import Code, Issue, Remedy
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._replies import AssistantReply, Invalid, Valid, Verdict
+from strictreply.wires._chat import Opened, error_code
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Effect: send this request; ``timeout`` is what is left of the deadline in seconds, None without one."""
+
+    request: JSONObject = field(repr=False)
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Effect: wait so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Effect: tell whoever watches that an attempt is over."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Effect: take what a repeat costs from the client's bucket, which holds ``quota`` repeats."""
+
+    quota: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call."""
+
+    response: JSON = field(repr=False)
+    seconds: float = 0.0
+    before: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Event: the call brought no response; ``seconds`` and ``before`` are those of :class:`Replied`."""
+
+    failure: Failure
+    seconds: float = 0.0
+    before: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Woke:
+    """Event: the wait is over; ``seconds`` is how long it was."""
+
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Event: the watchers were told; ``seconds`` is how long they took."""
+
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Event: whether the repeat may be made; ``seconds`` is how long it took to know."""
+
+    granted: bool
+    seconds: float = 0.0
+
+
+Effect: TypeAlias = Call | Sleep | Check | Notify | Claim
+Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Outcome: a reply that fits; ``response`` is the completion it stands in, ``spliced`` says we put it there."""
+
+    reply: AssistantReply
+    response: JSONObject = field(repr=False)
+    attempts: tuple[Attempt, ...]
+    spliced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Outcome: no reply fits, and ``end`` says why asking stopped.
+
+    ``failure`` is there when the transport was the reason; ``tool`` when nothing but its arguments was wrong.
+    """
+
+    end: End
+    attempts: tuple[Attempt, ...]
+    failure: Failure | None = None
+    tool: str | None = None
+
+
+Outcome: TypeAlias = Accepted | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked.
+
+    ``room_refused`` says that the event was the server's refusal of a token limit that we had raised.
+    """
+
+    verdict: Verdict | None
+    message: JSONObject | None = None
+    failure: Failure | None = None
+    response: JSON = field(default=None, repr=False)
+    room_refused: bool = False
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """The faults of the reply; none when it is valid or never came."""
+        return self.verdict.issues if isinstance(self.verdict, Invalid) else ()
+
+
+def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
+    """Ask until a reply fits the terms, or the policy ends it."""
+    attempts: tuple[Attempt, ...] = ()
+    spent = 0.0
+    turn = first_turn(ask)
+    while True:
+        judged, seconds, spent = yield from _called(ask, turn, spent)
+        attempts = (*attempts, _attempt(len(attempts) + 1, turn, judged, seconds))
+        noted = yield Notify(attempts[-1])
+        spent += noted.seconds
+        if isinstance(judged.verdict, Valid):
+            late = ask.policy.time_left(spent) == 0
+            return _late(attempts) if late else _accepted(judged.verdict, judged, attempts)
+        bad = _bad(ask, turn, judged)
+        scope = None if bad is None else bad.scope
+        alone = scope is not None and not ask.policy.allow_tool_switch
+        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone)
+        if isinstance(step, Again):
+            step, spent = yield from _prepared(ask, step, spent)
+        if isinstance(step, End):
+            return Ended(step, attempts, judged.failure, None if scope is None else scope.tool)
+        turn = next_turn(ask, turn, bad, step)
+
+
+def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tuple[Judged, float, float]]:
+    """Make one call and judge what it brought; give the judgement, the seconds of the call, and all that is spent."""
+    event = yield Call(turn.request, ask.policy.time_left(spent))
+    spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
+    judged = _judge_event(ask, turn, event)
+    check = None if judged.verdict is None else check_of(ask.terms, judged.verdict)
+    if check is not None:
+        checked = yield check
+        spent += checked.seconds
+        judged = _after_checks(judged, checked)
+    if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
+        judged = Judged(None, failure=_TOO_LATE, response=judged.response)
+    return judged, event.seconds, spent
+
+
+def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, tuple[Step, float]]:
+    """Get ready to ask again: claim a repeat of the transport's, and wait; give what becomes of it, and all spent."""
+    if step.tier == 0 and ask.policy.quota is not None:
+        claimed = yield Claim(ask.policy.quota)
+        spent += claimed.seconds
+        if isinstance(claimed, Claimed) and not claimed.granted:
+            return End("failed", "retry_quota"), spent
+    if step.wait > 0:
+        woke = yield Sleep(step.wait)
+        spent += woke.seconds
+    return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
+
+
+_TOO_LATE = Failure("deadline", retryable=False)
+"""A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
+
+
+def _late(attempts: tuple[Attempt, ...]) -> Ended:
+    """End with a reply that fits but whose watchers were done after the deadline."""
+    return Ended(End("halted", "deadline"), (*attempts[:-1], replace(attempts[-1], failure=str(_TOO_LATE))))
+
+
+def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
+    """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message first."""
+    if isinstance(event, Failed) and error_code(event.failure.error) is Code.ENVELOPE_ERROR:
+        return _judge_failure(turn, event.failure)
+    response = _response_of(event)
+    opened = open_envelope(response)
+    message = _message_in(response)
+    if isinstance(opened, Invalid):
+        return Judged(opened, message or _written_in(response, opened), response=response)
+    if message is None:
+        return Judged(_NO_COMPLETION, response=response)
+    cut = cut_at_limit(ask.terms, message, turn.request, response)
+    if cut is not None:
+        return Judged(cut, message, response=response)
+    if turn.scope is not None:
+        spliced = splice(ask.terms, turn.scope, message)
+        if isinstance(spliced, Invalid):
+            return Judged(spliced, message, response=response)
+        message = spliced
+    return _judge_message(ask, turn, opened, message, response)
+
+
+def _judge_message(ask: Ask, turn: Turn, opened: Opened, message: JSONObject, response: JSON) -> Judged:
+    """Judge a message, and its ids against those of the conversation.
+
+    An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
+    by no other ask, so from then on, and where the conversation shows such a server, it is numbered.
+    """
+    if not message.get("tool_calls") or ask.terms.ids_may_repeat:
+        return Judged(judge_opened(ask.terms, replace(opened, message=message)), message, response=response)
+    ids = ids_in(ask.base["messages"])
+    fresh = with_numbered_ids(message, set(ids)) if turn.numbers or counts_anew(ids) else message
+    verdict = with_fresh_ids(fresh, judge_opened(ask.terms, replace(opened, message=fresh)), set(ids))
+    if fresh is not message:
+        verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
+    return Judged(verdict, fresh, response=response)
+
+
+def _judge_failure(turn: Turn, failure: Failure) -> Judged:
+    """Judge a call that brought no reply: a token limit that we raised may be what the server refused."""
+    if failure.kind != "invalid_request" or not turn.raised or turn.answers is None:
+        return Judged(None, failure=failure)
+    cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
+    faults = (issue for issue in turn.answers.issues if issue.remedy is not Remedy.SHORTEN)
+    response: JSON = None if failure.error is None else {"error": failure.error}
+    return Judged(Invalid((cut, *faults)), turn.answers.message, response=response, room_refused=True)
+
+
+def _response_of(event: Event) -> JSON:
+    """Give the response to judge: what came, or the error that says what became of the model's reply."""
+    if isinstance(event, Failed):
+        return {"error": event.failure.error}
+    return event.response if isinstance(event, Replied) else None
+
+
+def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
+    """Give what the model wrote, where there is no message and yet a fault of the model's to correct.
+
+    Groq tells what its parser could not read as ``failed_generation``.
+    """
+    if all(issue.remedy in {Remedy.RESEND, Remedy.STOP} for issue in verdict.issues):
+        return None
+    written = peek(peek(response, "error"), "failed_generation")
+    return {"role": "assistant", "content": written if isinstance(written, str) else None}
+
+
+_NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="an object with choices"),))
+"""A bare message may be judged, but it is no response of the API."""
+
+
+def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
+    """Say what was wrong, and whether one call alone is to be asked for; None when no message came.
+
+    While a re-asked call is switched, refused or cut, the frozen message stays what it was.
+    """
+    if judged.message is None:
+        return None
+    kept = turn.scope
+    if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
+        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.room_refused)
+    scope = scope_of(ask.terms, judged.message, judged.issues)
+    return Bad(judged.message, judged.issues, scope, judged.room_refused)
+
+
+_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
+
+
+def _message_in(response: JSON) -> JSONObject | None:
+    """Find the message of a response that has one."""
+    choices = peek(response, "choices")
+    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+    return message if isinstance(message, dict) else None
+
+
+def _after_checks(judged: Judged, checked: Event) -> Judged:
+    """Turn the verdict when a user's check found something."""
+    if not isinstance(checked, Checked) or not checked.issues:
+        return judged
+    return Judged(Invalid(checked.issues), judged.message, response=judged.response)
+
+
+def _attempt(number: int, turn: Turn, judged: Judged, seconds: float) -> Attempt:
+    """Record what was asked and what became of it."""
+    return Attempt(
+        number=number,
+        request=turn.request,
+        raw=judged.response,
+        issues=judged.issues,
+        failure=None if judged.failure is None else str(judged.failure),
+        correction=turn.correction,
+        tier=turn.tier,
+        scope=turn.scope.tool if turn.scope is not None else None,
+        leniency=() if judged.verdict is None else judged.verdict.leniency,
+        usage=Usage.of(judged.response),
+        seconds=seconds,
+    )
+
+
+def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Accepted:
+    """Give the reply with the completion that carries it, as if the first shot had hit."""
+    response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
+    if judged.message is _message_in(response):
+        return Accepted(verdict.reply, response, attempts)
+    choice = {**response["choices"][0], "message": judged.message, "finish_reason": "tool_calls"}
+    return Accepted(verdict.reply, {**response, "choices": [choice]}, attempts, spliced=True)

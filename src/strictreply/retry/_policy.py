@@ -1,0 +1,229 @@
+"""When to ask again, how long to wait before, and when to stop: decided from the attempts so far, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from tenacity import Future, RetryCallState, wait_random_exponential
+
+from strictreply.retry._failures import Failure
+from strictreply.values._attempts import Attempt, Usage, total_usage
+from strictreply.values._issues import Category, Code, Remedy
+
+Stop: TypeAlias = Callable[[RetryCallState], bool]
+"""A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
+
+Wait: TypeAlias = Callable[[RetryCallState], float]
+"""A tenacity wait, such as ``wait_random_exponential(max=10)``."""
+
+_BUDGETS = (
+    *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
+    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
+)
+_NEEDED = frozenset({"max_retries", "transport_retries", "max_retry_after"})
+_BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
+_CALL_PLACES = ("/tool_calls/", "/args")
+_LEAST_SECONDS = 0.001
+_MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
+_LATE_KINDS = frozenset({"timeout", "deadline"})
+_TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Ask once more: a correction at ``tier`` (1 is the first), or with tier 0 the same request; after ``wait`` s."""
+
+    tier: int
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Stop asking. ``how`` chooses the error, ``reason`` is the stable word it carries."""
+
+    how: Literal["rejected", "halted", "failed"]
+    reason: str
+
+
+Step: TypeAlias = Again | End
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The budgets of one call; whichever ends first ends it.
+
+    ``max_retries`` counts corrective asks after the first one, ``arg_retries`` those for one tool's arguments (None:
+    they share ``max_retries``), ``transport_retries`` repeats after the API failed. ``deadline`` is the total time in
+    seconds: connecting, sending, headers, bodies, waits, checks and watchers together. A call is cut when it ends, and
+    nothing is accepted after it; what cannot be cut (a sync check or watcher, a name lookup, a client that does not
+    stand on httpx) is waited for, and then in vain. ``quota`` is how many repeats of ``transport_retries`` all calls of
+    one wrapped client may have made in excess of successes (None: any number): a repeat that succeeds is made good, and
+    so is one for every five calls that succeed at once. ``max_tokens_total`` are the tokens of all attempts,
+    ``max_cost`` what ``price`` makes of their usage; both are held before each further ask.
+    ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
+    ``stop_on`` holds categories of faults after which nothing is asked again: ``API_TRANSIENT`` is that of a call that
+    failed and may succeed later.
+    ``stop`` and ``wait`` are tenacity's; without ``wait`` a correction is sent at once and a failed transport is
+    repeated after a jittered exponential pause. ``max_retry_after`` is the longest ``Retry-After`` that is obeyed.
+    ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29):
+    the whole reply is then asked for again, and ``arg_retries`` has nothing to count.
+    ``max_reply_tokens`` is how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
+    when replies are cut at it: twice as much each time, up to this; None is four times what the caller said.
+    ``escalation`` holds request keywords (a stronger ``model``, ``response_format``, …) sent from the third
+    correction on.
+
+    Raises ValueError for a negative budget, a ``quota`` that is no whole number, what is no category, and when
+    ``max_cost`` comes without ``price``.
+    """
+
+    max_retries: int = 3
+    arg_retries: int | None = None
+    transport_retries: int = 2
+    quota: int | None = 100
+    deadline: float | None = None
+    max_tokens_total: int | None = None
+    max_cost: float | None = None
+    price: Callable[[Usage], float] | None = None
+    max_bad_calls: int | None = None
+    stop_on: Collection[Category] = frozenset()
+    stop: Stop | None = None
+    wait: Wait | None = None
+    max_retry_after: float = 60.0
+    allow_tool_switch: bool = False
+    max_reply_tokens: int | None = None
+    escalation: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold headers
+
+    def __post_init__(self) -> None:
+        """Refuse budgets that mean nothing."""
+        for name in _BUDGETS:
+            value = getattr(self, name)
+            if value is None and name in _NEEDED:
+                message = f"RetryPolicy.{name} must be a number; 0 allows none"
+                raise ValueError(message)
+            if value is not None and not value >= 0:  # NaN is no budget either
+                message = f"RetryPolicy.{name} must not be negative"
+                raise ValueError(message)
+        if self.max_reply_tokens is not None and type(self.max_reply_tokens) is not int:
+            message = "RetryPolicy.max_reply_tokens must be a whole number of tokens, or None"
+            raise ValueError(message)
+        if self.quota is not None and type(self.quota) is not int:
+            message = "RetryPolicy.quota must be a whole number of repeats, or None for no quota"
+            raise ValueError(message)
+        if self.max_cost is not None and self.price is None:
+            message = "RetryPolicy.max_cost needs price, a function from Usage to a cost"
+            raise ValueError(message)
+        if not set(self.stop_on) <= set(Category):
+            message = f"RetryPolicy.stop_on holds categories: {', '.join(Category)}"
+            raise ValueError(message)
+        object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
+
+    def time_left(self, spent: float) -> float | None:
+        """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline.
+
+        Less than a millisecond is nothing: timers of the system end so much early.
+        """
+        if self.deadline is None:
+            return None
+        left = self.deadline - spent
+        return min(left, _MOST_SECONDS) if left >= _LEAST_SECONDS else 0.0
+
+    def next_step(
+        self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None, *, scoped: bool = False
+    ) -> Step:
+        """Decide what follows the last attempt, which was not accepted.
+
+        ``spent`` is in seconds; ``failure`` says how the transport failed; ``scoped`` whether nothing but the
+        arguments of one call is wrong.
+        """
+        if is_transport_fault(attempts[-1]):
+            return self._after_transport(attempts, spent, failure)
+        stopping = [issue for issue in attempts[-1].issues if issue.remedy is Remedy.STOP]
+        if stopping:
+            return End("halted", stopping[0].code.removeprefix("reply."))
+        if any(issue.category in self.stop_on for issue in attempts[-1].issues):
+            return End("rejected", "category")
+        return self._after_fault(attempts, spent, scoped=scoped)
+
+    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, *, scoped: bool) -> Step:
+        """Correct, unless a budget is spent; a correction that the transport lost was never answered."""
+        corrections = [attempt for attempt in attempts if attempt.tier and not is_transport_fault(attempt)]
+        if len(corrections) >= self.max_retries:
+            return End("rejected", "retries")
+        arg_corrections = sum(1 for attempt in corrections if attempt.scope is not None)
+        if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
+            return End("rejected", "arg_retries")
+        if self.max_bad_calls is not None and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls:
+            return End("rejected", "bad_calls")
+        wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
+        return self._within_budgets(Again(len(corrections) + 1, wait), attempts, spent, None, spent_up="rejected")
+
+    def _after_transport(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
+        """Send the same request again, unless the failure is final or the budget for it is spent."""
+        reason = "malformed_response" if failure is None else failure.kind
+        failed = sum(1 for attempt in attempts if is_transport_fault(attempt))
+        retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
+        if reason in _LATE_KINDS and self.time_left(spent) == 0:
+            return End("halted", "deadline")
+        if not retryable or failed > self.transport_retries:
+            return End("failed", reason)
+        wait = None if failure is None else failure.retry_after
+        if wait is None:
+            wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
+        elif not self._allows_pause(wait, spent):
+            return End("failed", reason)
+        return self._within_budgets(Again(0, wait), attempts, spent, failure, spent_up="failed")
+
+    def _allows_pause(self, asked: float, spent: float) -> bool:
+        """Tell whether a pause that the server asked for is short enough, and ends before the deadline."""
+        return asked <= self.max_retry_after and (self.deadline is None or spent + asked < self.deadline)
+
+    def _within_budgets(
+        self,
+        step: Again,
+        attempts: tuple[Attempt, ...],
+        spent: float,
+        failure: Failure | None,
+        *,
+        spent_up: Literal["rejected", "failed"],
+    ) -> Step:
+        """Hold a further ask against time, tokens, cost and the user's own stop."""
+        usage = total_usage(attempts)
+        if self.deadline is not None and spent + step.wait >= self.deadline:
+            return End("halted", "deadline")
+        if self.max_tokens_total is not None and usage.total_tokens >= self.max_tokens_total:
+            return End("halted", "tokens")
+        if self.max_cost is not None and self.price is not None and self.price(usage) >= self.max_cost:
+            return End("halted", "cost")
+        if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):
+            return End(spent_up, "stop")
+        return step
+
+
+def _is_bad_call(attempt: Attempt) -> bool:
+    """Tell whether an attempt called a tool wrongly: an unknown one, or with arguments that do not fit or read."""
+    return any(
+        issue.code.startswith(_BAD_CALL_PREFIXES) or issue.path.startswith(_CALL_PLACES)
+        for issue in attempt.issues
+        if issue.code != str(Code.TOOL_REQUIRED)  # no call at all
+    )
+
+
+def is_transport_fault(attempt: Attempt) -> bool:
+    """Tell whether an attempt failed on the way, or brought a response that is no completion."""
+    return attempt.failure is not None or any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
+
+
+def _call_state(
+    attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, wait: float = 0.0
+) -> RetryCallState:
+    """Show the call to a tenacity stop or wait: attempts made, seconds since the start, the pause, the last outcome."""
+    state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # no Retrying runs
+    state.attempt_number = len(attempts)
+    state.start_time = 0.0
+    state.outcome_timestamp = spent
+    state.upcoming_sleep = wait
+    cause = failure.cause if failure is not None else None
+    state.outcome = Future.construct(len(attempts), cause, has_exception=cause is not None)
+    return state

@@ -1,0 +1,101 @@
+"""Re-asking one call only: which call failed, freezing the rest, and splicing its new arguments in.
+
+When nothing but the arguments of one call is wrong, its valid siblings are kept as they are; the model is asked for
+that call alone, and one well-formed message comes back under the original ids (design, rules of a correction, 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strictreply.contract._judge_text import named_tool
+from strictreply.contract._terms import Terms
+from strictreply.values._issues import Code, Issue, pointer_tokens, quote
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._replies import Invalid
+from strictreply.wires._chat import peek
+
+_NATIVE_DEPTH = 4  # tool_calls, index, function, arguments
+_ARGUMENT_CODES = ("args.", "json.")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One call whose arguments are wrong, and the message it stands in.
+
+    ``index`` counts among the message's calls, ``at`` is the pointer to the arguments, ``tool`` a declared name.
+    """
+
+    tool: str
+    index: int
+    at: str
+    message: JSONObject
+    issues: tuple[Issue, ...]
+
+
+def scope_of(terms: Terms, message: JSONObject, issues: tuple[Issue, ...]) -> Scope | None:
+    """Find the one call that all faults lie in; None when there is none, or it cannot be asked for alone."""
+    places = {_arguments_place(terms, issue) for issue in issues}
+    if len(places) != 1:
+        return None
+    at = places.pop()
+    index = _call_index(at)
+    tool = _tool_name(terms, message, index)
+    return None if at is None or tool is None else Scope(tool, index, at, message, issues)
+
+
+def splice(terms: Terms, scope: Scope, message: JSONObject) -> JSONObject | Invalid:
+    """Put the arguments of the re-asked call into the frozen message under its original id.
+
+    Gives ``tool.switched`` when the reply is not one call of the same tool (requirement T29).
+    """
+    if terms.channel == "text":
+        named = named_tool(terms, message)
+        return message if named in {None, scope.tool} else _switched(scope, named)
+    calls = peek(message, "tool_calls")
+    function = peek(calls[0], "function") if isinstance(calls, list) and len(calls) == 1 else None
+    name, arguments = peek(function, "name"), peek(function, "arguments")
+    if name != scope.tool:
+        return _switched(scope, name)
+    frozen = [dict(call) for call in scope.message["tool_calls"]]
+    frozen[scope.index] |= {"function": {"name": scope.tool, "arguments": arguments}}
+    return scope.message | {"tool_calls": frozen}
+
+
+def _switched(scope: Scope, found: object) -> Invalid:
+    """Report that the model turned to something else."""
+    return Invalid((Issue.of(Code.TOOL_SWITCHED, scope.at, name=scope.tool, found=quote(found)),))
+
+
+def _arguments_place(terms: Terms, issue: Issue) -> str | None:
+    """Give the pointer to the arguments that a fault lies in, None when it lies elsewhere."""
+    if not issue.code.startswith(_ARGUMENT_CODES):
+        return issue.path if _is_args_shape(terms, issue) else None
+    tokens = pointer_tokens(issue.path)
+    if terms.channel == "text":
+        return "/args" if tokens[:1] == ["args"] else None
+    if tokens[:1] == ["tool_calls"] and tokens[2:_NATIVE_DEPTH] == ["function", "arguments"]:
+        return "/" + "/".join(tokens[:_NATIVE_DEPTH])
+    return None
+
+
+def _is_args_shape(terms: Terms, issue: Issue) -> bool:
+    """Tell whether a shape fault says that the arguments are no object."""
+    ending = "/args" if terms.channel == "text" else "/function/arguments"
+    return issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
+
+
+def _call_index(at: str | None) -> int:
+    """Read the call's position from the pointer to its arguments."""
+    tokens = pointer_tokens(at or "")
+    return int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0
+
+
+def _tool_name(terms: Terms, message: JSONObject, index: int) -> str | None:
+    """Name the declared tool of a call, None when it is not declared."""
+    if terms.channel == "text":
+        named = named_tool(terms, message)
+        return named if named in terms.tools else None
+    calls: JSON = message.get("tool_calls")
+    name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
+    return name if isinstance(name, str) and name in terms.tools else None

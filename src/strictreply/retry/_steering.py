@@ -1,0 +1,289 @@
+"""What we tell a model about its bad reply: our words and the schema's, never its own, at most 2 KB.
+
+Each further correction says more than the one before: the list of faults; then the sub-schema that was broken; then
+also a minimal valid example. A steering is any object with ``correction``; :class:`TieredSteering` is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from strictreply.contract._answer import FINAL_ANSWER, Answer
+from strictreply.contract._describing import admits_answer, callable_tools, compact, union_schema
+from strictreply.contract._terms import Terms
+from strictreply.contract._tool import Tool
+from strictreply.schema import Rule, Schema
+from strictreply.values._issues import Issue, Remedy, pointer, printable_json, shown_place
+from strictreply.values._json import JSON
+from strictreply.values._replies import Invalid
+
+MAX_CORRECTION_BYTES = 2_000
+MAX_LISTED_FAULTS = 12
+MAX_LISTED_TOOLS = 12
+SCHEMA_TIER = 2
+EXAMPLE_TIER = 3
+_ANSWER_PARTS = 6  # "", tool_calls, index, function, arguments, answer
+_MORE = "…"
+
+_Places: TypeAlias = tuple[str, ...]
+"""JSON Pointers of what an example has to show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a correction is about.
+
+    ``issues`` are the faults of the last reply, ``terms`` what it was held to, ``tier`` counts corrections from 1.
+    ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply; ``at`` is then the
+    pointer to those arguments.
+    """
+
+    issues: tuple[Issue, ...]
+    terms: Terms
+    tier: int
+    tool: str | None = None
+    at: str = ""
+
+
+class Steering(Protocol):
+    """Anything that words corrections; it must not repeat what the model wrote (``Issue.found``)."""
+
+    def correction(self, situation: Situation) -> str:
+        """Return what to change, for the model to read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TieredSteering:
+    """The corrections we send: terse first, then with the broken sub-schema, then with an example that validates."""
+
+    max_bytes: int = MAX_CORRECTION_BYTES
+
+    def correction(self, situation: Situation) -> str:
+        """Return what to change, in at most ``max_bytes`` bytes of UTF-8."""
+        if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
+            return fitted([_shortening(situation.tier), *_fault_lines(situation)], self.max_bytes)
+        parts = [_headline(situation), *_fault_lines(situation)]
+        if situation.tier >= EXAMPLE_TIER:
+            parts += _example_line(situation)  # before the schema, which may leave it no room
+        if situation.tier >= SCHEMA_TIER:
+            parts += _schema_line(situation)
+        return fitted(parts, self.max_bytes)
+
+
+def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
+    """Return faults as lines such as ``- /limit: must be an integer``, each once; places are counted from ``at``."""
+    hints: dict[str, dict[str, None]] = {}
+    for issue in issues:
+        hints.setdefault(_fault(issue, at), {})[_hint(issue, at)] = None
+    hinted = {fault: "; ".join(filter(None, said)) for fault, said in hints.items()}
+    return [f"- {fault} ({hint})" if hint else f"- {fault}" for fault, hint in hinted.items()]
+
+
+def _fault(issue: Issue, at: str) -> str:
+    inside = _inside(issue.path, at)
+    place = shown_place(issue.path if inside is None else inside)
+    return f"{place}: {issue.message}" if place else issue.message
+
+
+def _hint(issue: Issue, at: str) -> str:
+    # a hint counts places from the reply's root, too
+    return issue.hint.replace(f" in {shown_place(at)}/", " in /") if at else issue.hint
+
+
+def fitted(parts: list[str], limit: int) -> str:
+    """Return the parts, one a line, that fit whole into so many bytes of UTF-8; only the first two are ever cut.
+
+    They are the headline and the first fault, so that a model is always told of one; they are cut between words.
+    """
+    lines = [printable_json(part) for part in parts]  # names in a stranger's schema may forge lines of their own
+    text = _cut(lines[0], limit)
+    for index, part in enumerate(lines[1:]):
+        room = limit - len(_encoded(text)) - 1
+        kept = _cut(part, room) if index == 0 else part
+        if kept and len(_encoded(kept)) <= room:
+            text = f"{text}\n{kept}"
+    return _encoded(text).decode()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
+def _cut(text: str, limit: int) -> str:
+    encoded, mark = _encoded(text), len(_encoded(_MORE))
+    if len(encoded) <= limit:
+        return text
+    kept = encoded[: max(0, limit - mark)].decode(errors="ignore")
+    return f"{kept.rpartition(' ')[0]}{_MORE}" if limit >= mark else ""
+
+
+def _headline(situation: Situation) -> str:
+    after = f"Still not valid after {situation.tier} attempts."
+    ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, after)
+    if situation.tool is not None:
+        return f"{ordinal} Call {situation.tool} again, corrected:"
+    return f"{ordinal} Reply again, corrected:"
+
+
+def _shortening(tier: int) -> str:
+    """Return the words that ask for less; the text that was cut is no mistake to mend."""
+    if tier == 1:
+        return "The reply was cut off at the token limit. Reply again, shorter."
+    return f"Correction {tier}: the reply was cut off at the token limit. Reply with the least that is needed."
+
+
+def _fault_lines(situation: Situation) -> list[str]:
+    """List each fault once; that a reply was cut is no fault to mend."""
+    faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
+    lines = fault_lines(faults, situation.at)
+    shown = lines[:MAX_LISTED_FAULTS]
+    return [*shown, f"- and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else shown
+
+
+def _schema_line(situation: Situation) -> list[str]:
+    """Show the sub-schema of the first fault, or of the whole reply when the fault is in its shape."""
+    schema = _schema_at_fault(situation)
+    if schema is not None:
+        place = _first_place(situation)
+        part = schema.part(place)
+        whole = "the answer" if situation.tool is None else "the arguments"
+        return [f"Schema of {whole if part is schema.source else shown_place(place)}: {compact(part)}"]
+    if situation.terms.channel == "text":
+        return [f"Schema of the reply: {compact(union_schema(situation.terms))}"]
+    return _tools_line(situation)
+
+
+def _tools_line(situation: Situation) -> list[str]:
+    """Recall the tools with their parameters' names, when the fault is in the calls as a whole."""
+    shown = callable_tools(situation.terms)[:MAX_LISTED_TOOLS]
+    signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
+    if situation.terms.answer_style == "tool" and admits_answer(situation.terms):
+        signatures.append(f"{FINAL_ANSWER}(answer)")
+    return [f"Tools: {', '.join(signatures)}"] if signatures else []
+
+
+def _parameters(tool: Tool) -> list[str]:
+    """Return the names of a tool's parameters, in order."""
+    source = tool.parameters.source
+    properties = source.get("properties") if isinstance(source, dict) else None
+    names = list(properties)[:MAX_LISTED_TOOLS] if isinstance(properties, dict) else []
+    return [shown_place(pointer("", name))[1:] for name in names]
+
+
+def _example_line(situation: Situation) -> list[str]:
+    example = example_for(situation)
+    return [] if example is None else [f"A valid example: {compact(example)}"]
+
+
+def example_for(situation: Situation) -> JSON:
+    """Return the smallest reply that is valid and shows what was wrong; None when none can be made.
+
+    For one native call, ``final_answer`` included, that is its arguments, for a fault in a structured answer the
+    answer; in the text channel it is the whole JSON object.
+    """
+    return next((example for places in _to_show(situation) for example in _examples(situation, places)), None)
+
+
+def _to_show(situation: Situation) -> Iterator[_Places]:
+    """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first of it.
+
+    An example need not show what has to be left out, nor the place of a fault that is none of the schema's.
+    """
+    issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][:MAX_LISTED_FAULTS]
+    paths = [issue.path.rpartition("/")[0] if _is_forbidden(issue) else issue.path for issue in issues]
+    yield tuple(dict.fromkeys(paths))
+    yield tuple(paths[:1])
+    if issues and not issues[0].code.startswith(("args.", "answer.")):
+        yield ()
+
+
+def _is_forbidden(issue: Issue) -> bool:
+    return issue.code.endswith(f".{Rule.FORBIDDEN}")
+
+
+def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
+    """Yield valid replies with a value at each of the places."""
+    terms, tool = situation.terms, situation.tool
+    by_tool = terms.answer_style == "tool"
+    if terms.channel == "text":
+        tools = callable_tools(terms) if tool is None else [terms.tools[tool]]
+        for each in tools:
+            for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
+                yield {"tool": each.name, "args": args}
+        if tool is None and admits_answer(terms):
+            at = _answer_place(terms, "")
+            for answer in _answer_examples(
+                terms.answer, _all_inside(places, at, *(("/tool", "/args") if by_tool else ()))
+            ):
+                yield {"tool": FINAL_ANSWER, "args": {"answer": answer}} if by_tool else {"answer": answer}
+    elif tool is not None:
+        yield from _args_examples(terms.tools[tool], _all_inside(places, situation.at))
+    elif _is_about_answer(situation):
+        at = _answer_place(terms, situation.issues[0].path)
+        for answer in _answer_examples(terms.answer, _all_inside(places, at)):
+            yield {"answer": answer} if by_tool else answer
+
+
+def _args_examples(tool: Tool, places: _Places | None) -> Iterator[JSON]:
+    """Yield arguments that the tool's schema and its model take; none for places that lie elsewhere."""
+    if places is not None:
+        found = tool.parameters.examples(places)
+        yield from (args for args in found if not isinstance(tool.build(args), Invalid))
+
+
+def _answer_examples(answer: Answer, places: _Places | None) -> Iterator[JSON]:
+    """Yield answers that the contract takes; none for places that lie elsewhere."""
+    if places is None:
+        return
+    found: Iterable[JSON] = ("…",) if answer.schema is None else answer.schema.examples(places)
+    yield from (value for value in found if not isinstance(answer.judge(value, ""), Invalid))
+
+
+def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
+    """Return the places counted from ``at``, those above or ``beside`` it as its root; None if one lies elsewhere."""
+    inside = []
+    for path in places:
+        above = path in beside or at.startswith(f"{path}/")
+        place = "" if above else _inside(path, at)
+        if place is None:
+            return None
+        inside.append(place)
+    return tuple(dict.fromkeys(inside))
+
+
+def _inside(path: str, at: str) -> str | None:
+    """Return a pointer counted from ``at``, None when it does not lie in there."""
+    return path[len(at) :] if path == at or path.startswith(f"{at}/") else None
+
+
+def _schema_at_fault(situation: Situation) -> Schema | None:
+    """Find the schema that the first fault broke: the tool's parameters, the answer's, or none."""
+    terms, tool = situation.terms, situation.tool
+    if tool is not None:
+        return terms.tools[tool].parameters
+    return terms.answer.schema if _is_about_answer(situation) else None
+
+
+def _is_about_answer(situation: Situation) -> bool:
+    """Return whether the first fault lies in a structured answer."""
+    first = situation.issues[0]
+    in_content = situation.terms.channel == "native" and first.path.startswith("/content")
+    return situation.terms.answer.schema is not None and (in_content or first.code.startswith("answer."))
+
+
+def _first_place(situation: Situation) -> str:
+    """Return the pointer of the first fault inside the value that its schema governs."""
+    path = situation.issues[0].path
+    at = situation.at or _answer_place(situation.terms, path)
+    return _inside(path, at) or ""
+
+
+def _answer_place(terms: Terms, path: str) -> str:
+    """Return the pointer of the answer in which ``path`` lies: it depends on the channel and the style of answering."""
+    by_tool = terms.answer_style == "tool"
+    if terms.channel == "text":
+        return "/args/answer" if by_tool else "/answer"
+    return "/".join(path.split("/")[:_ANSWER_PARTS]) if by_tool else "/content"

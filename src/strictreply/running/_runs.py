@@ -1,0 +1,204 @@
+"""What a run came to, and what it is opened with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, cast
+
+from pydantic_core import to_json
+
+from strictreply.client._transport import as_json
+from strictreply.pipeline._effects import Asked
+from strictreply.pipeline._kinds import ResponseKind
+from strictreply.pipeline._line import StepTrace
+from strictreply.pipeline._sessions import SessionStore
+from strictreply.pipeline._values import AgentResponse, AgentToolCall, AgentToolCallResult, Decision, Envelope
+from strictreply.values._attempts import Attempt, Usage
+from strictreply.values._errors import ContractError, StrictReplyError
+from strictreply.values._json import JSONObject, Message
+from strictreply.values._replies import DirectAnswer
+from strictreply.wires._chat import peek
+
+_MESSAGES_FORM: Final = (
+    "give messages: a text, or the conversation with the user's turn last, each turn a mapping of plain JSON or the "
+    "SDK's own message"
+)
+_RESULT_FORM: Final = (
+    "results= holds an object for each pending call: tool_call_id and name, as the call has them, and result_json, a "
+    "JSON text; call.answered(value) makes one, and call.approved() or call.denied() a decision"
+)
+
+
+class Unanswered(StrictReplyError):
+    """A run has no answer: it waits for the client, or it was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run came to: an answer, a pause for the client, or nothing because it was cancelled.
+
+    ``transcript`` is the conversation up to now, ``asked`` every accepted reply of this run in order, ``trace`` the
+    steps it took. ``sessions`` is the store that the run is kept in.
+    """
+
+    _built: AgentResponse | None
+    transcript: list[Message] = field(repr=False)
+    asked: tuple[Asked, ...] = field(repr=False)
+    trace: tuple[StepTrace, ...] = field(repr=False)
+    sessions: SessionStore = field(repr=False)
+
+    @property
+    def response(self) -> AgentResponse:
+        """What the client gets; Unanswered when the run was cancelled."""
+        if self._built is None:
+            raise Unanswered("the run was cancelled before an answer; run its messages again")
+        return self._built
+
+    @property
+    def answer(self) -> Any:
+        """The answer, a str or what the contract's ``answer`` makes; Unanswered when there is none."""
+        if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
+            names = ", ".join(dict.fromkeys(call.name for call in self.pending))
+            raise Unanswered(
+                f"the run waits for results of: {names}; hand run.response to the client, and go on with "
+                "run(client, continuation=run, results=…)"
+            )
+        reply = self.asked[-1].reply
+        return reply.answer if isinstance(reply, DirectAnswer) else None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the client has to give results or decisions before the run can go on."""
+        return self._built is not None and self._built.kind is ResponseKind.CLIENT_TOOL_CONTINUATION
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+        return self._built is None
+
+    @property
+    def pending(self) -> tuple[AgentToolCall, ...]:
+        """The calls that the client has to answer; none unless the run is paused."""
+        return () if self._built is None else self._built.tool_calls or ()
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Every ask of every exchange, refused replies included."""
+        return tuple(attempt for asked in self.asked for attempt in asked.attempts)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all attempts together."""
+        return sum((asked.usage for asked in self.asked), Usage())
+
+
+Earlier: TypeAlias = Run | AgentResponse | str
+"""A run that goes on: itself, its response, or that as JSON, which another process may have been given."""
+
+
+Given: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
+"""What answers a pending call: a client's result, also as JSON has it, or the program's decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a run is opened with; see :func:`strictreply.run` for each."""
+
+    messages: str | Iterable[Message] | None = None
+    continuation: Earlier | None = None
+    results: Iterable[Given] = ()
+    after: Earlier | None = None
+    org: str = "local"
+    user: str = "local"
+
+    @property
+    def sessions(self) -> SessionStore | None:
+        """The store of the run that goes on, None when there is none."""
+        return next((run.sessions for run in (self.continuation, self.after) if isinstance(run, Run)), None)
+
+    def envelope(self) -> Envelope:
+        """Make the envelope; ContractError when what is given does not go together."""
+        if self.continuation is not None:
+            return self._continued(_response_of(self.continuation))
+        results = tuple(self.results)
+        if results:
+            raise ContractError("results= answer a paused run; give it as continuation=")
+        messages = _messages_of(self.messages)
+        texts, others = _parts_of(messages)
+        return Envelope(
+            org=self.org,
+            user=self.user,
+            session_id="" if self.after is None else _response_of(self.after).session_id,
+            turn_id="" if self.after is None else _response_of(self.after).turn_id,
+            instructions="\n".join(texts),
+            input_artifacts=tuple(part for part in others if part.get("type") != "image_url"),
+            clip_board_images=tuple(part for part in others if part.get("type") == "image_url"),
+            messages=messages,
+        )
+
+    def _continued(self, response: AgentResponse) -> Envelope:
+        """Make the envelope of a continuation."""
+        if self.messages is not None or self.after is not None:
+            raise ContractError("a continuation takes results=, and no messages or after=")
+        if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
+            raise ContractError("continuation= is the response of a paused run; this run has its answer")
+        results: Any = self.results  # a client's JSON may hold anything here
+        if not isinstance(results, Iterable):
+            raise ContractError(_RESULT_FORM)
+        given = tuple(cast("Iterable[Given]", results))
+        if not given:
+            raise ContractError("a paused run goes on with results=, one for each of its pending calls")
+        return Envelope(
+            org=self.org,
+            user=self.user,
+            session_id=response.session_id,
+            turn_id=response.turn_id,
+            tool_results=tuple(map(_result_of, given)),
+            decided=tuple(one for one in given if isinstance(one, Decision)),
+        )
+
+
+def _response_of(run: object) -> AgentResponse:
+    """Read the response of a run, from the run or from the JSON that a client sent back."""
+    if isinstance(run, str):
+        try:
+            return AgentResponse.from_json(run)
+        except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
+            raise ContractError("this is no response of a run: give its to_json() unchanged") from None
+    if isinstance(run, Run) and run.is_cancelled:
+        raise ContractError("the run was cancelled: nothing of it goes on; do again what began it")
+    response = run.response if isinstance(run, Run) else run
+    if not isinstance(response, AgentResponse):
+        raise ContractError("a run goes on by the run itself, its response, or that as a JSON text")
+    return response
+
+
+def _result_of(result: Given) -> AgentToolCallResult:
+    """Spell a decision, or read a client's result: anybody may have made that, so it is read as a JSON text is."""
+    try:
+        return AgentToolCallResult.from_json(to_json(result.result if isinstance(result, Decision) else result))
+    except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
+        raise ContractError(_RESULT_FORM) from None
+
+
+def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
+    """Take the conversation; one text is a user's turn."""
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    try:
+        taken = tuple(map(as_json, messages or ()))
+        to_json(taken)  # half of a surrogate pair is no text that could be kept or sent
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ContractError(_MESSAGES_FORM) from error
+    if not taken or not all(isinstance(message, dict) for message in taken):
+        raise ContractError(_MESSAGES_FORM)
+    return cast("tuple[JSONObject, ...]", taken)
+
+
+def _parts_of(messages: tuple[JSONObject, ...]) -> tuple[list[str], list[JSONObject]]:
+    """Tell the texts of the last turn from its other parts."""
+    content = messages[-1].get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    texts = [str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"]
+    return texts, [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]

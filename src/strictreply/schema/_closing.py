@@ -1,0 +1,186 @@
+"""Closing objects: a schema that lists properties and says nothing about others comes to admit no others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strictreply.schema._conjunctions import conjoined_with
+from strictreply.schema._documents import Document, read_document
+from strictreply.schema._graph import Edge, Graph, Node
+from strictreply.schema._upgrade import upgraded
+from strictreply.schema._vocabulary import IN_PLACE, REFERENCES, Applies
+
+STATEMENTS = ("additionalProperties", "unevaluatedProperties")
+SPEAKING = ("properties", "patternProperties")
+AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negated or tested would open its holder
+CHOOSING = ("$ref", "anyOf", "oneOf", "allOf")
+
+
+def closed_graph(source: Document, *, root_closed: bool) -> Graph:
+    """Copy a schema with its objects closed, and give the copy's graph.
+
+    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less.
+
+    Every place that judges a value of its own is closed once: by ``additionalProperties`` where no other schema has
+    a say about the same value, else by ``unevaluatedProperties`` around all that have. A choice (``anyOf``,
+    ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected everywhere.
+    ``root_closed`` closes the root even when it lists no properties. A member that is required counts as listed.
+    """
+    copy = upgraded(read_document(source))
+    if copy is True and root_closed:
+        copy = {}
+    graph = Graph(copy)
+    _Closer(graph).close(forced=root_closed)  # adds booleans only, so that the graph stays true
+    return graph
+
+
+@dataclass(slots=True)
+class Location:
+    """A schema that judges a value of its own.
+
+    ``forced`` closes it though it lists nothing; ``shared`` means that it is met only through references, so that a
+    composition elsewhere may also use it.
+    """
+
+    node: Node
+    forced: bool
+    shared: bool
+
+
+class _Closer:
+    """One closing of one document."""
+
+    __slots__ = ("_choices", "_composed", "_locations", "_pending")
+
+    def __init__(self, graph: Graph) -> None:
+        """Collect the places that judge a value of their own, and the schemas that only take part in judging one."""
+        self._locations: dict[int, Location] = {}
+        self._choices: dict[int, list[Edge]] = {}
+        self._composed: set[int] = set()
+        self._pending: list[Node] = []
+        if graph.root is not None:
+            self._discover(graph.root, shared=False)
+        while self._pending:
+            self._explore(self._pending.pop())
+
+    def close(self, *, forced: bool) -> None:
+        """Close every place; the first is the root."""
+        for index, location in enumerate(list(self._locations.values())):
+            location.forced = location.forced or (forced and index == 0)
+            if location.node.pointer is not None:
+                self._close(location)
+
+    def _discover(self, node: Node, *, shared: bool) -> None:
+        """Note a place; one that is met by itself is not shared, whoever else references it."""
+        known = self._locations.get(id(node))
+        if known is None:
+            self._locations[id(node)] = Location(node, forced=False, shared=shared)
+            self._pending.append(node)
+        elif not shared:
+            known.shared = False
+
+    def _explore(self, node: Node) -> None:
+        """Find the places below one place."""
+        choices = self._choices[id(node)] = _choices(node)
+        for edge in choices:
+            self._discover(edge.target, shared=True)  # a composition may use the whole choice
+        members = [node] if choices else _composition(node)
+        if not choices:
+            self._composed.update(id(member) for member in members[1:])
+        for member in members:
+            for edge in member.along(Applies.MEMBER, Applies.ITEM):
+                if edge.keyword not in AS_WRITTEN:
+                    self._discover(edge.target, shared=False)
+
+    def _close(self, location: Location) -> None:
+        """Close one place, unless it speaks for itself or is left to those who reference it."""
+        node, schema = location.node, location.node.schema
+        if any(statement in schema for statement in STATEMENTS):
+            return
+        if (location.shared and id(node) in self._composed) or self._close_choices(location):
+            return
+        members = _composition(node)
+        if location.forced or any("properties" in member.schema for member in members):
+            _admit_required(node)
+            alone = not any(_speaks(member) for member in members[1:])
+            schema["additionalProperties" if alone else "unevaluatedProperties"] = False
+
+    def _close_choices(self, location: Location) -> bool:
+        """Close the alternatives that a place chooses from, when that is all it does; returns whether it is."""
+        schema, choices = location.node.schema, self._choices[id(location.node)]
+        for edge in choices:
+            self._close_choice(location, edge)
+        if choices and location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
+            schema["unevaluatedProperties"] = False
+        return bool(choices)
+
+    def _close_choice(self, location: Location, edge: Edge) -> None:
+        """Close what a place delegates to, beside the choice when the target may not be closed itself."""
+        spoken = any(_speaks(member) for member in _composition(edge.target))
+        left_open = id(edge.target) in self._composed or edge.target.pointer is None
+        if edge.keyword not in REFERENCES and not left_open:
+            self._locations[id(edge.target)].forced |= location.forced  # its turn comes later
+        elif (spoken and left_open) or (location.forced and (left_open or not spoken)):
+            _admit_required(location.node)
+            location.node.schema["unevaluatedProperties"] = False
+
+
+def _choices(node: Node) -> list[Edge]:
+    """Give the alternatives that alone decide about the members, or nothing when schemas are combined here."""
+    combined = [keyword for keyword in node.schema if keyword in IN_PLACE or keyword in SPEAKING]
+    edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
+    if len(combined) != 1 or combined[0] not in CHOOSING or (combined[0] == "allOf" and len(edges) > 1):
+        return []
+    demanded = _demanded(node)
+    return edges if not demanded or all(_admits(edge.target, demanded) for edge in edges) else []
+
+
+def _composition(node: Node) -> list[Node]:
+    """Give a schema and all that judge the same value with it, the schema first."""
+    members = {id(node): node}
+    pending = [node]
+    while pending:
+        for edge in pending.pop().along(Applies.HERE):
+            if edge.keyword not in AS_WRITTEN and id(edge.target) not in members:
+                members[id(edge.target)] = edge.target
+                pending.append(edge.target)
+    return list(members.values())
+
+
+def _admit_required(node: Node) -> None:
+    """List at a place what is required and not described there: closing must not forbid what the schema demands."""
+    described = _described(node)
+    contexts = {id(node): described}
+    pending, missing = [node], dict[str, None]()
+    for member in pending:  # grows while it is walked
+        context = contexts[id(member)]
+        missing |= dict.fromkeys(name for name in _demanded(member) if name not in context)
+        for edge in member.along(Applies.HERE):
+            known, inner = contexts.get(id(edge.target)), context | _described(edge.target)
+            if edge.keyword not in AS_WRITTEN and (known is None or not known <= inner):
+                contexts[id(edge.target)] = inner if known is None else known & inner
+                pending.append(edge.target)
+    if missing:
+        node.schema["properties"] = {**node.schema.get("properties", {}), **dict.fromkeys(missing, True)}
+
+
+def _described(node: Node) -> frozenset[str]:
+    """Name the members that a schema describes for every value that fits it."""
+    return frozenset(name for each in conjoined_with([node]) for name in each.schema.get("properties", ()))
+
+
+def _demanded(node: Node) -> list[str]:
+    """Name the members that a schema requires, always or beside another."""
+    beside = node.schema.get("dependentRequired", {}).values()
+    return [name for names in (node.schema.get("required", ()), *beside) for name in names]
+
+
+def _admits(node: Node, names: list[str]) -> bool:
+    """Whether a schema that is closed by itself admits members that stand required around it."""
+    known = _described(node).union(*(_demanded(each) for each in conjoined_with([node])))
+    return known.issuperset(names)
+
+
+def _speaks(node: Node) -> bool:
+    """Whether a schema says anything about members."""
+    return any(keyword in node.schema for keyword in (*SPEAKING, *STATEMENTS))

@@ -1,0 +1,191 @@
+"""A schema, compiled once: what the user wrote, what is enforced, and the checks of values against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from strictreply.schema._bounds import load_of
+from strictreply.schema._closing import closed_graph
+from strictreply.schema._conjunctions import ALL
+from strictreply.schema._contradictions import contradictions, refuse
+from strictreply.schema._documents import Document, read_document
+from strictreply.schema._engines import engine_for, refuse_malformed
+from strictreply.schema._example import contains, proposals
+from strictreply.schema._explaining import Explainer
+from strictreply.schema._faults import Engine
+from strictreply.schema._graph import Graph
+from strictreply.schema._parts import governing_node, member_names
+from strictreply.schema._rules import Rule
+from strictreply.schema._upgrade import modern, upgraded, uses_newer_words
+from strictreply.schema._work import containers_in, judgements_of, size_of, too_much_work
+from strictreply.values._issues import Issue, pointer_tokens
+from strictreply.values._json import JSON, Extra, Formats
+from strictreply.values._limits import DEFAULT_LIMITS, MAX_WORK, Work
+
+FREE_LOAD = 64
+"""The judgements of one place that any value within the caps may cost, so that it need not be counted."""
+
+MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
+"""The judgements of one value by one schema that one check may make; about 60 ms."""
+
+JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
+"""The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining."""
+
+BUILT_PER_STEP = 20
+"""The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults."""
+
+FREE_BUILT = 4
+"""The judgements of one place that pydantic may make of any value within the caps."""
+
+
+class Schema:
+    """A JSON Schema ready to judge values, in bounded time and without any network or disk.
+
+    ``source`` is the document as the user wrote it, with older spellings made modern, which is what a model is shown;
+    ``closed`` is the same with its objects closed, which is what is enforced. ``names`` holds every member name the
+    schema speaks of: paths of issues are made of these only. Make one with :meth:`compile`; it never changes.
+    """
+
+    __slots__ = (
+        "_as_written",
+        "_engine",
+        "_explainer",
+        "_graph",
+        "_load",
+        "_written",
+        "closed",
+        "names",
+        "source",
+    )
+
+    source: Document
+    closed: Document
+    names: frozenset[str]
+    _engine: Engine
+    _as_written: Engine | None
+    _graph: Graph
+    _written: Graph
+    _load: int | None
+    _explainer: Explainer
+
+    @classmethod
+    def compile(
+        cls, document: object, *, extra: Extra = "forbid", formats: Formats = "assert", root_closed: bool = True
+    ) -> Schema:
+        """Compile a schema of 2020-12 (also when it does not say), 2019-09, or a draft from 07 down to 03.
+
+        ``extra="forbid"`` closes objects that list properties and say nothing about others, and with
+        ``root_closed`` the root in any case; ``"schema"`` enforces the schema as written. ``formats="annotate"``
+        makes ``format`` a remark.
+
+        Raises ContractError, with the place as ``path``, for what is not a schema, does not fit its metaschema,
+        refers to what is not embedded, holds a pattern that is not linear, or would be endless or exploding work.
+        """
+        source = modern(read_document(document))
+        refuse_malformed(upgraded(source))
+        written = Graph(source)
+        load = load_of(written)
+        closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
+        if closed is not written:
+            load = load_of(closed)
+
+        schema = cls()
+        schema.source, schema.closed = source, closed.document
+        schema.names = member_names(written)
+        schema._written = written
+        schema._graph, schema._load = closed, load
+        schema._engine = engine_for(closed.document, formats=formats == "assert")
+        # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
+        chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
+        schema._as_written = engine_for(upgraded(source), formats=False) if chooses else None
+        schema._explainer = Explainer(closed, schema._engine, schema.names)
+        return schema
+
+    def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
+        """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.
+
+        Warns with ContractWarning, once and with the places, when only parts of it can never be fit. ``what`` names
+        the declaration. A schema that some value fits is never refused; not every contradiction is found.
+        """
+        source = upgraded(self.source)
+        as_written = self._graph is self._written
+        if as_written and source is not self.source and uses_newer_words(self._written):
+            return  # in the older draft those say nothing
+        graph = Graph(source) if as_written and source is not self.source else self._graph
+        refuse(contradictions(graph, source), what, kinds=kinds)
+
+    def check(
+        self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None, built: bool = False
+    ) -> tuple[Issue, ...]:
+        """Judge a value: an empty tuple when it is valid, else its faults, at most 32.
+
+        ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of the issues'
+        codes, ``work`` what the whole reply may still cost (None: as much as a reply of its own). When that is used
+        up, the last issue is ``<place>.unexamined``. ``built`` says that pydantic makes a typed value of it next, at
+        the same expense: what would take too long is ``<place>.too_complex``. Never raises; nothing is coerced:
+        ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3), ``true`` is no number, ``"10"`` is neither.
+        """
+        try:
+            return self._check(value, at, place, Work() if work is None else work, built=built)
+        except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
+            return self._explainer.single(Rule.UNREADABLE, at=at, place=place)
+
+    def home_of(self, name: str, at: str) -> str:
+        """Return the words for where in a value at ``at`` a key belongs, empty when its name is not known."""
+        return self._explainer.home_of(name, at)
+
+    def part(self, path: str) -> JSON:
+        """Give the sub-schema, as written, that governs the value at a JSON Pointer in an instance.
+
+        The whole schema when that cannot be told without the instance.
+        """
+        node = governing_node(self._written, path)
+        return self.source if node is None else node.schema
+
+    def example(self) -> JSON | None:
+        """Return a small valid instance made from the schema; None when none was found."""
+        return next(self.examples(), None)
+
+    def examples(self, wanted: Iterable[str] = ()) -> Iterator[JSON]:
+        """Yield small valid instances that have a value at each of the ``wanted`` places, JSON Pointers.
+
+        In a pointer ``*`` stands for any member. Items keep their index up to 7, later ones are shown as the first.
+        """
+        places = tuple(tuple(pointer_tokens(path)) for path in wanted)
+        for value in proposals(self._written, places):
+            if all(contains(value, place) for place in places) and not self.check(value):
+                yield value
+
+    def _check(self, value: JSON, at: str, place: str, work: Work, *, built: bool) -> tuple[Issue, ...]:
+        """Judge a value that may still turn out not to be JSON."""
+        if self._is_too_much(value, work):
+            return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
+        if self._engine.is_valid(value):
+            if built and self._is_too_much_to_build(value, work):
+                return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
+            if self._as_written is None or self._as_written.is_valid(value):
+                return ()
+            return self._explainer.single(Rule.ONE_OF, at=at, place=place)
+        return self._explainer.issues(value, work, at=at, place=place)
+
+    def _is_too_much(self, value: JSON, work: Work) -> bool:
+        """Return whether judging a value may take too long: a large value, under choices among very many forms."""
+        if self._load is None and not self._engine.remembers:
+            return too_much_work(self._graph, value)
+        load = len(self._graph.nodes) if self._load is None else self._load
+        if load <= FREE_LOAD:
+            return False
+        judgements = size_of(value, MAX_JUDGEMENTS // load + 1) * load
+        return judgements > MAX_JUDGEMENTS or not work.afford(judgements // JUDGED_PER_STEP)
+
+    def _is_too_much_to_build(self, value: JSON, work: Work) -> bool:
+        """Return whether making a typed value may take too long; one union inside another is a matter of depth."""
+        if self._load is not None and self._load <= FREE_BUILT:
+            return False
+        if self._load is not None:
+            judgements = containers_in(value, MAX_WORK * BUILT_PER_STEP // self._load + 1) * self._load
+            if work.afford(judgements // BUILT_PER_STEP):
+                return False
+            if not any("discriminator" in node.schema for node in self._graph.nodes):
+                return True
+        return not work.afford(judgements_of(self._graph, value, built=True) // BUILT_PER_STEP)

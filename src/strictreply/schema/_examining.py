@@ -1,0 +1,449 @@
+"""What is wrong with an invalid value: every keyword of the schema held to every place of the value, within a budget.
+
+An engine has already decided that the value does not fit, and decides here as well, on parts: whether one keyword
+fits one scalar, whether a branch fits, which of many items do not. This module only finds the places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, ClassVar, TypeAlias
+
+from strictreply.schema._engines import Parts
+from strictreply.schema._faults import Fault
+from strictreply.schema._graph import Node
+from strictreply.schema._unions import Choice, kind_of
+from strictreply.schema._vocabulary import LENGTHS, OWN, WHOLE, Applies
+from strictreply.schema._work import size_of
+from strictreply.values._json import JSON
+from strictreply.values._limits import Work
+
+MAX_FAULTS = 40
+"""Faults of one value, and of one branch, after which no more are looked for."""
+
+MAX_NAMES = 64
+"""Members that one fault lists."""
+
+FEW, AT_ONCE = 16, 256
+"""Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns."""
+
+LARGE, MAX_SIZE = 128, 1_000_000
+"""How many values make a part of a value large, and how far one is counted at all."""
+
+PER_STEP = 100
+"""How many values the engine judges in one step."""
+
+Path: TypeAlias = "tuple[str | int, ...]"
+
+
+class Enough(Exception):
+    """As many faults as are reported have been found."""
+
+
+class Examination:
+    """One search for the faults of one value; ``faults`` holds what was found, also when the budget ended it."""
+
+    __slots__ = ("_known", "_parts", "_work", "faults")
+
+    def __init__(self, parts: Parts, work: Work) -> None:
+        """Search by the parts of one schema, taking steps from ``work``."""
+        self._parts = parts
+        self._work = work
+        self._known: dict[tuple[int, Path], tuple[Fault, ...]] = {}
+        self.faults: list[Fault] = []
+
+    def run(self, value: JSON) -> None:
+        """Search the whole value; raises Spent when the work is, and RecursionError for what is nested too deep."""
+        try:
+            self._sub(self._parts.graph.document, value, ())
+        except Enough:
+            return
+
+    def _take_for(self, value: JSON) -> None:
+        """Take what counting a value, and judging it by the engine, costs."""
+        if isinstance(value, dict | list):
+            self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
+
+    def _add(self, keyword: str, path: Path, schema: dict[str, Any] | None, found: JSON, **more: Any) -> None:
+        self.faults.append(Fault(keyword, path, schema, found=found, **more))
+        if len(self.faults) >= MAX_FAULTS:
+            raise Enough
+
+    def _sub(self, schema: object, value: JSON, path: Path) -> None:
+        """Examine a value by a sub-schema, which may be a boolean."""
+        if schema is False:
+            self._add("false", path, None, value)
+        elif isinstance(schema, dict):
+            node = self._parts.graph.find(schema)
+            # What is large and fits is passed over, so that a fault deep in a large value is reached.
+            if node is not None and not (path and size_of(value, LARGE) == LARGE and self._passes(schema, value)):
+                self._examine(node, value, path)
+
+    def _examine(self, node: Node, value: JSON, path: Path) -> None:
+        """Hold one place to every keyword of one schema."""
+        self._work.take()
+        for keyword in self._parts.spoken(node.schema):
+            if keyword in OWN:
+                if not self._fits(node, keyword, value):
+                    self._add(keyword, path, node.schema, value)
+            else:
+                look = self._LOOKS.get(keyword)
+                if look is not None:
+                    look(self, keyword, node, value, path)
+
+    def _fits(self, node: Node, keyword: str, value: JSON) -> bool:
+        """Return whether a value fits one keyword about itself."""
+        expected = node.schema[keyword]
+        if keyword in LENGTHS:
+            kind, compare = LENGTHS[keyword]
+            return not isinstance(value, kind) or compare(len(value), expected)  # type: ignore[arg-type]
+        if isinstance(value, dict | list):
+            if keyword not in (*WHOLE, "type"):
+                return True
+            value = type(value)() if keyword == "type" else value
+            self._take_for(value)
+        engine = self._parts.engine((id(node.schema), keyword), lambda: {keyword: expected}, self._work)
+        return engine.is_valid(value)
+
+    def _holds(self, node: Node, schemas: dict[str, Any], value: JSON) -> bool:
+        """Return whether a value fits some keywords of a node; ``schemas`` spells them with references."""
+        self._take_for(value)
+        engine = self._parts.engine((id(node.schema), *schemas), lambda: schemas, self._work)
+        return engine.is_valid(value)
+
+    def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
+        """Return whether a value fits a sub-schema."""
+        if isinstance(below, bool):
+            return below
+        self._take_for(value)
+        referred = self._parts.refer(below)
+        return self._parts.engine((id(below), "whole"), lambda: {"allOf": [referred]}, self._work).is_valid(value)
+
+    # Objects
+
+    def _required(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, dict):
+            self._lacks(keyword, node, node.schema[keyword], value, path)
+
+    def _dependent_required(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, dict):
+            for name, needed in node.schema[keyword].items():
+                if name in value:
+                    self._lacks(keyword, node, needed, value, path)
+
+    def _lacks(self, keyword: str, node: Node, needed: Iterable[str], value: dict[str, JSON], path: Path) -> None:
+        missing = tuple(islice((name for name in needed if name not in value), MAX_NAMES))
+        if missing:
+            self._add(keyword, path, node.schema, value, names=missing)
+
+    def _properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, dict):
+            for name, below in node.schema[keyword].items():
+                if name in value:
+                    self._sub(below, value[name], (*path, name))
+
+    def _pattern_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, dict):
+            for pattern, below in node.schema[keyword].items():
+                self._each(below, ((name, value[name]) for name in self._matching(pattern, value)), path)
+
+    def _additional_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if not isinstance(value, dict):
+            return
+        patterns = node.schema.get("patternProperties", ())
+        spoken = {name for pattern in patterns for name in self._matching(pattern, value)}
+        spoken.update(node.schema.get("properties", ()))
+        self._others(keyword, node, spoken, value, path)
+
+    def _unevaluated_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, dict):
+            self._others(keyword, node, self._evaluated_names(node, value, keyword), value, path)
+
+    def _others(self, keyword: str, node: Node, spoken: set[str], value: dict[str, JSON], path: Path) -> None:
+        """Hold the members that nothing else speaks of to what stands for all others."""
+        below = node.schema[keyword]
+        others = (name for name in value if name not in spoken)
+        if below is not False:
+            self._each(below, ((name, value[name]) for name in others), path)
+        elif names := tuple(islice(others, MAX_NAMES)):
+            self._add(keyword, path, node.schema, value, names=names)
+
+    def _matching(self, pattern: str, value: dict[str, JSON]) -> list[str]:
+        """Return the members whose names match a pattern."""
+        self._work.take(1 + len(value) // 8)
+        engine = self._parts.engine(("pattern", pattern), lambda: {"pattern": pattern}, self._work)
+        return [name for name in value if engine.is_valid(name)]
+
+    def _property_names(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if not isinstance(value, dict):
+            return
+        self._work.take(len(value) // 8)
+        below = self._parts.refer(node.schema[keyword])
+        engine = self._parts.engine((id(node.schema), keyword), lambda: {"propertyNames": below}, self._work)
+        refused = tuple(islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES))
+        if refused:
+            self._add(keyword, path, node.schema, value, names=refused)
+
+    def _dependencies(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, dict):
+            for name, needed in node.schema[keyword].items():
+                if name in value and isinstance(needed, list):
+                    self._lacks("dependentRequired", node, needed, value, path)
+                elif name in value:
+                    self._sub(needed, value, path)
+
+    def _dependent_schemas(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, dict):
+            for name, below in node.schema[keyword].items():
+                if name in value:
+                    self._sub(below, value, path)
+
+    # Arrays
+
+    def _prefix_items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, list):
+            for index, (below, item) in enumerate(zip(node.schema[keyword], value, strict=False)):
+                self._sub(below, item, (*path, index))
+
+    def _items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(node.schema[keyword], list):  # as 2019-09 spells what became prefixItems
+            self._prefix_items(keyword, node, value, path)
+        else:
+            self._rest(keyword, node, value, path, len(node.schema.get("prefixItems", ())))
+
+    def _additional_items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        first = node.schema.get("items")
+        if isinstance(first, list):
+            self._rest(keyword, node, value, path, len(first))
+
+    def _rest(self, keyword: str, node: Node, value: JSON, path: Path, start: int) -> None:
+        """Hold the items from an index on to what stands for all further ones."""
+        if not isinstance(value, list) or len(value) <= start:
+            return
+        if node.schema[keyword] is False:
+            self._add(keyword, path, node.schema, value)
+        else:
+            self._each(node.schema[keyword], islice(enumerate(value), start, None), path)
+
+    def _contains(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if isinstance(value, list):
+            spelled = {
+                name: node.schema[name] for name in (keyword, "minContains", "maxContains") if name in node.schema
+            }
+            spelled[keyword] = self._parts.refer(spelled[keyword])
+            if not self._holds(node, spelled, value):
+                self._add(keyword, path, node.schema, value)
+
+    def _unevaluated_items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if not isinstance(value, list):
+            return
+        start, held = self._evaluated_items(node, value, keyword)
+        rest = [(index, item) for index, item in enumerate(value) if index >= start and index not in held]
+        if node.schema[keyword] is False:
+            if rest:
+                self._add(keyword, path, node.schema, value)
+        else:
+            self._each(node.schema[keyword], rest, path)
+
+    def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Path) -> None:
+        """Examine many members or items by one schema: those that the engine finds wrong, a few at a time."""
+        left = iter(parts)
+        while some := list(islice(left, AT_ONCE)):
+            for token, part in some if len(some) <= FEW else self._wrong(below, some):
+                self._sub(below, part, (*path, token))
+
+    def _wrong(self, below: object, parts: list[tuple[Any, JSON]]) -> Iterator[tuple[Any, JSON]]:
+        """Return those of several parts that do not fit, found by halving, the first ones first."""
+        if below is False:
+            yield from parts
+            return
+        referred = self._parts.refer(below)
+        engine = self._parts.engine((id(below), "each"), lambda: {"items": referred}, self._work)
+        pending = [parts]
+        while pending:
+            part = pending.pop()
+            values = [value for _, value in part]
+            self._take_for(values)
+            if engine.is_valid(values):
+                continue
+            if len(part) == 1:
+                yield part[0]
+            else:
+                half = len(part) // 2
+                pending += [part[half:], part[:half]]
+
+    # The same value
+
+    def _all_of(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        for below in node.schema[keyword]:
+            self._sub(below, value, path)
+
+    def _any_of(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        """Report a union that does not fit: by the branches that the value's type or tag leaves, else by all."""
+        listed = node.schema[keyword]
+        if self._holds(node, {keyword: [self._parts.refer(below) for below in listed]}, value):
+            return
+        nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
+        choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
+        meant = range(len(nodes)) if choice is None else self._meant(choice, value, path)
+        branches = tuple(self._branch(nodes[index], value, path) for index in meant)
+        if len(branches) == 1:
+            self.faults += branches[0]
+        elif branches or choice is None:
+            told = branches if all(branches) else ()  # none when several branches of oneOf fit
+            self._add(keyword, path, node.schema, value, branches=told)
+
+    def _meant(self, choice: Choice, value: JSON, path: Path) -> tuple[int, ...]:
+        """Return the branches that a value can mean; when it can mean none, the fault is its type or its tag."""
+        kind = kind_of(value)
+        indexes = choice.branches.get(kind)
+        if indexes is None:
+            types = list(choice.types)
+            self._add("type", path, {"type": types[0] if len(types) == 1 else types}, value)
+            return ()
+        tag = choice.tags.get(kind)
+        if tag is None or not isinstance(value, dict):
+            return indexes
+        if tag.name not in value:
+            self._add("required", path, {"required": [tag.name]}, value, names=(tag.name,))
+            return ()
+        text = value[tag.name]
+        index = tag.branches.get(text) if isinstance(text, str) else None
+        if index is None:
+            self._add("enum", (*path, tag.name), {"enum": list(tag.branches)}, text)
+            return ()
+        return (index,)
+
+    def _branch(self, node: Node, value: JSON, path: Path) -> tuple[Fault, ...]:
+        """Find the faults of a value against one branch; found once, since unions that recur ask again."""
+        key = (id(node), path)
+        known = self._known.get(key)
+        if known is None:
+            outer, self.faults = self.faults, []
+            try:
+                self._examine(node, value, path)
+            except Enough:
+                pass
+            finally:
+                found, self.faults = self.faults, outer
+            known = self._known[key] = tuple(found)
+        return known
+
+    def _not(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        if self._passes(node.schema[keyword], value):
+            self._add(keyword, path, node.schema, value)
+
+    def _if(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        taken = "then" if self._passes(node.schema[keyword], value) else "else"
+        self._sub(node.schema.get(taken), value, path)
+
+    def _reference(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+        """Follow a reference; of all that a dynamic one may mean, one that the value does not fit."""
+        reference = node.schema[keyword]
+        targets = [edge.target for edge in node.edges if edge.keyword in (keyword, "$dynamicRef")]
+        if keyword == "$ref":
+            targets = [edge.target for edge in node.edges if edge.keyword == keyword]
+        if not targets:
+            led = node.scope.lookup(reference)
+            self._sub(None if led is None else led.schema, value, path)
+        elif targets[0].pointer is None:  # a published metaschema is judged as a whole
+            if not self._holds(node, {"$ref": reference}, value):
+                self._add("$ref", path, node.schema, value)
+        elif len(targets) == 1:
+            self._examine(targets[0], value, path)
+        else:
+            root = self._parts.graph.root
+            targets.sort(key=lambda target: target is not root)  # the outermost schema comes first
+            self.faults += next(filter(None, (self._branch(target, value, path) for target in targets)), ())
+
+    # What other keywords have evaluated (JSON Schema 2020-12 section 11)
+
+    def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
+        """Return the members that a schema and those beside it speak of; ``asking`` is the keyword that asks.
+
+        More than the specification counts where a branch does not fit: its members then have faults of their own.
+        """
+        self._work.take()
+        if any(
+            keyword in node.schema for keyword in ("additionalProperties", "unevaluatedProperties") if keyword != asking
+        ):
+            return set(value)
+        names = {name for name in node.schema.get("properties", ()) if name in value}
+        for pattern in node.schema.get("patternProperties", ()):
+            names.update(self._matching(pattern, value))
+        for beside in self._beside(node, value):
+            names |= self._evaluated_names(beside, value)
+        return names
+
+    def _evaluated_items(self, node: Node, value: list[JSON], asking: str = "") -> tuple[int, set[int]]:
+        """Return how many first items other keywords speak of, and the indexes of those that ``contains`` holds."""
+        self._work.take()
+        schema = node.schema
+        items = schema.get("items")
+        if isinstance(items, dict | bool) or any(
+            k in schema for k in ("additionalItems", "unevaluatedItems") if k != asking
+        ):
+            return len(value), set()
+        first = items if isinstance(items, list) else schema.get("prefixItems", ())
+        count, held = len(first), set[int]()
+        if "contains" in schema and self._parts.contains_evaluates:
+            below = self._parts.refer(schema["contains"])
+            engine = self._parts.engine((id(schema), "contained"), lambda: {"items": below}, self._work)
+            self._work.take(len(value) // 8)
+            held = {index for index, item in enumerate(value) if engine.is_valid([item])}
+        for beside in self._beside(node, value):
+            further, also = self._evaluated_items(beside, value)
+            count, held = max(count, further), held | also
+        return count, held
+
+    def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
+        """Return the schemas that judge the same value and have a say in what is evaluated."""
+        passed = "if" in node.schema and self._passes(node.schema["if"], value)
+        for edge in node.along(Applies.HERE):
+            match edge.keyword:
+                case "anyOf" | "oneOf":
+                    taken = self._fitting(node, edge.keyword, value)
+                    if edge.target in taken or not (taken or True in node.schema[edge.keyword]):
+                        yield edge.target
+                case "if" | "then" | "else":
+                    if "if" in node.schema and passed == (edge.keyword != "else"):
+                        yield edge.target
+                case "dependentSchemas":
+                    if isinstance(value, dict) and edge.token in value:
+                        yield edge.target
+                case "not" | "dependencies":  # which is no keyword of the drafts that know what is evaluated
+                    pass
+                case _:
+                    yield edge.target
+
+    def _fitting(self, node: Node, keyword: str, value: JSON) -> list[Node]:
+        """Return the branches of a union that a value fits."""
+        nodes = [edge.target for edge in node.along(Applies.HERE) if edge.keyword == keyword]
+        return [branch for branch in nodes if self._passes(branch.schema, value)]
+
+    _LOOKS: ClassVar[Mapping[str, Callable[..., None]]] = {
+        "required": _required,
+        "dependentRequired": _dependent_required,
+        "properties": _properties,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "unevaluatedProperties": _unevaluated_properties,
+        "propertyNames": _property_names,
+        "dependentSchemas": _dependent_schemas,
+        "dependencies": _dependencies,
+        "prefixItems": _prefix_items,
+        "items": _items,
+        "additionalItems": _additional_items,
+        "unevaluatedItems": _unevaluated_items,
+        "contains": _contains,
+        "allOf": _all_of,
+        "anyOf": _any_of,
+        "oneOf": _any_of,
+        "not": _not,
+        "if": _if,
+        "$ref": _reference,
+        "$dynamicRef": _reference,
+        "$recursiveRef": _reference,
+    }
+    """How each keyword that applies schemas, or speaks of members, is examined."""

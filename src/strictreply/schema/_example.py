@@ -1,0 +1,285 @@
+"""Making a small instance from a schema: proposals only, which nobody is shown until a check took one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from strictreply.schema._engines import engine_for
+from strictreply.schema._graph import Graph, Node
+from strictreply.schema._parts import knows_member
+from strictreply.schema._vocabulary import Applies
+from strictreply.values._json import JSON
+
+MAX_DEPTH = 12
+MAX_BRANCHES = 4
+MAX_ITEMS = 64
+MAX_TEXT = 4_000
+ANY_MEMBER = "*"
+MAX_KEPT_ITEMS = 8
+"""Items that are kept at their index when they must be shown; what lies further on is shown in the first."""
+
+Places: TypeAlias = tuple[tuple[str, ...], ...]
+"""Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open."""
+
+FORMAT_SAMPLES = {
+    "date": "2025-01-31",
+    "date-time": "2025-01-31T12:00:00Z",
+    "time": "12:00:00Z",
+    "duration": "P1D",
+    "email": "name@example.com",
+    "idn-email": "name@example.com",
+    "hostname": "example.com",
+    "idn-hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uri": "https://example.com/",
+    "uri-reference": "/path",
+    "iri": "https://example.com/",
+    "iri-reference": "/path",
+    "uri-template": "/path/{name}",
+    "uuid": "123e4567-e89b-42d3-a456-426614174000",
+    "json-pointer": "/name",
+    "relative-json-pointer": "0",
+}
+PATTERN_SAMPLES = (
+    *(
+        "text",
+        "a",
+        "A",
+        "0",
+        "1",
+        "12",
+        "123",
+        "1234",
+        "12345",
+        "123456",
+        "abc",
+        "ABC",
+        "AB",
+        "AAA",
+        "a1",
+        "A1",
+        "AB12",
+    ),
+    *("name_1", "a-1", "A-1", "ABC-123", "AB-1234", "1.0", "1.0.0", "v1.0.0", "12:00", "2025-01-31", "#000000"),
+    *("+12025550100", "202-555-0100", "name@example.com", "https://example.com/", "/a", "a.b", "en-US", "USD"),
+)
+TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
+TELLING = (
+    ("object", ("properties", "required", "minProperties", "patternProperties", "additionalProperties")),
+    ("array", ("items", "prefixItems", "minItems", "contains")),
+    ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
+)
+
+
+class _NoExample(Exception):  # a way out of the recursion
+    """No instance can be proposed this way."""
+
+
+def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
+    """Yield small instances, the likeliest first: by each branch of unions in turn, with defaults and without.
+
+    The members and items at the ``wanted`` places are in them, too, where the schema has a place for them.
+    """
+    for branch in range(MAX_BRANCHES if graph.root else 0):
+        for defaults in (True, False):
+            try:
+                yield _Maker(branch, defaults=defaults).made(graph.root, 0, wanted=wanted)
+            except (_NoExample, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
+                continue  # a schema at odds with itself: the metaschema does not hold unknown places to any form
+
+
+def contains(value: JSON, place: tuple[str, ...]) -> bool:
+    """Return whether an instance of :func:`proposals` has a value at a place that was wanted."""
+    if not place:
+        return True
+    token, rest = place[0], place[1:]
+    match value:
+        case dict():
+            inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
+        case list() if token.isdecimal():
+            inner = value[_kept(token) :][:1]
+        case _:
+            inner = []
+    return any(contains(part, rest) for part in inner)
+
+
+def _kept(token: str) -> int:
+    """Return the index at which a wanted item is shown."""
+    return int(token) if len(token) < MAX_KEPT_ITEMS and int(token) < MAX_KEPT_ITEMS else 0
+
+
+def _below(wanted: Places, token: str | int) -> Places:
+    """Return the places inside one member or item."""
+    if isinstance(token, int):
+        return tuple(place[1:] for place in wanted if place and place[0].isdecimal() and _kept(place[0]) == token)
+    return tuple(place[1:] for place in wanted if place[:1] == (token,))
+
+
+class _Maker:
+    """One way to make an instance: which branch of each union, and whether defaults are taken."""
+
+    __slots__ = ("_branch", "_defaults")
+
+    def __init__(self, branch: int, *, defaults: bool) -> None:
+        """Fix the choices."""
+        self._branch = branch
+        self._defaults = defaults
+
+    def made(self, node: Node | None, depth: int, nth: int = 0, wanted: Places = ()) -> Any:
+        """Make the ``nth`` value for a schema with the ``wanted`` places; anything goes where ``node`` is None."""
+        if depth > MAX_DEPTH:
+            raise _NoExample
+        wanted = tuple(place for place in wanted if place)
+        schema, members, items = self._merged(node, [place[0] for place in wanted])
+        given = self._given(schema, nth, open_=bool(wanted))
+        if given:
+            return given[nth % len(given)]
+        match _type(schema, self._branch):
+            case "object":
+                return self._object(schema, members, depth, wanted)
+            case "array":
+                return self._array(schema, items, depth, wanted)
+            case "string":
+                return _text(schema, nth)
+            case "boolean":
+                return nth % 2 == 0
+            case "null":
+                return None
+            case kind:
+                return _number(schema, nth, whole=kind == "integer")
+
+    def _given(self, schema: dict[str, Any], nth: int, *, open_: bool) -> Any:
+        """List the values that a schema spells out itself; None when there are none.
+
+        A default that is ``open_``, for something in it is wanted, is no good: it may be empty.
+        """
+        if "const" in schema:
+            return [schema["const"]]
+        if not schema.get("enum") and self._defaults and nth == 0 and not open_ and "default" in schema:
+            return [schema["default"]]
+        return schema.get("enum")
+
+    def _merged(
+        self, node: Node | None, heads: list[str]
+    ) -> tuple[dict[str, Any], dict[str, Node], dict[str | int | None, Node]]:
+        """Merge what judges the same value: its keywords, its members' schemas and its items' schemas."""
+        schema: dict[str, Any] = {}
+        members: dict[str, Node] = {}
+        items: dict[str | int | None, Node] = {}
+        for judge in self._chosen(node, heads) if node else ():
+            required = [*schema.get("required", ()), *judge.schema.get("required", ())]
+            listed = {**schema.get("properties", {}), **judge.schema.get("properties", {})}
+            schema = {**judge.schema, **schema, "required": list(dict.fromkeys(required)), "properties": listed}
+            for edge in judge.along(Applies.MEMBER, Applies.ITEM):
+                if edge.keyword == "properties":
+                    members.setdefault(str(edge.token), edge.target)
+                elif edge.keyword in ("additionalProperties", "patternProperties"):
+                    members.setdefault(ANY_MEMBER, edge.target)
+                elif edge.keyword in ("prefixItems", "items", "contains"):
+                    items.setdefault(edge.keyword if edge.token is None else edge.token, edge.target)
+        drop = [name for name in ("required", "properties") if not schema.get(name)]
+        return {name: value for name, value in schema.items() if name not in drop}, members, items
+
+    def _chosen(self, node: Node, heads: list[str]) -> list[Node]:
+        """List the schemas that a value is made for: all that are combined, one branch of each union.
+
+        A branch that knows the members which are wanted is chosen before others.
+        """
+        chosen = [node]
+        for judge in chosen:  # grows while it is walked
+            for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
+                targets = [edge.target for edge in judge.edges if edge.keyword == keyword]
+                if keyword in ("anyOf", "oneOf") and targets:
+                    targets = [each for each in targets if all(knows_member(each, head) for head in heads)] or targets
+                    targets = [targets[self._branch % len(targets)]]
+                chosen += [target for target in targets if target not in chosen]
+        return chosen
+
+    def _object(self, schema: dict[str, Any], members: dict[str, Node], depth: int, wanted: Places) -> dict[str, Any]:
+        """Make an object with the required members, those that are wanted, and as many others as there must be."""
+        heads = [place[0] for place in wanted]
+        shown = [head for head in heads if head in members or schema.get("properties", {}).get(head) is True]
+        names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
+        for name in names:  # grows while it is walked
+            names += [other for other in _needed_beside(schema, name) if other not in names]
+        missing = schema.get("minProperties", 0) - len(names)
+        names += [name for name in members if name not in names and name != ANY_MEMBER][: max(0, missing)]
+        made = {name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name)) for name in names}
+        if ANY_MEMBER in heads and ANY_MEMBER in made:
+            made = {_open_name(schema) if name == ANY_MEMBER else name: value for name, value in made.items()}
+        return made
+
+    def _array(
+        self, schema: dict[str, Any], items: dict[str | int | None, Node], depth: int, wanted: Places
+    ) -> list[Any]:
+        """Make an array of the fewest items that holds those that are wanted."""
+        contained = "contains" in items and schema.get("minContains", 1)
+        kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
+        least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
+        if least > MAX_ITEMS:
+            raise _NoExample
+        rest = items.get("contains" if contained else "items")
+        varied = bool(schema.get("uniqueItems"))
+        return [
+            self.made(items.get(index, rest), depth + 1, index if varied else 0, _below(wanted, index))
+            for index in range(least)
+        ]
+
+
+def _needed_beside(schema: dict[str, Any], name: str) -> list[str]:
+    """List the members that must be there when another one is."""
+    needed = [schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies")]
+    return [other for names in needed if isinstance(names, list) for other in names]
+
+
+def _open_name(schema: dict[str, Any]) -> str:
+    """Make the name of a member that the schema leaves open, as its ``propertyNames`` or patterns want it."""
+    named = schema.get("propertyNames")
+    pattern = next(iter(schema.get("patternProperties", ())), None)
+    rules = named if isinstance(named, dict) else {} if pattern is None else {"pattern": pattern}
+    listed = rules.get("enum")
+    return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
+
+
+def _type(schema: dict[str, Any], branch: int) -> str:
+    """Choose a type: the declared one, else the one that the keywords tell of."""
+    declared = schema.get("type")
+    if isinstance(declared, list):
+        return str(declared[branch % len(declared)])
+    if isinstance(declared, str):
+        return declared
+    return next((kind for kind, keywords in TELLING if any(keyword in schema for keyword in keywords)), "string")
+
+
+def _text(schema: dict[str, Any], nth: int) -> str:
+    """Make a text: a sample of its format, one that its pattern takes, or plain letters of the right length."""
+    least, most = int(schema.get("minLength", 0)), int(schema.get("maxLength", MAX_TEXT))
+    if least > MAX_TEXT:
+        raise _NoExample
+    sample = FORMAT_SAMPLES.get(str(schema.get("format")), "text" if nth == 0 else f"text{nth}")
+    fitted = sample[:most].ljust(least, "x")
+    if "pattern" not in schema:
+        return fitted
+    engine = engine_for({keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}, formats=True)
+    fitting = [text for text in (fitted, *PATTERN_SAMPLES) if engine.is_valid(text)]
+    if not fitting:
+        raise _NoExample
+    return fitting[nth % len(fitting)]
+
+
+def _number(schema: dict[str, Any], nth: int, *, whole: bool) -> int | float:
+    """Make a number near 1 that keeps the bounds."""
+    low: float = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
+    high: float = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
+    step: float = schema.get("multipleOf", 1)
+    start = math.floor(min(max(1 + nth, low), high) / step)
+    for number in (index * step for index in (start, start + 1, start - 1)):
+        above = low <= number and number != schema.get("exclusiveMinimum")
+        if above and number <= high and number != schema.get("exclusiveMaximum"):
+            return number
+    if whole:
+        raise _NoExample
+    return (low + high) / 2

@@ -1,0 +1,276 @@
+"""What a live model gave, kept as JSON lines: written without secrets, read as steps of a script, and judged.
+
+A line holds the request's body, the completion that came of it (what ``strictreply check`` judges) and the HTTP
+response; how it is caught on the wire is :mod:`strictreply.testing._recorder`'s business.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import os
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from strictreply.contract._shaping import SHAPING
+from strictreply.reading._decoding import decode
+from strictreply.testing._assembling import BROKEN_OFF, assembled
+from strictreply.testing._recordings import LINE_LIMITS, Checked, Judge, open_lines
+from strictreply.testing._redaction import REDACTED, Redact, Redaction
+from strictreply.testing._spelling import spelled
+from strictreply.testing._sse import events
+from strictreply.testing._steps import Fault, Kind, Step
+from strictreply.testing._targets import Place
+from strictreply.testing._wire import Ending, HTTPReply, Responder, Served, error_reply
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._replies import Invalid
+
+KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"})
+"""The headers of a response that are kept; of a request none is."""
+
+_OK = 200
+_PRIVATE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One request and its response, as they passed by.
+
+    ``completion`` is the response's JSON, put together where it was streamed; None when no completion came. ``reply``
+    is the response as bytes, its content encoding undone; its ending says how it broke off.
+    """
+
+    request: JSONObject
+    completion: JSON
+    reply: HTTPReply
+
+    def to_dict(self) -> JSONObject:
+        """Give the line as JSON."""
+        http: JSONObject = {"status": self.reply.status, "headers": dict(self.reply.headers)}
+        if self.served is self.reply:
+            http |= {"ending": self.reply.ending.value, **_written(self.reply.body)}
+        return {"request": self.request, "response": self.completion, "http": http}
+
+    @classmethod
+    def from_dict(cls, line: JSONObject) -> Taken:
+        """Read a line; ValueError or TypeError when it is none of a cassette's."""
+        request, http = line.get("request"), line.get("http")
+        if not isinstance(request, dict) or not isinstance(http, dict):
+            raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004 - a file's content
+        headers: Any = http.get("headers") or {}
+        reply = HTTPReply(
+            int(http.get("status", _OK)),
+            {str(name): str(value) for name, value in dict(headers).items()},
+            _read(http),
+            Ending(http.get("ending", "whole")),
+        )
+        return cls(request, line.get("response"), reply)
+
+    def redacted(self, redaction: Redaction) -> Taken:
+        """Give what may be written of it.
+
+        In a stream a secret may come in pieces, which no search through its bytes would find: where the reply that it
+        amounts to holds one, the events are made anew from what may be written of that.
+        """
+        said = assembled(self.reply.body) if self.request.get("stream") else None
+        kept = redaction.value(said)
+        text = redaction.text(self.reply.body.decode("utf-8", "surrogateescape"))
+        body = text.encode("utf-8", "surrogateescape") if kept == said else _streamed(kept)
+        headers = {name: redaction.text(value) for name, value in self.reply.headers.items()}
+        reply = replace(self.reply, headers=headers, parts=(body,) if body else ())
+        return Taken(redaction.value(self.request), redaction.value(self.completion), reply)
+
+    @property
+    def served(self) -> Served:
+        """What to serve: the completion where it came whole and plain, else the bytes."""
+        plain = self.reply.status == _OK and not self.request.get("stream") and self.reply.ending is Ending.WHOLE
+        return self.completion if plain and isinstance(self.completion, dict) else self.reply
+
+    @property
+    def place(self) -> Place:
+        """Where the reply was written: in a call, as JSON that the request asked for, or as text."""
+        match self.completion:
+            case {"choices": [{"message": {"tool_calls": [_, *_]}}, *_]}:
+                return "call"
+            case _:
+                return "json" if self.request.get("response_format") else "prose"
+
+
+class Cassette:
+    """A file of recorded exchanges; lines are added as they come, whole or not at all.
+
+    What looks like a secret is not written (see :func:`strictreply.testing._redaction.redacted`), nor are ``secrets``;
+    ``redact`` is given every text of a line after that, for more. The file is its owner's alone (0600). Safe to share
+    between threads.
+    """
+
+    def __init__(self, path: str | Path, *, redact: Redact | None = None, secrets: tuple[str, ...] = ()) -> None:
+        """Name the file; it is made with the first line."""
+        self.path = Path(path)
+        self._redaction = Redaction(redact).knowing(secrets)
+        self._lock = threading.Lock()
+
+    def add(self, taken: Taken, *, secrets: tuple[str, ...] = ()) -> None:
+        """Write one line, without these secrets as well, which no later line holds either."""
+        self._redaction = redaction = self._redaction.knowing(secrets)
+        safe = taken.redacted(redaction)
+        line = json.dumps(safe.to_dict(), ensure_ascii=False) + "\n"
+        # In one write to the end of the file, so that the lines of several processes stay whole.
+        with self._lock, self._opened() as file:
+            file.write(line.encode("utf-8", "backslashreplace"))
+
+    def make(self) -> None:
+        """Make the file, empty, unless it is there; OSError when it cannot be written."""
+        self._opened().close()
+
+    def _opened(self) -> io.FileIO:
+        """Open the file to add to it; whatever it was, from now on only its owner reads it: it holds prompts."""
+        file = io.FileIO(str(self.path), "a", opener=lambda path, flags: os.open(path, flags, _PRIVATE))
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and hasattr(os, "fchmod"):
+            with contextlib.suppress(PermissionError):  # another's file that we may write to
+                os.fchmod(file.fileno(), _PRIVATE)
+        return file
+
+    def __iter__(self) -> Iterator[Taken]:
+        """Read the lines; ValueError names the first that cannot be read, OSError comes when there is no file."""
+        return (taken for _, _, taken in self._lines())
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every recorded response as a step, in order."""
+        return [
+            Step(f"recorded[{number}]", taken.served, f"Cassette({str(self.path)!r}).steps[{number - 1}]")
+            for number, taken in enumerate(self, 1)
+        ]
+
+    def failures(self, tools: list[object] | None = None) -> list[Fault]:
+        """Give the recorded replies that do not fit, as faults with the code the strict gate gave.
+
+        Each is judged by what its request asked for; ``tools`` stand in where a request names none. Where no reply
+        came, as with an HTTP error, there is nothing to judge.
+        """
+        judge = Judge(tools)
+        given = f"[{', '.join(spelled(tool) for tool in tools)}]" if tools else ""
+        found: list[Fault] = []
+        for index, (number, line, taken) in enumerate(self._lines(), 1):
+            checked = judge.judge(number, line)
+            if isinstance(checked, Checked) and isinstance(checked.verdict, Invalid):
+                source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
+                found.append(_fault(f"recorded[{index}]", source, taken, checked.verdict))
+        return found
+
+    def safe(self, value: Any) -> Any:
+        """Give what may be written of a JSON value, such as a request."""
+        return self._redaction.value(value)
+
+    def _lines(self) -> Iterator[tuple[int, bytes, Taken]]:
+        """Read each line, with its number and its bytes."""
+        for number, line, _ in open_lines(self.path):
+            value = decode(line, LINE_LIMITS)
+            try:
+                if isinstance(value, Invalid):
+                    raise ValueError(value.issues[0].message)  # noqa: TRY004, TRY301 - a file's content, told with its line
+                taken = Taken.from_dict(value if isinstance(value, dict) else {})
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{self.path}, line {number}: {error}") from error
+            yield number, line, taken
+
+
+def replay(path: str | Path, *, redact: Redact | None = None) -> Responder:
+    """Serve a cassette: each request gets the response that was recorded for the same one.
+
+    Requests are the same when their bodies are, after redaction: give the ``redact`` that the cassette was recorded
+    with. Of several recordings of one request each is served once, in order, and the last one stays. A request that
+    was not recorded is an HTTP 400 that says so, and in which members it differs from the nearest that was. Raises
+    ValueError when the file cannot be read as a cassette.
+    """
+    cassette = Cassette(path, redact=redact)
+    waiting: dict[str, list[Served]] = {}
+    known: dict[str, JSONObject] = {}
+    for taken in cassette:
+        key = _same(taken.request)
+        known[key] = taken.request
+        waiting.setdefault(key, []).append(taken.served)
+    lock = threading.Lock()
+
+    def respond(request: JSONObject) -> Served:
+        """Find what was recorded for a request."""
+        safe = cassette.safe(request)
+        with lock:
+            recorded = waiting.get(_same(safe), [])
+            if recorded:
+                return recorded.pop(0) if len(recorded) > 1 else recorded[0]
+        told = f"{cassette.path.name} holds no recording of this request{_nearest(safe, known)}"
+        return error_reply(400, told, code="not_recorded")
+
+    return respond
+
+
+def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
+    """Say in which members a request differs from the recorded one that it has most in common with, and what helps."""
+    if not known:
+        return ": it is empty"
+    differing = min((_differing(request, other) for other in known.values()), key=len)
+    told = f"; the nearest one differs in {', '.join(differing)}"
+    if any(REDACTED in key for key in known):
+        told += "; what it holds is redacted: give replay the redact= that it was recorded with"
+    return told
+
+
+def _differing(one: JSONObject, other: JSONObject) -> list[str]:
+    """Name the members that two requests do not have in common, in order."""
+    return sorted(name for name in {**one, **other} if _member(one, name) != _member(other, name))
+
+
+def _member(request: JSONObject, name: str) -> str:
+    """Spell a member of a request, so that what is missing differs from null."""
+    return _same({name: request[name]}) if name in request else ""
+
+
+def _same(request: JSONObject) -> str:
+    """Spell a request so that equal ones are equal texts."""
+    return json.dumps(request, sort_keys=True)
+
+
+def _fault(name: str, source: str, taken: Taken, verdict: Invalid) -> Fault:
+    """Make the step of a recorded reply that does not fit."""
+    code = verdict.issues[0].code
+    needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
+    return Fault(name, taken.served, source, kind=_kind(code), code=code, place=taken.place, needs=needs)
+
+
+def _kind(code: str) -> Kind:
+    """Tell the kind of a fault by its code; a user's own check is about the arguments."""
+    kinds = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
+    return kinds.get(code.partition(".")[0], Kind.ARGS)
+
+
+def _streamed(completion: JSON) -> bytes:
+    """Write a stream anew; one that broke off still has no end."""
+    whole = events(completion, usage=isinstance(completion, dict) and "usage" in completion)
+    match completion:
+        case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
+            return b"".join(whole[:-2])
+        case _:
+            return b"".join(whole)
+
+
+def _written(body: bytes) -> JSONObject:
+    """Write a body: as text when it is some, else in base64."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}
+
+
+def _read(http: JSONObject) -> tuple[bytes, ...]:
+    """Read a body back: one part, or none when it is empty."""
+    packed = http.get("body_base64")
+    body = base64.b64decode(str(packed), validate=True) if packed is not None else str(http.get("body", "")).encode()
+    return (body,) if body else ()

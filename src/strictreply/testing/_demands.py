@@ -1,0 +1,139 @@
+"""What an app's request asks of a reply: where one is written, what it must fit, and which good reply would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from strictreply.contract._contract import Contract
+from strictreply.contract._shaping import SHAPING, shape
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import API_DEFAULTS, Fault
+from strictreply.testing._targets import Place, Target
+from strictreply.testing._wire import HTTPReply, Served
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._replies import Invalid
+
+_FREE = ("auto", "none")
+"""The choices under which a direct answer is a good reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the user says because no request does.
+
+    ``tools`` are those of an app that takes the JSON union in the text, ``answer`` is what a structured answer must be
+    where only the prompt says so, and ``args`` are good arguments, or a good answer, for the first reply.
+    """
+
+    tools: tuple[object, ...] = ()
+    answer: object = None
+    args: JSON = None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one request asks for; raises ContractError where it asks for what no verdict could honour."""
+
+    request: JSONObject = field(repr=False)
+    told: Told = field(default=Told(), repr=False)
+
+    @cached_property
+    def contract(self) -> Contract:
+        """The strict gate for replies to this request; several calls fit it unless the request forbids them."""
+        native = self._listed
+        contract = Contract(
+            tools=native or self.told.tools,
+            answer=str if self.told.answer is None else self.told.answer,
+            channel="text" if self.told.tools and not native else "native",
+            parallel=True,
+        )
+        given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
+        if self.told.answer is not None:
+            given.pop("response_format", None)
+        terms, _ = shape(contract.terms, {"messages": [], **given})
+        return Contract.of(terms)
+
+    @cached_property
+    def targets(self) -> tuple[Target, ...]:
+        """The good replies that fit: a call of each tool that may be called, the structured answer, or plain text.
+
+        Raises ValueError when no good reply can be made of a schema.
+        """
+        return tuple(self._targets())
+
+    @property
+    def streams(self) -> bool:
+        """Whether server-sent events are asked for."""
+        return bool(self.request.get("stream"))
+
+    def missing(self, needs: Mapping[str, JSON]) -> dict[str, JSON]:
+        """Give the keywords that the request lacks, under which alone something is a fault.
+
+        What shapes the verdict (``tool_choice`` and the like) is left to the verdict: see :meth:`refuses`.
+        """
+        said = {**API_DEFAULTS, **{name: value for name, value in self.request.items() if value is not None}}
+        others = {name: value for name, value in needs.items() if name not in SHAPING}
+        return {name: value for name, value in others.items() if said.get(name) != value}
+
+    def refuses(self, fault: Fault) -> bool:
+        """Prove that the gate of this very request refuses a fault; what is no completion is taken at its word."""
+        return isinstance(fault.served, HTTPReply) or not self.admits(fault.served)
+
+    def admits(self, served: Served) -> bool:
+        """Tell whether a completion is a good reply to this very request."""
+        return not isinstance(self.contract.check(served), Invalid)
+
+    def good(self) -> Served:
+        """Give a good reply: a call first, and after the tools' results what ends the conversation."""
+        turns: Any = self.request["messages"]  # a server lets nothing else through
+        results = [turn.get("role") == "tool" for turn in turns]
+        if not results[-1]:
+            return self.targets[0].clean
+        answers = [target for target in self.targets if target.tool is None]
+        if not answers and self.contract.terms.choice in _FREE:
+            return Target.of().clean
+        return (answers or self.targets[sum(results) :] or self.targets[-1:])[0].clean
+
+    @property
+    def words(self) -> str:
+        """Say what the request asks for."""
+        target = self.targets[0]
+        names = ", ".join(one.name for one in self.targets if one.tool is not None)
+        told = {
+            "call": f"native calls of {names}",
+            "union": f"calls of {names} as JSON in the text",
+            "json": "a structured answer",
+            "prose": "plain text",
+        }[target.place]
+        return f"{told}, streamed" if self.streams else told
+
+    @property
+    def _listed(self) -> tuple[object, ...]:
+        """The tool definitions of the request."""
+        tools: Any = self.request.get("tools")
+        return tuple(tools) if isinstance(tools, list) else ()
+
+    @property
+    def _callable(self) -> list[Tool]:
+        """The tools that the request lets the model call."""
+        terms = self.contract.terms
+        if terms.choice in terms.tools:
+            return [terms.tools[terms.choice]]
+        return [] if terms.choice == "none" else list(terms.tools.values())
+
+    def _targets(self) -> Iterator[Target]:
+        """Aim at each tool, then at the answer."""
+        terms = self.contract.terms
+        place: Place = "union" if terms.channel == "text" else "call"
+        args = self.told.args
+        for tool in self._callable:
+            yield Target.of(tool, place=place, args=args)
+            args = None  # what the user said is for the first
+        if terms.answer.schema is not None and terms.choice in _FREE:
+            answer = terms.answer.schema.source if self.told.answer is None else self.told.answer
+            yield Target.of(answer, place="json", args=args)
+        elif not self._callable:
+            yield Target.of(args=args)

@@ -1,0 +1,128 @@
+"""What ``@pytest.mark.malformed`` means: which scripts a test runs with, and how a failed run is told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from strictreply.contract._tool import Tool
+from strictreply.testing import ok
+from strictreply.testing._cassettes import Cassette
+from strictreply.testing._demands import Demand, Told
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import Fault, Kind, Step
+from strictreply.testing._targets import Place, Target
+from strictreply.testing.faults import all_for
+from strictreply.values._errors import StrictReplyError
+from strictreply.values._json import JSON, JSONObject
+
+BY_THE_MODEL = (Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ARGS, Kind.ENVELOPE, Kind.FINISH)
+"""What a model, or the server around it, gets wrong in a response that arrives whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """One run of a marked test: the fault first, then the good replies, the last of them for ever."""
+
+    id: str
+    fault: Fault
+    before: tuple[Step, ...]
+    then: Step
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is served before ``then``, one a request."""
+        return (self.fault, *self.before)
+
+
+def scripts_of(
+    *,
+    tools: Iterable[object] = (),
+    kinds: Iterable[Kind | str] | str = BY_THE_MODEL,
+    place: Place | None = None,
+    request: Mapping[str, JSON] | None = None,
+    then: Step | Sequence[Step] | None = None,
+    cassette: str | Path | None = None,
+) -> list[Malformed]:
+    """Read the arguments of the mark.
+
+    ``tools`` are what the app declares, all in one request: what would be a good call of any of them is no fault.
+    Without any, only faults that need no tool are served. ``kinds`` chooses kinds of faults, ``Kind`` means all.
+    ``place`` is where replies are written, None for native calls; with ``"json"`` each of the tools is an answer of
+    its own. ``request`` holds what the app's requests say beyond the API's defaults, such as
+    ``{"tool_choice": "required"}`` or ``{"stream": True}``: some replies are faults only then. ``then`` is the step or
+    the steps after the fault, the last of which stays; None is a good reply, of the same tool where it may be called.
+    ``cassette`` adds the replies recorded there that do not fit.
+
+    Raises ValueError when nothing is left, ContractError (a ValueError) for tools and a request that no contract can
+    be made of, TypeError when ``tools`` is no list.
+    """
+    declared = _listed(tools)
+    chosen = {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}
+    asked = _asked(declared, place, dict(request or {}))
+    runs = [run for tool, demand in asked for run in _made_of(tool, demand, chosen, place, _after(then))]
+    if cassette is not None:
+        recorded = Cassette(cassette).failures(declared or None)
+        runs += [_run("", fault, _after(then) or (ok.answer(),)) for fault in recorded]
+    if not runs:
+        raise ValueError("@pytest.mark.malformed: no fault can be made of these tools, kinds, place and cassette")
+    return runs
+
+
+def _listed(tools: object) -> list[object]:
+    """Read a list of tools; a tool alone is refused, as iterating over it may well work."""
+    if isinstance(tools, type | str | Mapping) or not isinstance(tools, Iterable):
+        raise TypeError("tools= takes a list, also of one tool: tools=[search]")
+    return list(tools)
+
+
+def _asked(declared: list[object], place: Place | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:
+    """Say of each tool what replies are held to: one request declares them all, but for structured answers."""
+    if place == "json":
+        yield from ((kind, Demand(request, Told(answer=kind))) for kind in declared)
+        return
+    tools = [replace(Tool.of(tool), check=None) for tool in declared]  # a check may need what a test has not
+    written = place == "union"
+    told = Told(tools=tuple(tools)) if written else Told()
+    demand = Demand({**request, "tools": tools} if tools and not written else request, told)
+    yield from ((tool, demand) for tool in declared or [None])
+
+
+def _made_of(
+    tool: object, demand: Demand, kinds: Collection[Kind], place: Place | None, after: Sequence[Step]
+) -> Iterator[Malformed]:
+    """Script every fault of one tool that is one under this demand, each with good replies after it."""
+    name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
+    for fault in all_for(tool, kinds=kinds, place=place):
+        if not demand.missing(fault.needs) and demand.refuses(fault):
+            following = after or _good(tool, demand, fault.place)
+            yield from [_run(name, fault, following)] if following else []
+
+
+def _good(tool: object, demand: Demand, place: Place) -> tuple[Step, ...]:
+    """Choose a good reply: in the fault's place, else a call, else plain text; none for a tool not to be called."""
+    places: tuple[Place, ...] = (place, "call", "prose")
+    steps = (ok.reply(tool, place=one) for one in places)
+    return next(((step,) for step in steps if demand.admits(step.served)), ())
+
+
+def _run(name: str, fault: Fault, after: Sequence[Step]) -> Malformed:
+    """Script one fault."""
+    return Malformed(f"{name}-{fault.id}" if name else fault.id, fault, tuple(after[:-1]), after[-1])
+
+
+def _after(then: Step | Sequence[Step] | None) -> tuple[Step, ...]:
+    """Read what follows the fault."""
+    return () if then is None else (then,) if isinstance(then, Step) else tuple(then)
+
+
+def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:
+    """Tell a failed run: the script, what was asked, what our error says of its attempts, and how to run it again."""
+    lines = [model.story(), "", "reproduce it in a test of its own:", ""]
+    names = ["faults", "ok", *(["Cassette"] if "Cassette(" in model.source else [])]
+    lines += ["    from strictreply import Tool"] if "Tool." in model.source else []
+    lines += [f"    from strictreply.testing import {', '.join(names)}", "", "    def test_reproduced(llm):"]
+    lines += [f"        {model.source}", f"        …  # as in {nodeid.partition('[')[0]}"]
+    told = error.explain() if isinstance(error, StrictReplyError) else ""
+    return "\n".join([*lines, "", told] if told else lines)

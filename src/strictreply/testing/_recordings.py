@@ -1,0 +1,201 @@
+"""Recorded replies: lines of JSON from files, read into what a contract can judge offline.
+
+Two layouts are known: chat-completion dumps (a completion, or a request and its response side by side, in a cassette
+with what became of it in HTTP), and one record a line with ``mode``, ``tools`` and ``reply``. What cannot be read is
+reported by its line, never dropped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import peek
+from strictreply.contract._shaping import SHAPING, shape
+from strictreply.reading._decoding import decode
+from strictreply.values._errors import ContractError
+from strictreply.values._json import Channel, JSONObject
+from strictreply.values._limits import MAX_JSON_DEPTH, Limits
+from strictreply.values._replies import Invalid, Verdict
+
+LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
+_GZIP_MAGIC = b"\x1f\x8b"
+_RESPONSE_KEYS = ("response", "completion", "output")
+_OK = 200
+_ENDINGS = {
+    "cut": "the response ended early",
+    "reset": "the connection broke off",
+    "hang": "nothing came in time",
+}
+"""How a cassette says that a response ended, and what that means."""
+_SHAPING_KEYS = ("tools", *SHAPING, "functions")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One recorded reply: what was asked of the model, and the message or completion it gave.
+
+    ``request`` holds the keywords of the recorded request that shape a verdict, such as ``tools`` and ``tool_choice``;
+    ``declared`` the names of the tools it is judged by, once it is.
+    """
+
+    model: str
+    request: JSONObject = field(repr=False)
+    response: JSONObject = field(repr=False)
+    channel: Channel = "native"
+    declared: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def called(self) -> str:
+        """Name the first tool that was called, for a table: ``-`` when none was, never a name that was not declared."""
+        choices = peek(self.response, "choices")
+        message = peek(choices[0], "message") if isinstance(choices, list) and choices else self.response
+        calls = peek(message, "tool_calls")
+        name = peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
+        if not isinstance(name, str):
+            return "-"
+        return name if name in self.declared else "(unknown tool)"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line that holds no recorded reply, and why; lines count from 1."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A recorded reply and the verdict on it."""
+
+    line: int
+    recording: Recording
+    verdict: Verdict
+
+
+class Judge:
+    """Judges recordings by what their requests asked for, compiling each kind of request once."""
+
+    def __init__(self, tools: list[object] | None = None) -> None:
+        """``tools`` stand in for recordings that name none."""
+        self._tools = tools
+        self._contracts: dict[str, Contract] = {}
+
+    def judge(self, number: int, line: bytes) -> Checked | Unreadable:
+        """Read one line and judge the reply in it."""
+        recording = read_line(number, line)
+        if isinstance(recording, Unreadable):
+            return recording
+        try:
+            contract = self._contract(recording)
+        except ContractError as error:
+            return Unreadable(number, f"no contract can be made of its request: {error}")
+        known = replace(recording, declared=frozenset(contract.terms.tools))
+        return Checked(number, known, contract.check(recording.response))
+
+    def _contract(self, recording: Recording) -> Contract:
+        """Find or make the contract that the recorded request amounts to."""
+        key = json.dumps([recording.request, recording.channel])
+        if key not in self._contracts:
+            stated = Contract(
+                tools=self._tools or [], channel=recording.channel, parallel=recording.channel == "native"
+            )
+            terms, _ = shape(stated.terms, recording.request | {"messages": []})
+            self._contracts[key] = Contract.of(terms)
+        return self._contracts[key]
+
+
+def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    """Read a JSONL file, plain or gzip: each line's number, its bytes, and how far the file itself has been read.
+
+    Blank lines are passed over. Raises OSError when the file cannot be read, gzip.BadGzipFile when it is damaged.
+    """
+    with path.open("rb") as file:
+        packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        file.seek(0)
+        lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
+        try:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, line, file.tell()
+        except (EOFError, zlib.error) as error:
+            raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
+
+
+def read_line(number: int, line: bytes) -> Recording | Unreadable:
+    """Read one line as a recorded reply."""
+    record = decode(line, LINE_LIMITS)
+    if isinstance(record, Invalid):
+        return Unreadable(number, record.issues[0].message)
+    if not isinstance(record, dict):
+        return Unreadable(number, "not a JSON object")
+    reply = record.get("reply")
+    recording = _from_record(record, reply) if isinstance(reply, dict) else _from_dump(record)
+    return recording or Unreadable(number, _nothing_in(record))
+
+
+def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
+    """Read a record with ``mode``, ``tools`` and ``reply``; calls were recorded without ids."""
+    calls = reply.get("tool_calls")
+    message: JSONObject = {"role": "assistant", "content": reply.get("content")}
+    if isinstance(calls, list):
+        message["tool_calls"] = [_recorded_call(index, call) for index, call in enumerate(calls)]
+    choice = {"index": 0, "message": message, "finish_reason": record.get("finish_reason")}
+    schema = record.get("response_schema")
+    wanted = {"type": "json_schema", "json_schema": {"schema": schema}} if isinstance(schema, dict) else None
+    channel: Channel = "text" if record.get("mode") == "text_calls" else "native"
+    request = _shaping(record | {"response_format": wanted})
+    return Recording(str(record.get("model", "-")), request, {"choices": [choice]}, channel)
+
+
+def _recorded_call(index: int, call: object) -> object:
+    """Give a recorded ``{name, arguments}`` the shape of the API; anything else stays for the contract to refuse."""
+    if not isinstance(call, dict) or "function" in call:
+        return call
+    arguments = call.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {"id": f"call_{index + 1}", "type": "function", "function": {"name": call.get("name"), "arguments": text}}
+
+
+def _from_dump(record: JSONObject) -> Recording | None:
+    """Read a completion, or a request and its response side by side; None when there is no response.
+
+    What a cassette holds as the response is one, whatever it is: an app was given it with the status 200.
+    """
+    request = record.get("request")
+    request = request if isinstance(request, dict) else record
+    found = (record.get(key) for key in _RESPONSE_KEYS)
+    response = next((value for value in found if isinstance(value, dict)), record)
+    answered = response is not record and isinstance(record.get("http"), dict)
+    if "choices" not in response and not answered:
+        return None
+    model = response.get("model") or request.get("model") or "-"
+    return Recording(str(model), _shaping(request), response)
+
+
+def _nothing_in(record: JSONObject) -> str:
+    """Say why a record holds no reply; a cassette's line says what came in place of one."""
+    http = record.get("http")
+    if not isinstance(http, dict):
+        return "neither a chat completion nor a record with a reply"
+    status, ending = http.get("status"), http.get("ending")
+    if isinstance(status, int) and status != _OK:
+        return f"no reply: HTTP {status}"
+    if isinstance(ending, str) and ending in _ENDINGS:
+        return f"no reply: {_ENDINGS[ending]}"
+    return "no reply: the body is no chat completion"
+
+
+def _shaping(request: JSONObject) -> JSONObject:
+    """Keep the keywords of a request that shape the verdict; no tools at all are tools not recorded."""
+    kept = {name: request[name] for name in _SHAPING_KEYS if request.get(name) is not None}
+    if not isinstance(kept.get("tools"), list) or not kept["tools"]:
+        kept.pop("tools", None)
+    return kept

@@ -1,0 +1,252 @@
+"""A model that follows a script: it serves step after step, whoever asks, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from strictreply.contract._judge_native import ids_in, with_numbered_ids
+from strictreply.testing._probing.excerpts import abridged
+from strictreply.testing._scripted_client import AsyncScriptedClient, ScriptedClient
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._steps import Fault, Step
+from strictreply.testing._wire import Served, error_reply
+from strictreply.testing.mounting import async_openai_client, openai_client
+from strictreply.values._issues import printable
+from strictreply.values._json import JSONObject
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+MAX_QUOTED = 2_000
+"""How many characters of a correction are shown in a story."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, as it was at that moment, and what was served for it.
+
+    ``number`` counts from 1. ``step`` is None when the script had none left. ``first`` is the script's first request,
+    None for that one itself.
+    """
+
+    number: int
+    body: JSONObject = field(repr=False)
+    step: Step | None
+    first: Asked | None = field(default=None, repr=False)
+
+    @property
+    def messages(self) -> list[JSONObject]:
+        """The conversation that was sent."""
+        return _objects(self.body.get("messages"))
+
+    @property
+    def tools(self) -> list[JSONObject]:
+        """The tool definitions that were sent."""
+        return _objects(self.body.get("tools"))
+
+    @property
+    def stream(self) -> bool:
+        """Whether server-sent events were asked for."""
+        return bool(self.body.get("stream"))
+
+    @property
+    def prompts(self) -> list[tuple[str, str]]:
+        """The turns that the app wrote, as role and text: all but the assistant's own."""
+        turns = [(str(turn.get("role")), text_of(turn)) for turn in self.messages]
+        return [(role, text) for role, text in turns if role != "assistant"]
+
+    @property
+    def correction(self) -> str:
+        """What the app said to the model that it had not said in the first request; empty when nothing."""
+        if self.first is None:
+            return ""
+        before = {text for _, text in self.first.prompts}
+        return "\n".join(text for _, text in self.prompts if text not in before)
+
+
+class ScriptedModel:
+    """Serves the steps of a script in order, one a request, and records every request.
+
+    It is a responder: a scripted client, a mock transport and a loopback server all serve it. ``then`` is served when
+    the steps are spent; without it a further request is an HTTP 400 that says so. Safe to share between threads.
+    """
+
+    def __init__(self, *steps: Step, then: Step | None = None) -> None:
+        """Take the script; :meth:`script` gives another one later."""
+        self._lock = threading.Lock()
+        self.script(*steps, then=then)
+
+    def script(self, *steps: Step, then: Step | None = None) -> None:
+        """Begin a new script, and forget what was asked before; TypeError for what is no step."""
+        for step in (*steps, *([then] if then is not None else [])):
+            _refuse_other(step)
+        with self._lock:
+            self._steps = steps
+            self._then = then
+            self._requests: list[Asked] = []
+
+    def __call__(self, request: JSONObject) -> Served:
+        """Record a request, and serve the next step."""
+        with self._lock:
+            number = len(self._requests) + 1
+            step = self._steps[number - 1] if number <= len(self._steps) else self._then
+            first = self._requests[0] if self._requests else None
+            self._requests.append(Asked(number, deepcopy(request), step, first))
+        if step is None:
+            asked = f"{len(self._steps)} step{'s' if len(self._steps) != 1 else ''}"
+            return error_reply(400, f"the script has {asked}, and this is request {number}", code="script_spent")
+        served = deepcopy(step.served)
+        if isinstance(step, Fault):
+            return served
+        return cast("Served", _with_fresh_ids(served, _objects(request.get("messages"))))
+
+    def client(self) -> ScriptedClient:
+        """Give a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
+        return ScriptedClient(self)
+
+    def async_client(self) -> AsyncScriptedClient:
+        """Give the async twin of :meth:`client`."""
+        return AsyncScriptedClient(self)
+
+    def openai(self, **options: Any) -> OpenAI:
+        """Give a real ``openai.OpenAI`` over an in-memory transport that serves the script; ``options`` are its own."""
+        return openai_client(self, **options)
+
+    def async_openai(self, **options: Any) -> AsyncOpenAI:
+        """Give a real ``openai.AsyncOpenAI``, as :meth:`openai` does."""
+        return async_openai_client(self, **options)
+
+    def serve(self, **options: Any) -> LoopbackServer:
+        """Give a loopback server of the script, for any client in any language: a context manager."""
+        return LoopbackServer(self, **options)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the script."""
+        return self._steps
+
+    @property
+    def requests(self) -> list[Asked]:
+        """Every request so far, in order."""
+        with self._lock:
+            return list(self._requests)
+
+    @property
+    def spent(self) -> bool:
+        """Whether every step was served."""
+        return len(self.requests) >= len(self._steps)
+
+    def assert_spent(self) -> None:
+        """Raise AssertionError unless every step was served, and no request came after them."""
+        asked, steps = len(self.requests), len(self._steps)
+        if asked < steps:
+            raise AssertionError(f"{steps - asked} of {steps} steps were never asked for")
+        over = [request.number for request in self.requests if request.step is None]
+        if over:
+            raise AssertionError(f"the script has {steps} steps; request {over[0]} came after them")
+
+    def assert_no_echo(self) -> None:
+        """Raise AssertionError when a text that only the model wrote came back in a prompt.
+
+        A reply may be replayed as the assistant's own turn; in a system, user or tool turn it is an injection. The
+        message names the request, the role and the fault, never the text. A text that stood in a prompt before it was
+        served is the app's own.
+        """
+        leaks = [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]
+        if leaks:
+            raise AssertionError(f"what the model wrote came back in a prompt: {'; '.join(leaks)}")
+
+    def echoes(self) -> Iterator[tuple[int, str, str]]:
+        """Give each echo as the number of the request, the role of the turn and the name of the fault."""
+        own = list[str]()
+        served: list[tuple[str, set[str]]] = []
+        for request in self.requests:
+            for name, spellings in served:
+                for role, text in request.prompts:
+                    if any(spelling in text for spelling in spellings):
+                        yield request.number, role, name
+            own += [text for _, text in request.prompts]
+            if request.step is not None:
+                words = [word for word in request.step.invented if word and not any(word in text for text in own)]
+                served.append((request.step.name, _spellings(words)))
+
+    def story(self) -> str:
+        """Tell the script and what was asked, for the report of a failed test.
+
+        The words are ours and the app's. An app that quotes a reply in a correction is shown to do so: abridged, and
+        escaped where a terminal would act on it.
+        """
+        lines = [f"script: {len(self._steps)} step{'s' if len(self._steps) != 1 else ''}"]
+        lines += [f"  {number}. {_told(step)}" for number, step in enumerate(self._steps, 1)]
+        lines += [f"  then, for ever: {_told(self._then)}"] if self._then else []
+        for request in self.requests:
+            served = request.step.name if request.step else "nothing left: HTTP 400"
+            turns = f"{len(request.messages)} message{'s' if len(request.messages) != 1 else ''}"
+            lines.append(f"request {request.number}: {turns} -> {served}")
+            lines += [f"  correction: {_quoted(request.correction)}"] if request.correction else []
+        return "\n".join(lines)
+
+    @property
+    def source(self) -> str:
+        """The Python line that makes this script again."""
+        words = [step.source for step in self._steps] + ([f"then={self._then.source}"] if self._then else [])
+        return f"llm.script({', '.join(words)})"
+
+
+def text_of(turn: JSONObject) -> str:
+    """Give the text of a turn, its parts joined; empty when it has none."""
+    content: object = turn.get("content")
+    if isinstance(content, str):
+        return content
+    parts: list[Any] = content if isinstance(content, list) else []
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _spellings(words: Iterable[str]) -> set[str]:
+    """Give what a text looks like in a prompt: as it is, in JSON, in JSON within JSON, and as Python prints it."""
+    found = set(words)
+    for word in words:
+        for ascii_only in (True, False):
+            once = json.dumps(word, ensure_ascii=ascii_only)[1:-1]
+            found |= {once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
+        found.add(repr(word)[1:-1])
+    return found
+
+
+def _quoted(text: str) -> str:
+    """Show what an app said, line by line; a hostile reply may be in it."""
+    return "\n".join(map(printable, abridged(text, MAX_QUOTED).splitlines()))
+
+
+def _refuse_other(step: object) -> None:
+    """Refuse what is no step, and say what was probably meant."""
+    if not isinstance(step, Step):
+        name = getattr(step, "name", None)
+        meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
+        raise TypeError(f"a script is made of steps, and this is of the type {type(step).__name__}; {meant}")
+
+
+def _with_fresh_ids(served: Any, messages: list[JSONObject]) -> Any:
+    """Number the ids of a good reply that the conversation has already, as a server never repeats them."""
+    match served:
+        case {"choices": [{"message": {"tool_calls": [_, *_]} as message} as choice]}:
+            choice["message"] = with_numbered_ids(message, frozenset(ids_in(messages)))
+        case _:
+            pass
+    return served
+
+
+def _objects(value: Any) -> list[JSONObject]:
+    """Read a list of objects; what is none is left out."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _told(step: Step) -> str:
+    """Describe a step in a line."""
+    return f"{step.source}: a strict gate says {step.code}" if isinstance(step, Fault) else step.source

@@ -1,0 +1,257 @@
+"""An OpenAI-compatible Chat Completions server on loopback: sockets and HTTP/1.1, nothing of what is answered.
+
+It sends every :class:`HTTPReply`, also those that no HTTP library would send. Any client in any language can be tested
+against it; it serves what :mod:`strictreply.testing._routing` knows.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from ipaddress import ip_address
+from socketserver import ThreadingTCPServer
+from types import TracebackType
+from typing import Any, Self, cast
+
+from strictreply.testing._rendering import ending_of, wire
+from strictreply.testing._routing import respond
+from strictreply.testing._wire import Ending, HTTPReply, Pause, Responder, error_reply
+
+MAX_BODY_BYTES = 8_000_000
+POLL_SECONDS = 0.05
+IDLE_SECONDS = 60.0
+PATIENCE_SECONDS = 30.0
+_READ_BYTES = 65_536
+
+
+class LoopbackServer:
+    """Serves a responder over HTTP; a context manager that serves from a thread while it is open.
+
+    ``responder`` gets the body of each request and may be called from several threads at once; whatever it raises
+    becomes a 500. ``host`` must be a loopback address or ``localhost``; ``port`` 0 takes a free one. ``log`` gets one
+    line a request; None keeps quiet. ``patience`` is how many seconds a response that hangs, pauses or never ends may
+    keep its connection, should the client not leave before.
+
+    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port is bound at once,
+    so ``base_url`` is known before the server is opened; until then connections are refused. Closed, it breaks off
+    what is being served and does not open again.
+    """
+
+    def __init__(
+        self,
+        responder: Responder,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        log: Callable[[str], None] | None = None,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Bind the port; nothing is served yet."""
+        self._server = _Server((_loopback(host), port), responder, log, patience)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        return int(self._server.server_address[1])
+
+    @property
+    def base_url(self) -> str:
+        """What an ``OpenAI(base_url=…)`` takes, ending in ``/v1``."""
+        host = str(self._server.server_address[0])
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
+
+    def __enter__(self) -> Self:
+        """Listen, and serve from a daemon thread."""
+        self._server.server_activate()
+        self._thread = threading.Thread(target=self._serve, name="strictreply-loopback", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop serving, break off every connection and free the port."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    def serve_forever(self) -> None:
+        """Serve in this thread until it is interrupted; KeyboardInterrupt passes through, the port is freed."""
+        try:
+            self._server.server_activate()
+            self._serve()
+        finally:
+            self._server.server_close()
+
+    def _serve(self) -> None:
+        """Run the socket loop."""
+        self._server.serve_forever(poll_interval=POLL_SECONDS)
+
+
+def _loopback(host: str) -> str:
+    """Give the address to bind; ValueError when others than this machine could reach it."""
+    address = "127.0.0.1" if host == "localhost" else host
+    try:
+        local = ip_address(address).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
+    return address
+
+
+class _Server(ThreadingTCPServer):
+    """The listening socket with what its handlers need, and the connections that are open.
+
+    Not ``ThreadingHTTPServer``: that looks its own name up when it binds, which may ask the network.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False  # a responder that is still thinking must not hold up the end
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        responder: Responder,
+        log: Callable[[str], None] | None,
+        patience: float,
+    ) -> None:
+        """Bind to a loopback address of either family; nothing is accepted before ``server_activate``."""
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.responder = responder
+        self.log = log
+        self.patience = patience
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        super().__init__(address, _Handler, bind_and_activate=False)
+        try:
+            self.server_bind()
+        except OSError:
+            self.server_close()
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Remember the connection, and serve it from a thread of its own."""
+        with self._lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget the connection, and close it."""
+        with self._lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Free the port, and break off every connection: its handler sees that the client has left."""
+        super().server_close()
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):  # it may have been closed from the other side
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
+        """Say that a connection broke; the client has gone, so there is nobody to answer."""
+        if self.log is not None:
+            self.log("a connection broke")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads one request after another from a connection and sends what each is answered with."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """Answer a request of any method."""
+        body = self._read_body()
+        owner = self._owner
+        reply = body if isinstance(body, HTTPReply) else respond(owner.responder, self.command, self.path, body)
+        self._send(reply)
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what http.server itself refuses in OpenAI's shape, not in HTML."""
+        self.close_connection = True
+        self._send(error_reply(code, message or explain or HTTPStatus(code).phrase))
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+        """Pass a line on to the log, if there is one."""
+        if self._owner.log is not None:
+            self._owner.log(format % args)
+
+    @property
+    def _owner(self) -> _Server:
+        """The server that this connection came in by."""
+        return cast("_Server", self.server)
+
+    def _read_body(self) -> bytes | HTTPReply:
+        """Read the body, or refuse it; a body left unread ends the connection."""
+        declared = self.headers.get("Content-Length")
+        if declared is None and "Transfer-Encoding" not in self.headers:
+            return b""
+        self.close_connection = True
+        if declared is None:
+            return error_reply(411, "send the body with a Content-Length")
+        if not (declared.isascii() and declared.isdigit()):
+            return error_reply(400, "Content-Length must be a number")
+        if len(declared) > len(str(MAX_BODY_BYTES)) or int(declared) > MAX_BODY_BYTES:
+            return error_reply(413, f"the body may have at most {MAX_BODY_BYTES} bytes")
+        body = self.rfile.read(int(declared))
+        self.close_connection = self.headers.get("Connection", "").lower() == "close"
+        return body
+
+    def _send(self, reply: HTTPReply) -> None:
+        """Send a response, and end it as it says; only a whole one without pauses leaves the connection open."""
+        self.log_request(reply.status)
+        ending = ending_of(reply)
+        if ending is not Ending.WHOLE or any(isinstance(part, Pause) for part in reply.parts):
+            self.close_connection = True
+        if not self._send_parts(reply):
+            return
+        if ending is Ending.HANG:
+            self._wait(self._owner.patience)
+        if ending is Ending.RESET:
+            self._reset()
+
+    def _send_parts(self, reply: HTTPReply) -> bool:
+        """Send the bytes of a response; False when the client left before the last one, or patience ended."""
+        until = time.monotonic() + self._owner.patience
+        for part in wire(reply, close=self.close_connection, bodiless=self.command == "HEAD"):
+            left = until - time.monotonic()
+            if left <= 0 or (isinstance(part, Pause) and not self._wait(min(part.seconds, left))):
+                self.close_connection = True
+                return False
+            if isinstance(part, bytes):
+                self.connection.settimeout(left)
+                self.wfile.write(part)
+        self.connection.settimeout(IDLE_SECONDS)
+        return True
+
+    def _wait(self, seconds: float) -> bool:
+        """Let time pass; False as soon as the client leaves or the server is closed."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.connection.settimeout(left)
+            with suppress(TimeoutError):
+                if not self.connection.recv(_READ_BYTES):  # what else it sends is for a connection that will close
+                    return False
+        return True
+
+    def _reset(self) -> None:
+        """Close so that the kernel sends a reset, and no orderly end before it."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.rfile.close()  # it keeps the socket open
+        self.connection.close()

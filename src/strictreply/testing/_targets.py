@@ -1,0 +1,153 @@
+"""What a good reply would be, and where it is written: the ground that faults are made on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from types import FunctionType
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
+
+from pydantic_core import to_jsonable_python
+
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import Contract
+from strictreply.contract._tool import Tool
+from strictreply.schema import Schema
+from strictreply.testing._spelling import spelled
+from strictreply.testing._wire import assistant, completion, native_call
+from strictreply.values._json import JSON, JSONObject
+
+Place: TypeAlias = Literal["call", "union", "json", "prose"]
+"""Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain text."""
+
+Made = TypeVar("Made")
+
+PROSE = "It is done."
+
+MAX_REMEMBERED = 64
+"""How many declarations are kept compiled, the last used ones."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One good reply.
+
+    ``value`` is the arguments of ``tool``, or the answer when there is no tool; ``schema`` is what holds for it, None
+    for plain text. ``declared`` is what the user gave for the tool or the answer. ``given`` tells that ``value`` is
+    the user's too, and no example.
+    """
+
+    value: JSON
+    place: Place
+    schema: Schema | None = None
+    tool: Tool | None = None
+    declared: object = field(default=str, repr=False)
+    given: bool = field(default=False, repr=False)
+
+    @classmethod
+    def of(cls, declared: object = None, *, place: Place = "call", args: Any = None) -> Self:
+        """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
+
+        ``declared`` is whatever a contract takes for a tool or an answer. ``args`` are the good arguments or the good
+        answer, as JSON, a model's instance or a dataclass; None for an example made from the schema. A tool's own
+        check is left out: it may need what a test has not.
+
+        Raises ContractError when the declaration is wrong, ValueError when no example could be made, when ``args`` do
+        not fit, and when there is nothing to write in that place.
+        """
+        if place not in get_args(Place):
+            raise ValueError(f"place must be one of {', '.join(get_args(Place))}; got {place!r}")
+        if declared is None and place in {"union", "json"}:
+            what = "a tool" if place == "union" else "what the answer must be, a type or a JSON Schema"
+            raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
+        given = None if args is None else to_jsonable_python(args)
+        if declared is None or place == "prose":
+            return cls(_prose(given), "prose", given=given is not None)
+        if place == "json":
+            schema = _of(Answer.of, declared).schema
+            if schema is None:
+                raise ValueError("an answer of plain text is no JSON; leave out what it must be, and the place")
+            return cls(_fitting(schema, given, "the answer"), place, schema, None, declared, given is not None)
+        tool = replace(_of(Tool.of, declared), check=None)
+        value = _fitting(tool.parameters, given, tool.name)
+        return cls(value, place, tool.parameters, tool, declared, given is not None)
+
+    @cached_property
+    def contract(self) -> Contract:
+        """The strict gate for replies in this place."""
+        if self.tool is not None:
+            return Contract(tools=[self.tool], channel="text" if self.place == "union" else "native")
+        return Contract(answer=self.declared if self.place == "json" else str)
+
+    @property
+    def name(self) -> str:
+        """The tool's name, empty for an answer."""
+        return self.tool.name if self.tool else ""
+
+    @cached_property
+    def source(self) -> str:
+        """How a program names the tool or the kind of answer; empty for plain text."""
+        return "" if self.place == "prose" else spelled(self.declared, tool=self.tool is not None)
+
+    def code(self, code: str) -> str:
+        """Give the code of a broken rule here: ``args.…`` is ``answer.…`` for an answer."""
+        return code.replace("args.", "answer.", 1) if self.tool is None else code
+
+    def around(self, value: JSON) -> JSON:
+        """Put arguments or an answer into what is written around them."""
+        return {"tool": self.name, "args": value} if self.place == "union" else value
+
+    def text(self, value: JSON) -> str:
+        """Write arguments or an answer as the model would: the JSON text, or the plain one."""
+        return str(value) if self.place == "prose" else json.dumps(self.around(value), ensure_ascii=False)
+
+    def completion(self, text: JSON) -> JSONObject:
+        """Put a text where this reply is written: in the arguments of a call, or in the content."""
+        if self.place == "call":
+            return completion(assistant(None, [native_call(self.name, text)]))
+        return completion(assistant(text))
+
+    @property
+    def clean(self) -> JSONObject:
+        """The completion without a fault."""
+        return self.completion(self.text(self.value))
+
+    def call(self, *words: str, place: bool = False) -> str:
+        """Spell the arguments of a call that aims here: the tool, these words, and what is not as usual."""
+        spelt = [*([self.source] if self.source else []), *words]
+        spelt += [f"place={self.place!r}"] if place and self.place != "prose" else []
+        return ", ".join([*spelt, f"args={self.value!r}"] if self.given else spelt)
+
+
+def _of(make: Callable[[object], Made], declared: object) -> Made:
+    """Compile a declaration, functions, classes and tools once for all the faults that are made of them."""
+    if not isinstance(declared, FunctionType | type | Tool):
+        return make(declared)
+    made: Made = _compiled(make, declared)
+    return made
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _compiled(make: Callable[[object], Made], declared: object) -> Made:
+    """Compile a declaration that does not change."""
+    return make(declared)
+
+
+def _prose(given: JSON) -> JSON:
+    """Give the text of an answer that is one."""
+    if given is not None and not isinstance(given, str):
+        raise ValueError("args= of plain text is a text; structured answers take place='json' and what they must be")
+    return PROSE if given is None else given
+
+
+def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
+    """Give arguments that fit: those given, or an example."""
+    value = schema.example() if given is None else given
+    issues = schema.check(value)
+    if not issues:
+        return value
+    if given is None:
+        raise ValueError(f"no example could be made from the schema of {name}; give args=")
+    raise ValueError(f"the arguments do not fit {name}: {cast('Any', issues)[0].dotted}")

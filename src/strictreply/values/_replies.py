@@ -1,0 +1,90 @@
+"""What a valid reply is: a tool call, several, or a direct answer; and the two verdicts on one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic_core import to_jsonable_python
+
+from strictreply.values._issues import Issue
+from strictreply.values._json import JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a declared tool, its arguments valid for that tool.
+
+    ``args`` is an instance of the tool's pydantic model for a tool made from a model or a function, else a dict.
+    ``id`` is the provider's call id, or None in the text channel, which has none.
+    """
+
+    tool: str
+    args: Any
+    id: str | None = None
+
+    def to_dict(self) -> JSONObject:
+        """Spell the call as JSON, typed arguments included; the id only when there is one."""
+        told = {"tool": self.tool, "args": to_jsonable_python(self.args, by_alias=True)}
+        return told if self.id is None else told | {"id": self.id}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """Several native calls of one message, in the model's order; only with ``parallel=True``."""
+
+    calls: tuple[ToolCall, ...]
+
+    def to_dict(self) -> JSONObject:
+        """Spell the calls as JSON."""
+        return {"calls": [call.to_dict() for call in self.calls]}
+
+
+@dataclass(frozen=True, slots=True)
+class DirectAnswer:
+    """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
+
+    answer: Any
+
+    def to_dict(self) -> JSONObject:
+        """Spell the answer as JSON, a typed one included."""
+        return {"answer": to_jsonable_python(self.answer, by_alias=True)}
+
+
+AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer
+"""Everything a contract lets through (requirement T3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """The reply fits the contract; ``leniency`` names each step that an opted-in ``extraction`` took."""
+
+    reply: AssistantReply
+    leniency: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """The reply does not fit; ``issues`` holds every fault found, at least one."""
+
+    issues: tuple[Issue, ...]
+    leniency: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """All faults on one line, ``dotted.path: message`` joined by semicolons (requirement T37)."""
+        return "; ".join(issue.dotted for issue in self.issues)
+
+
+Verdict: TypeAlias = Valid | Invalid
+
+
+def calls_of(reply: AssistantReply) -> tuple[ToolCall, ...]:
+    """Give the tool calls of a reply in order, none for an answer."""
+    match reply:
+        case ToolCall():
+            return (reply,)
+        case ToolCalls(calls=calls):
+            return calls
+        case _:
+            return ()
