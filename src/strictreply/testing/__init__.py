@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from strictreply.testing._waiting import no_backoff
     from strictreply.testing._wire import HTTPReply
 
-_ROOMS = {
-    "Asked": "scripts",
-    "AsyncScriptedClient": "scripted_client",
-    "Cassette": "cassettes",
-    "Fault": "steps",
-    "HTTPReply": "wire",
-    "Kind": "steps",
-    "LoopbackServer": "server",
-    "ScriptedClient": "scripted_client",
-    "ScriptedModel": "scripts",
-    "Step": "steps",
-    "no_backoff": "waiting",
-    "record": "recorder",
-    "replay": "cassettes",
+_MODULE_OF = {
+    "Asked": "_scripts",
+    "AsyncScriptedClient": "_scripted_client",
+    "Cassette": "_cassettes",
+    "Fault": "_steps",
+    "HTTPReply": "_wire",
+    "Kind": "_steps",
+    "LoopbackServer": "_server",
+    "ScriptedClient": "_scripted_client",
+    "ScriptedModel": "_scripts",
+    "Step": "_steps",
+    "no_backoff": "_waiting",
+    "record": "_recorder",
+    "replay": "_cassettes",
 }
 
 __all__ = [
@@ -59,6 +59,6 @@ def __getattr__(name: str) -> Any:
     """Import on demand: the pytest plugin passes through here in every test run, and most need none of it."""
     if name in {"faults", "ok"}:
         return import_module(f"{__name__}.{name}")
-    if name in _ROOMS:
-        return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
