@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from openai import OpenAI
+from openai.types.chat import ChatCompletionUserMessageParam
 from pydantic import Field
 
 import strictreply as sr
@@ -12,7 +13,9 @@ from strictreply.testing import LoopbackServer
 from strictreply.testing._demo import SCENARIO, UnreliableModel
 
 MODEL = "unreliable-1"
-QUESTION = [{"role": "user", "content": "What will the weather be in Oslo over the next 3 days, in celsius?"}]
+QUESTION: list[ChatCompletionUserMessageParam] = [
+    {"role": "user", "content": "What will the weather be in Oslo over the next 3 days, in celsius?"}
+]
 
 
 @sr.tool
@@ -57,7 +60,7 @@ def main() -> None:
 
             # The SDK's own call and object, for code that has used them all along.
             completion = client.chat.completions.create(model=MODEL, messages=QUESTION)
-            print("completion:", completion.choices[0].message.tool_calls[0].function.arguments)
+            print("completion:", completion.choices[0].message.to_json(indent=None))
 
 
 if __name__ == "__main__":

@@ -35,15 +35,15 @@ class Invoice(BaseModel):
 def ask_of(*, policy: RetryPolicy | None = None, request: dict[str, Any] | None = None, **declared: Any) -> Ask:
     """Shape one request against a contract."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
-    terms, base = shape(contract.terms, {"model": "m", "messages": USER, **(request or {})})
+    terms, base = shape(contract, {"model": "m", "messages": USER, **(request or {})})
     return Ask(terms, base, policy or RetryPolicy(), TieredSteering())
 
 
 def corrected(ask: Ask, message: dict[str, Any], tier: int = 1) -> Turn:
     """Make the request that follows a bad message."""
-    verdict = judge(ask.terms, message)
+    verdict = judge(ask.contract, message)
     assert isinstance(verdict, Invalid)
-    bad = Bad(message, verdict.issues, scope_of(ask.terms, message, verdict.issues))
+    bad = Bad(message, verdict.issues, scope_of(ask.contract, message, verdict.issues))
     return next_turn(ask, first_turn(ask), bad, Again(tier))
 
 
@@ -194,7 +194,7 @@ def test_requests_hold_the_conversation_and_one_correction() -> None:
 
 def judge_issues(ask: Ask, bad: dict[str, Any]) -> Any:
     """Give the faults of a bad message."""
-    verdict = judge(ask.terms, bad)
+    verdict = judge(ask.contract, bad)
     assert isinstance(verdict, Invalid)
     return verdict.issues
 
@@ -282,6 +282,6 @@ def test_any_bad_message_makes_a_next_request(extra: Any) -> None:
     """Whatever shape a bad message has, the next request can be made and is JSON."""
     ask = ask_of()
     for bad in ({"role": "assistant", "content": extra}, {"role": "assistant", "tool_calls": extra}):
-        verdict = judge(ask.terms, bad)
+        verdict = judge(ask.contract, bad)
         if isinstance(verdict, Invalid):
             json.dumps(corrected(ask, bad).request)

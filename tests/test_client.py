@@ -567,7 +567,8 @@ def test_pauses_are_slept_and_checks_are_made() -> None:
 def test_create_gives_the_completion_through_the_sdks_own_path() -> None:
     """``chat.completions.create`` is guarded; what it gives is the client's own completion."""
     client, _ = wrapped(WRONG, GOOD)
-    assert client.chat.completions.create(model="m", messages=USER) == GOOD
+    given: object = client.chat.completions.create(model="m", messages=USER)
+    assert given == GOOD
 
 
 def test_watchers_are_told_of_every_attempt() -> None:
@@ -658,8 +659,8 @@ def test_an_async_client_is_told_by_its_create() -> None:
 def test_a_wrapped_client_can_be_copied() -> None:
     """Python's own protocols are not looked up on the client inside."""
     client, _ = wrapped(GOOD)
-    completions = copy.copy(client.chat.completions)
-    assert completions.create(model="m", messages=USER) == GOOD
+    given: object = copy.copy(client.chat.completions).create(model="m", messages=USER)
+    assert given == GOOD
     assert copy.copy(client).contract is client.contract
 
 
@@ -684,7 +685,8 @@ def test_a_call_may_have_its_own_steering() -> None:
 def test_a_wrapped_client_cannot_be_patched_in_vain() -> None:
     """Setting ``create`` on it would change nothing that a caller sees: it is an AttributeError."""
     client, _ = wrapped(GOOD)
+    chat: Any = client.chat
     with pytest.raises(AttributeError):
-        client.chat.completions.create = lambda **_: None
+        chat.completions.create = lambda **_: None
     with pytest.raises(AttributeError):
-        client.chat.completions = None
+        chat.completions = None

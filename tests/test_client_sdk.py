@@ -315,7 +315,7 @@ def test_a_wrong_keyword_is_the_callers_own_type_error() -> None:
     """What the SDK says of a keyword it does not know reaches the caller as it is."""
     client, server = wrapped(GOOD)
     with pytest.raises(TypeError, match="no_such_keyword"):
-        client.create(model="m", messages=USER, no_such_keyword=1)
+        client.create(model="m", messages=USER, no_such_keyword=1)  # type: ignore[call-arg]
     assert server.requests == []
 
 
@@ -448,7 +448,8 @@ def test_v10_what_the_conversation_shows_is_refused_by_the_drop_in() -> None:
     fresh = completion(calls=[call("search", {"query": "tea"}, "call_b")])
     text = completion('{"name": "search", "arguments": {"query": "tea"}}')
     client, server = wrapped(GOOD, text, fresh)
-    given_back = client.chat.completions.create(model="m", messages=[*USER, earlier, result])
+    conversation: list[Any] = [*USER, earlier, result]
+    given_back = client.chat.completions.create(model="m", messages=conversation)
     assert given_back.choices[0].message.tool_calls is not None
     assert [one.id for one in given_back.choices[0].message.tool_calls] == ["call_b"]
     assert len(server.requests) == 3

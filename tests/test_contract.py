@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import jsonschema
@@ -33,8 +33,7 @@ from strictreply import (
     run,
     wrap,
 )
-from strictreply.contract._contract import judge_reply
-from strictreply.contract._terms import Terms
+from strictreply.contract._judge import judge_reply
 from strictreply.values._issues import Category
 
 TEXT = Contract(tools=[ADD, NOW], channel="text")
@@ -53,59 +52,59 @@ CONTRACTS = {
 # -- every code -------------------------------------------------------------------------------------------------------
 
 
-def tight(**caps: int) -> Terms:
+def tight(**caps: int) -> Contract:
     """Give the terms of the text channel with other caps."""
-    return Contract(tools=[ADD, NOW], channel="text", limits=Limits(**caps)).terms
+    return Contract(tools=[ADD, NOW], channel="text", limits=Limits(**caps))
 
 
 SEVERAL = message(None, [call("now", {}, "a"), call("now", {}, "b")])
 GOOD = completion(message("hi"))
-PROVOKED: dict[Code, tuple[Terms, object]] = {
-    Code.JSON_EMPTY: (TEXT.terms, ""),
-    Code.JSON_NOT_TEXT: (NATIVE.terms, message(None, [{"id": "a", "function": {"name": "now", "arguments": {}}}])),
-    Code.JSON_ENCODING: (TEXT.terms, b'{"answer":"\xff"}'),
-    Code.JSON_SYNTAX: (TEXT.terms, '{"answer" "x"}'),
-    Code.JSON_INCOMPLETE: (TEXT.terms, '{"answer":"x"'),
-    Code.JSON_TRAILING_DATA: (TEXT.terms, '{"answer":"x"} ok'),
-    Code.JSON_SEVERAL_VALUES: (TEXT.terms, '{"answer":"x"} {}'),
-    Code.JSON_DUPLICATE_KEY: (TEXT.terms, '{"answer":"x","answer":"x"}'),
-    Code.JSON_NOT_FINITE: (TEXT.terms, '{"tool":"add","args":{"a":1e400,"b":1}}'),
-    Code.JSON_SURROGATE: (TEXT.terms, r'{"answer":"\ud800"}'),
+PROVOKED: dict[Code, tuple[Contract, object]] = {
+    Code.JSON_EMPTY: (TEXT, ""),
+    Code.JSON_NOT_TEXT: (NATIVE, message(None, [{"id": "a", "function": {"name": "now", "arguments": {}}}])),
+    Code.JSON_ENCODING: (TEXT, b'{"answer":"\xff"}'),
+    Code.JSON_SYNTAX: (TEXT, '{"answer" "x"}'),
+    Code.JSON_INCOMPLETE: (TEXT, '{"answer":"x"'),
+    Code.JSON_TRAILING_DATA: (TEXT, '{"answer":"x"} ok'),
+    Code.JSON_SEVERAL_VALUES: (TEXT, '{"answer":"x"} {}'),
+    Code.JSON_DUPLICATE_KEY: (TEXT, '{"answer":"x","answer":"x"}'),
+    Code.JSON_NOT_FINITE: (TEXT, '{"tool":"add","args":{"a":1e400,"b":1}}'),
+    Code.JSON_SURROGATE: (TEXT, r'{"answer":"\ud800"}'),
     Code.JSON_TOO_LARGE: (tight(reply_bytes=13), '{"answer":"x"}'),
     Code.JSON_TOO_DEEP: (tight(depth=1), '{"tool":"now","args":{}}'),
     Code.JSON_TOO_MANY_NODES: (tight(nodes=1), '{"answer":"x"}'),
-    Code.JSON_NUMBER_TOO_LONG: (TEXT.terms, f'{{"tool":"add","args":{{"a":{"1" * 5000},"b":1}}}}'),
-    Code.SHAPE_NOT_OBJECT: (TEXT.terms, "[]"),
-    Code.SHAPE_MISSING_KEY: (TEXT.terms, '{"tool":"now"}'),
-    Code.SHAPE_EXTRA_KEY: (TEXT.terms, '{"answer":"x","foo":1}'),
-    Code.SHAPE_WRONG_TYPE: (TEXT.terms, '{"answer":42}'),
-    Code.SHAPE_EMPTY: (TEXT.terms, '{"answer":""}'),
-    Code.SHAPE_BOTH: (TEXT.terms, '{"tool":"now","args":{},"answer":"x"}'),
-    Code.TOOL_UNKNOWN: (TEXT.terms, '{"tool":"bogus","args":{}}'),
-    Code.TOOL_REQUIRED: (TEXT.terms.with_choice("required"), '{"answer":"x"}'),
-    Code.TOOL_FORCED: (TEXT.terms.with_choice("add"), '{"tool":"now","args":{}}'),
-    Code.TOOL_FORBIDDEN: (TEXT.terms.with_choice("none"), '{"tool":"now","args":{}}'),
-    Code.TOOL_SEVERAL: (NATIVE.terms, SEVERAL),
-    Code.TOOL_TOO_MANY: (replace(PARALLEL.terms, limits=Limits(calls=1)), SEVERAL),
-    Code.CALL_MALFORMED: (NATIVE.terms, message(None, [{"id": "a"}])),
-    Code.CALL_ID_MISSING: (NATIVE.terms, message(None, [call("now", {}, "")])),
-    Code.CALL_ID_DUPLICATE: (PARALLEL.terms, message(None, [call("now", {}), call("now", {})])),
-    Code.CALL_ID_TOO_LONG: (replace(NATIVE.terms, limits=Limits(id_bytes=3)), message(None, [call("now", {}, "é-é")])),
-    Code.REPLY_TOO_LARGE: (replace(NATIVE.terms, limits=Limits(reply_bytes=3)), message("é-é")),
-    Code.CALL_AS_TEXT: (NATIVE.terms, message('{"name": "now", "arguments": {}}')),
-    Code.CALL_MISSING: (NATIVE.terms, completion(message("hi"), "tool_calls")),
-    Code.CALL_UNREADABLE: (NATIVE.terms, completion(message("hi"), "MALFORMED_FUNCTION_CALL")),
-    Code.REPLY_EMPTY: (NATIVE.terms, message(None)),
-    Code.REPLY_UNREADABLE: (NATIVE.terms, {"error": {"code": "json_validate_failed"}}),
-    Code.REPLY_ROLE: (NATIVE.terms, message("hi", role="user")),
-    Code.REPLY_CONTENT: (NATIVE.terms, message(["hi"])),
-    Code.REPLY_TRUNCATED: (NATIVE.terms, completion(message("hi"), "length")),
-    Code.REPLY_REFUSAL: (NATIVE.terms, message(None, refusal="no")),
-    Code.REPLY_BROKEN_OFF: (NATIVE.terms, completion(message("hi"), "error")),
-    Code.REPLY_CONTENT_FILTER: (NATIVE.terms, completion(message("hi"), "content_filter")),
-    Code.ENVELOPE_MALFORMED: (NATIVE.terms, []),
-    Code.ENVELOPE_CHOICES: (NATIVE.terms, GOOD | {"choices": []}),
-    Code.ENVELOPE_ERROR: (NATIVE.terms, GOOD | {"error": {"message": "overloaded"}}),
+    Code.JSON_NUMBER_TOO_LONG: (TEXT, f'{{"tool":"add","args":{{"a":{"1" * 5000},"b":1}}}}'),
+    Code.SHAPE_NOT_OBJECT: (TEXT, "[]"),
+    Code.SHAPE_MISSING_KEY: (TEXT, '{"tool":"now"}'),
+    Code.SHAPE_EXTRA_KEY: (TEXT, '{"answer":"x","foo":1}'),
+    Code.SHAPE_WRONG_TYPE: (TEXT, '{"answer":42}'),
+    Code.SHAPE_EMPTY: (TEXT, '{"answer":""}'),
+    Code.SHAPE_BOTH: (TEXT, '{"tool":"now","args":{},"answer":"x"}'),
+    Code.TOOL_UNKNOWN: (TEXT, '{"tool":"bogus","args":{}}'),
+    Code.TOOL_REQUIRED: (TEXT.with_choice("required"), '{"answer":"x"}'),
+    Code.TOOL_FORCED: (TEXT.with_choice("add"), '{"tool":"now","args":{}}'),
+    Code.TOOL_FORBIDDEN: (TEXT.with_choice("none"), '{"tool":"now","args":{}}'),
+    Code.TOOL_SEVERAL: (NATIVE, SEVERAL),
+    Code.TOOL_TOO_MANY: (PARALLEL.replace(limits=Limits(calls=1)), SEVERAL),
+    Code.CALL_MALFORMED: (NATIVE, message(None, [{"id": "a"}])),
+    Code.CALL_ID_MISSING: (NATIVE, message(None, [call("now", {}, "")])),
+    Code.CALL_ID_DUPLICATE: (PARALLEL, message(None, [call("now", {}), call("now", {})])),
+    Code.CALL_ID_TOO_LONG: (NATIVE.replace(limits=Limits(id_bytes=3)), message(None, [call("now", {}, "é-é")])),
+    Code.REPLY_TOO_LARGE: (NATIVE.replace(limits=Limits(reply_bytes=3)), message("é-é")),
+    Code.CALL_AS_TEXT: (NATIVE, message('{"name": "now", "arguments": {}}')),
+    Code.CALL_MISSING: (NATIVE, completion(message("hi"), "tool_calls")),
+    Code.CALL_UNREADABLE: (NATIVE, completion(message("hi"), "MALFORMED_FUNCTION_CALL")),
+    Code.REPLY_EMPTY: (NATIVE, message(None)),
+    Code.REPLY_UNREADABLE: (NATIVE, {"error": {"code": "json_validate_failed"}}),
+    Code.REPLY_ROLE: (NATIVE, message("hi", role="user")),
+    Code.REPLY_CONTENT: (NATIVE, message(["hi"])),
+    Code.REPLY_TRUNCATED: (NATIVE, completion(message("hi"), "length")),
+    Code.REPLY_REFUSAL: (NATIVE, message(None, refusal="no")),
+    Code.REPLY_BROKEN_OFF: (NATIVE, completion(message("hi"), "error")),
+    Code.REPLY_CONTENT_FILTER: (NATIVE, completion(message("hi"), "content_filter")),
+    Code.ENVELOPE_MALFORMED: (NATIVE, []),
+    Code.ENVELOPE_CHOICES: (NATIVE, GOOD | {"choices": []}),
+    Code.ENVELOPE_ERROR: (NATIVE, GOOD | {"error": {"message": "overloaded"}}),
 }
 ELSEWHERE = {
     Code.JSON_UNEXAMINED,  # never alone: test_decoding
@@ -115,7 +114,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize(("code", "case"), PROVOKED.items(), ids=PROVOKED)
-def test_each_code_alone(code: Code, case: tuple[Terms, object]) -> None:
+def test_each_code_alone(code: Code, case: tuple[Contract, object]) -> None:
     """Each code has a reply that provokes it and nothing else, with its category and words."""
     verdict = judge_reply(*case)
     assert isinstance(verdict, Invalid)
@@ -238,7 +237,7 @@ def test_an_unknown_tool_is_named_and_the_tools_are_listed() -> None:
         wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=1)).reply(model="m", messages=[])
     assert len(client.script.requests) == 2
     correction = client.script.requests[1]["messages"][-1]["content"]
-    assert TEXT.terms.tool_list in correction
+    assert TEXT.tool_list in correction
     assert [found.code for found in caught.value.issues] == ["tool.unknown"]
 
 
@@ -317,10 +316,10 @@ def test_wrong_declarations(declared: dict[str, Any]) -> None:
 
 def test_choice_names_what_is_declared() -> None:
     """A choice that no reply could meet is refused before anything is asked."""
-    for terms, choice in ((TEXT.terms, "bogus"), (Contract().terms, "required")):
+    for terms, choice in ((TEXT, "bogus"), (Contract(), "required")):
         with pytest.raises(ContractError):
             terms.with_choice(choice)
-    assert Contract(answer_style="tool").terms.with_choice("required").choice == "required"
+    assert Contract(answer_style="tool").with_choice("required").choice == "required"
 
 
 def test_tools_are_listed_in_order() -> None:
@@ -332,7 +331,7 @@ def test_tools_are_listed_in_order() -> None:
 def test_a_long_list_of_tools_is_cut() -> None:
     """Only the first twenty names are spelled out."""
     contract = Contract(tools=[{"name": f"tool{n}"} for n in range(25)])
-    assert contract.terms.tool_list.endswith("tool19 and 5 more")
+    assert contract.tool_list.endswith("tool19 and 5 more")
 
 
 @pytest.mark.parametrize("cap", ["reply_bytes", "depth", "nodes", "calls"])

@@ -20,7 +20,6 @@ from strictreply.contract._describing import (
     union_schema,
 )
 from strictreply.contract._judge_text import judge_text
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import Tool
 from strictreply.values._limits import Work
 from strictreply.values._replies import Valid
@@ -56,9 +55,9 @@ REPLIES = [
 ]
 
 
-def terms_of(choice: str = "auto", **declared: Any) -> Terms:
+def terms_of(choice: str = "auto", **declared: Any) -> Contract:
     """Compile the terms of the text channel."""
-    return Contract(**{"tools": TOOLS, "channel": "text", **declared}).terms.with_choice(choice)
+    return Contract(**{"tools": TOOLS, "channel": "text", **declared}).with_choice(choice)
 
 
 @pytest.mark.parametrize("style", ["union", "tool"])
@@ -114,7 +113,7 @@ def test_the_final_answer_tool_is_a_tool_definition() -> None:
 
 def test_the_response_format_holds_the_answers_schema() -> None:
     """Its name and its schema are those of the answer's type."""
-    shown = response_format(Contract(answer=Node).terms)
+    shown = response_format(Contract(answer=Node))
     assert shown["type"] == "json_schema"
     assert shown["json_schema"]["name"] == "Node"  # type: ignore[index, call-overload]
 
@@ -140,12 +139,12 @@ def test_an_answers_definitions_are_found_from_where_they_stand() -> None:
     """References in a structured answer resolve in the tool that carries it, and in the union of the text channel."""
     answered = {"answer": {"items": [{"sku": "a"}]}}
     wrong = {"answer": {"items": [{"sku": 1}]}}
-    by_tool = Contract(answer=Order, answer_style="tool").terms
+    by_tool = Contract(answer=Order, answer_style="tool")
     parameters: Any = final_answer_definition(by_tool)["function"]
     for schema, wrap in (
         (parameters["parameters"], lambda value: value),
         (union_schema(by_tool), lambda value: {"tool": "final_answer", "args": value}),
-        (union_schema(Contract(answer=Order, channel="text").terms), lambda value: value),
+        (union_schema(Contract(answer=Order, channel="text")), lambda value: value),
     ):
         validator = jsonschema.Draft202012Validator(schema)
         assert validator.is_valid(wrap(answered))
@@ -155,7 +154,7 @@ def test_an_answers_definitions_are_found_from_where_they_stand() -> None:
 def test_a_schema_that_refers_to_its_own_root_stays_itself_in_the_union() -> None:
     """``#`` in a tool's schema means that schema, also where it is shown inside another."""
     tree = {"type": "object", "properties": {"next": {"$ref": "#"}}}
-    schema = union_schema(Contract(tools=[{"name": "walk", "parameters": tree}], channel="text").terms)
+    schema = union_schema(Contract(tools=[{"name": "walk", "parameters": tree}], channel="text"))
     validator = jsonschema.Draft202012Validator(schema)
     assert validator.is_valid({"tool": "walk", "args": {"next": {"next": {}}}})
     assert not validator.is_valid({"tool": "walk", "args": {"next": 1}})
@@ -165,11 +164,11 @@ def test_schemas_with_names_of_their_own_do_not_meet() -> None:
     """An answer's own ``$id`` stays with its definitions, and a tool called ``answer`` is not the answer."""
     own = {"$id": "https://example.org/inv", "type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
     own |= {"$defs": {"A": {"type": "integer"}}}
-    by_tool = Contract(answer=own, answer_style="tool").terms
+    by_tool = Contract(answer=own, answer_style="tool")
     parameters: Any = final_answer_definition(by_tool)["function"]
     assert jsonschema.Draft202012Validator(parameters["parameters"]).is_valid({"answer": {"a": 1}})
     tool = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}, "$defs": {"B": {"type": "string"}}}
-    both = Contract(tools=[{"name": "answer", "parameters": tool}], answer=Order, channel="text").terms
+    both = Contract(tools=[{"name": "answer", "parameters": tool}], answer=Order, channel="text")
     validator = jsonschema.Draft202012Validator(union_schema(both))
     assert validator.is_valid({"tool": "answer", "args": {"b": "x"}})
     assert validator.is_valid({"answer": {"items": []}})

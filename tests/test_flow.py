@@ -46,7 +46,7 @@ def flow_of(policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any
     """Start the loop for one request."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
     base = {"model": "m", "messages": USER}
-    return reply_flow(Ask(contract.terms, base, policy or RetryPolicy(), TieredSteering()))
+    return reply_flow(Ask(contract, base, policy or RetryPolicy(), TieredSteering()))
 
 
 def finish(flow: Generator[Any, Any, Outcome], *events: Any) -> tuple[Outcome, list[Any]]:
@@ -213,7 +213,7 @@ def test_a_refusal_ends_after_one_call(reply: dict[str, Any], reason: str) -> No
 def test_a_truncated_reply_gets_more_room() -> None:
     """The token limit is doubled each time, and nobody is told to fix JSON."""
     contract = Contract(tools=[SEARCH], channel="text")
-    ask = Ask(contract.terms, {"messages": USER, "max_tokens": 50}, RetryPolicy(), TieredSteering())
+    ask = Ask(contract, {"messages": USER, "max_tokens": 50}, RetryPolicy(), TieredSteering())
     _, effects = finish(reply_flow(ask), truncated(), truncated(), completion('{"answer":"x"}'))
     first, second, third = (effect.request for effect in calls(effects))
     assert [first["max_tokens"], second["max_tokens"], third["max_tokens"]] == [50, 100, 200]
@@ -339,7 +339,7 @@ class TestScoped:
     def test_a_cut_correction_keeps_the_frozen_siblings(self) -> None:
         """When the re-asked call is cut, it alone is asked for again, with more room."""
         contract = Contract(tools=[SEARCH, WEATHER], parallel=True)
-        ask = Ask(contract.terms, {"messages": USER, "max_tokens": 10}, RetryPolicy(), TieredSteering())
+        ask = Ask(contract, {"messages": USER, "max_tokens": 10}, RetryPolicy(), TieredSteering())
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")
         outcome, effects = finish(reply_flow(ask), TWO_WRONG_FIRST, cut, GOOD)
         assert isinstance(outcome, Accepted)
@@ -423,9 +423,7 @@ def failed(error: Any = None, failure: Failure = BAD_REQUEST) -> Failed:
 def cut_flow(limit: int = 4096, policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any, Any, Outcome]:
     """Start the loop for a request with a token limit."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
-    return reply_flow(
-        Ask(contract.terms, {"messages": USER, "max_tokens": limit}, policy or RetryPolicy(), TieredSteering())
-    )
+    return reply_flow(Ask(contract, {"messages": USER, "max_tokens": limit}, policy or RetryPolicy(), TieredSteering()))
 
 
 def limits(effects: list[Any]) -> list[int]:
@@ -604,7 +602,7 @@ class TestConversation:
         earlier = [*USER, completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]]
         earlier.append({"role": "tool", "tool_call_id": "call_1", "content": "x"})
         contract = Contract(tools=[SEARCH, WEATHER])
-        flow = reply_flow(Ask(contract.terms, {"messages": earlier}, RetryPolicy(), TieredSteering()))
+        flow = reply_flow(Ask(contract, {"messages": earlier}, RetryPolicy(), TieredSteering()))
         outcome, effects = finish(flow, completion(calls=[call("search", wrong, "call_1")]), GOOD)
         assert isinstance(outcome, Accepted)
         issues = [(issue.code, issue.path) for issue in outcome.attempts[0].issues]
@@ -619,7 +617,7 @@ class TestConversation:
             *USER,
             *(completion(calls=[call("search", {"query": "a"}, id_)])["choices"][0]["message"] for id_ in ids),
         ]
-        ask = Ask(Contract(tools=[SEARCH]).terms, {"messages": earlier}, RetryPolicy(), TieredSteering())
+        ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
         repeated = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, effects = finish(reply_flow(ask), repeated, repeated, repeated)
         assert isinstance(outcome, Accepted)
@@ -632,7 +630,7 @@ class TestConversation:
     def test_v10_a_numbered_call_is_re_asked_alone(self) -> None:
         """What is spliced keeps the number, and a good reply without a taken id shows nothing of it."""
         earlier = [*USER, completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]]
-        ask = Ask(Contract(tools=[SEARCH]).terms, {"messages": earlier}, RetryPolicy(), TieredSteering())
+        ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
         wrong = completion(calls=[call("search", {"query": 1}, "call_1")])
         right = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, _ = finish(reply_flow(ask), wrong, wrong, right)

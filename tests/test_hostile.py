@@ -14,7 +14,6 @@ from scripted import Client
 from shared_data import SHARED, needs_shared
 from strictreply import Contract, ContractError, Invalid, RetryPolicy, StrictReplyError, ToolCall, Valid, wrap
 from strictreply.contract._judge import judge
-from strictreply.contract._terms import Terms
 
 pytestmark = needs_shared
 
@@ -35,7 +34,7 @@ UNION = {
 CONTENT = Contract(tools=[{"name": name, "parameters": ARGS} for name in ("search", "refund")], channel="text")
 TOOL = Contract(tools=[{"name": "Call", "parameters": UNION}])
 CONTRACTS = {"content": CONTENT, "tool": TOOL}
-TERMS: dict[str, Terms] = {mode: contract.terms.with_choice("required") for mode, contract in CONTRACTS.items()}
+TERMS: dict[str, Contract] = {mode: contract.with_choice("required") for mode, contract in CONTRACTS.items()}
 
 
 def recorded(*layers: str) -> list[dict[str, Any]]:

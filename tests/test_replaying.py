@@ -12,7 +12,7 @@ from strictreply.contract._tool import Tool
 from strictreply.retry._replaying import MAX_REPLAY_CHARS, replayed
 from strictreply.retry._scoping import Scope
 
-TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA)]).terms
+TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA)])
 WORDS = "our correction"
 
 

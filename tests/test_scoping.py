@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 from scripted import OTHER_SCHEMA, SCHEMA, call
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.values._replies import Invalid
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
-NATIVE = Contract(tools=TOOLS, parallel=True).terms
-TEXT = Contract(tools=TOOLS, channel="text").terms
+NATIVE = Contract(tools=TOOLS, parallel=True)
+TEXT = Contract(tools=TOOLS, channel="text")
 WRONG = call("search", {"query": 1}, "a")
 RIGHT = call("weather", {"city": "Oslo"}, "b")
 
 
-def scoped(terms: Terms, message: dict[str, Any]) -> Scope | None:
+def scoped(terms: Contract, message: dict[str, Any]) -> Scope | None:
     """Judge a bad message and find its scope."""
     verdict = judge(terms, message)
     assert isinstance(verdict, Invalid)

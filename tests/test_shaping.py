@@ -15,13 +15,12 @@ from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._shaping import shape
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import Code, Issue
 from strictreply.values._replies import DirectAnswer, Invalid, Valid
 
-TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]).terms
+TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)])
 SEARCH = completion(calls=[call("search", {"query": "x"})])
 WEATHER = completion(calls=[call("weather", {"city": "x"})])
 BOTH = completion(calls=[call("search", {"query": "x"}, "a"), call("weather", {"city": "x"}, "b")])
@@ -33,12 +32,12 @@ class Total(BaseModel):
     total: int
 
 
-def shaped(**request: Any) -> Terms:
+def shaped(**request: Any) -> Contract:
     """Shape a request, and give its terms."""
     return shape(TERMS, {"messages": USER, **request})[0]
 
 
-def codes(terms: Terms, reply: Any) -> list[str]:
+def codes(terms: Contract, reply: Any) -> list[str]:
     """Judge a reply; gives the codes of its faults, none for a valid one."""
     verdict = judge(terms, reply)
     return [issue.code for issue in verdict.issues] if isinstance(verdict, Invalid) else []
@@ -82,7 +81,7 @@ def test_parallel_tool_calls_is_held() -> None:
 
 def test_tools_of_the_request_replace_the_contracts() -> None:
     """``tools`` takes whatever a contract takes; the other tools are unknown then."""
-    terms = shaped(tools=[TERMS.tools["weather"].definition])
+    terms = shaped(tools=[TERMS.by_name["weather"].definition])
     assert codes(terms, SEARCH) == ["tool.unknown"]
     assert codes(terms, WEATHER) == []
 
@@ -122,7 +121,7 @@ JSON_SCHEMA = {"type": "json_schema", "json_schema": {"schema": {"type": "intege
 
 def test_an_object_of_any_kind_does_not_replace_a_typed_answer() -> None:
     """``json_object`` asks for less than a contract with a typed answer does: the answer stays what it is."""
-    typed = Contract(answer=Total).terms
+    typed = Contract(answer=Total)
     terms, request = shape(typed, {"messages": USER, "response_format": JSON_OBJECT})
     assert (terms, request["response_format"]) == (typed, JSON_OBJECT)
     assert codes(terms, completion('{"hello": 1}'))
@@ -140,7 +139,7 @@ class Shouted(Answer):
 
 def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
     """Beside ``json_object`` and ``text`` it stays in force; a schema beside it cannot be held, and is refused."""
-    own = Contract(answer=Shouted()).terms
+    own = Contract(answer=Shouted())
     for mild in (JSON_OBJECT, {"type": "text"}):
         terms = shape(own, {"messages": USER, "response_format": mild})[0]
         assert (codes(terms, completion('{"a": 1}')), codes(terms, completion("AH"))) == (["shape.empty"], [])
@@ -170,7 +169,7 @@ def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nothing"}}}},
         {"tools": ["search"]},
         {"tools": 5},
-        {"tools": TERMS.tools["search"].definition},
+        {"tools": TERMS.by_name["search"].definition},
         {"messages": None},
         {"messages": "hello"},
     ],
@@ -226,5 +225,5 @@ def test_no_request_raises_anything_foreign(request_: dict[str, Any]) -> None:
 def test_v19_any_means_required() -> None:
     """``tool_choice="any"``, other APIs' word, demands a call; a tool of that name is meant when there is one."""
     assert shaped(tool_choice="any").choice == "required"
-    named = Contract(tools=[Tool.from_json_schema("any", SCHEMA)]).terms
+    named = Contract(tools=[Tool.from_json_schema("any", SCHEMA)])
     assert shape(named, {"messages": USER, "tool_choice": "any"})[0].choice == "any"

@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field, model_validator
 from scripted import OTHER_SCHEMA, SCHEMA, call, completion
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import scope_of
 from strictreply.retry._steering import MAX_CORRECTION_BYTES, Situation, TieredSteering, example_for
@@ -53,12 +52,12 @@ class Impossible(BaseModel):
         raise ValueError(message)
 
 
-def terms_of(**declared: Any) -> Terms:
+def terms_of(**declared: Any) -> Contract:
     """Compile a contract's terms."""
-    return Contract(**{"tools": TOOLS, **declared}).terms
+    return Contract(**{"tools": TOOLS, **declared})
 
 
-def situation(terms: Terms, message: Any, tier: int = 1) -> Situation:
+def situation(terms: Contract, message: Any, tier: int = 1) -> Situation:
     """Judge a bad message and say what its correction is about."""
     verdict = judge(terms, message)
     assert isinstance(verdict, Invalid)
@@ -208,7 +207,7 @@ def example_in(text: str) -> Any:
 def test_every_native_example_is_valid(schema: dict[str, Any]) -> None:
     """An example shown for one call is arguments that the same contract accepts."""
     contract = Contract(tools=[Tool.from_json_schema("t", schema)])
-    shown = example_in(STEERING.correction(situation(contract.terms, said(calls=[call("t", {})]), 3)))
+    shown = example_in(STEERING.correction(situation(contract, said(calls=[call("t", {})]), 3)))
     if shown is not None:
         assert not isinstance(contract.check(said(calls=[call("t", shown)])), Invalid)
 
@@ -217,7 +216,7 @@ def test_every_native_example_is_valid(schema: dict[str, Any]) -> None:
 def test_every_text_example_is_valid(schema: dict[str, Any], answer: dict[str, Any], style: Any, choice: str) -> None:
     """An example shown for a whole text reply is a reply that the same contract accepts."""
     contract = Contract(tools=[Tool.from_json_schema("t", schema)], answer=answer, channel="text", answer_style=style)
-    terms = contract.terms.with_choice(choice)
+    terms = contract.with_choice(choice)
     for content in ("prose", '{"tool":"t","args":{}}'):
         shown = example_in(STEERING.correction(situation(terms, said(content), 3)))
         if shown is not None:
@@ -228,7 +227,7 @@ def test_every_text_example_is_valid(schema: dict[str, Any], answer: dict[str, A
 def test_every_answer_example_is_valid(answer: dict[str, Any]) -> None:
     """An example shown for a structured native answer is an answer that the same contract accepts."""
     contract = Contract(answer=answer)
-    shown = example_in(STEERING.correction(situation(contract.terms, said("{nope"), 3)))
+    shown = example_in(STEERING.correction(situation(contract, said("{nope"), 3)))
     if shown is not None:
         assert not isinstance(contract.check(said(json.dumps(shown))), Invalid)
 
@@ -515,7 +514,7 @@ def test_every_example_shows_the_field_that_was_wrong_and_is_valid(drawn: tuple[
     inner, _, wrong = drawn
     schema = {"type": "object", "properties": {"it": inner}}
     contract = Contract(tools=[Tool.from_json_schema("t", schema)])
-    told = situation(contract.terms, said(calls=[call("t", {"it": wrong})]), 3)
+    told = situation(contract, said(calls=[call("t", {"it": wrong})]), 3)
     shown = example_for(told)
     assert shown is not None
     assert not isinstance(contract.check(said(calls=[call("t", shown)])), Invalid)
@@ -535,7 +534,7 @@ def test_text_examples_show_the_field_that_was_wrong(drawn: tuple[dict[str, Any]
         {"tool": "t", "args": {"it": wrong}, "zz": 1},
         {"tool": "final_answer", "args": answer} if style == "tool" else answer,
     ):
-        told = situation(contract.terms, said(json.dumps(reply)), 3)
+        told = situation(contract, said(json.dumps(reply)), 3)
         shown = example_for(told)
         assert not isinstance(contract.check(json.dumps(shown)), Invalid)
         assert all(resolves(shown, pointer_tokens(issue.path)) for issue in told.issues)

@@ -1,4 +1,4 @@
-"""The compiled terms: what they know of names, and how a request narrows them."""
+"""What a contract knows of names, and how a request narrows it."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from openai_shapes import ADD, NOW
 from strictreply.contract._contract import Contract
 from strictreply.values._errors import ContractError
 
-TERMS = Contract(tools=[ADD, NOW]).terms
+CONTRACT = Contract(tools=[ADD, NOW])
 
 
 def test_names_are_all_that_the_contract_speaks_of() -> None:
     """Only these may stand in a path: the union's own members and those of every schema."""
-    assert TERMS.names == {"tool", "args", "answer", "a", "b"}
+    assert CONTRACT.names == {"tool", "args", "answer", "a", "b"}
 
 
 def test_the_list_of_tools_is_capped() -> None:
     """A correction can name twenty tools and count the rest."""
-    many = Contract(tools=[{"name": f"tool_{number}"} for number in range(25)]).terms
-    assert TERMS.tool_list == "add, now"
+    many = Contract(tools=[{"name": f"tool_{number}"} for number in range(25)])
+    assert CONTRACT.tool_list == "add, now"
     assert many.tool_list.endswith("tool_19 and 5 more")
-    assert "final_answer" in Contract(tools=[ADD], answer_style="tool").terms.tool_list
+    assert "final_answer" in Contract(tools=[ADD], answer_style="tool").tool_list
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none", "add"])
 def test_a_choice_that_can_be_met_is_taken(choice: str) -> None:
     """A word of the API, or the name of a declared tool."""
-    assert TERMS.with_choice(choice).choice == choice
+    assert CONTRACT.with_choice(choice).choice == choice
 
 
 @pytest.mark.parametrize("choice", ["bogus", "", "final_answer"])
 def test_a_choice_that_cannot_be_met_is_refused(choice: str) -> None:
     """What no reply could satisfy is found out before anything is sent."""
     with pytest.raises(ContractError):
-        TERMS.with_choice(choice)
+        CONTRACT.with_choice(choice)
     with pytest.raises(ContractError):
-        Contract().terms.with_choice("required")
+        Contract().with_choice("required")
 
 
 def test_a_scoped_ask_is_for_one_tool_alone() -> None:
-    """Its terms hold that tool, demand it, and admit a single call."""
-    only = Contract(tools=[ADD, NOW], parallel=True).terms.only("now")
-    assert (list(only.tools), only.choice, only.parallel) == (["now"], "now", False)
+    """Its contract holds that tool, demands it, and admits a single call."""
+    only = Contract(tools=[ADD, NOW], parallel=True).only("now")
+    assert ([tool.name for tool in only.tools], only.choice, only.parallel) == (["now"], "now", False)
 
 
 @pytest.mark.parametrize("name", ["auto", "required", "none"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Limits, ToolCall, ToolCalls, Valid
-from strictreply.contract._contract import judge_reply
+from strictreply.contract._judge import judge_reply
 from strictreply.values._issues import Category
 from strictreply.values._json import Extraction
 
@@ -257,14 +256,14 @@ CHOICES: list[tuple[str, Any, list[tuple[str, str]]]] = [
 @pytest.mark.parametrize(("choice", "reply", "expected"), CHOICES)
 def test_tool_choice_shapes_the_verdict(choice: str, reply: object, expected: list[tuple[str, str]]) -> None:
     """What ``tool_choice`` demands is demanded of the reply."""
-    verdict = judge_reply(CONTRACT.terms.with_choice(choice), reply)
+    verdict = judge_reply(CONTRACT.with_choice(choice), reply)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 
 
 @pytest.mark.parametrize(("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)])
 def test_final_answer_and_tool_choice(choice: str, *, admitted: bool) -> None:
     """``final_answer`` is the way to answer even where no tool may be called, but not where another one is forced."""
-    terms = FINAL.terms.with_choice(choice)
+    terms = FINAL.with_choice(choice)
     verdict = judge_reply(terms, message(None, [call("final_answer", {"answer": "x"})]))
     assert verdict == Valid(DirectAnswer("x")) if admitted else isinstance(verdict, Invalid)
 
@@ -311,9 +310,9 @@ def test_structured_answer() -> None:
 def test_structured_answer_leniency(content: str, mode: Extraction) -> None:
     """Leniency applies to structured answers, by name, and is recorded; other answers stay as written."""
     assert isinstance(INVOICE.check(message(content)), Invalid)
-    lenient = replace(INVOICE.terms, extraction=(mode,))
+    lenient = INVOICE.replace(extraction=(mode,))
     assert judge_reply(lenient, message(content)) == Valid(DirectAnswer({"total": 1}), (mode,))
-    plain = replace(CONTRACT.terms, extraction=(mode,))
+    plain = CONTRACT.replace(extraction=(mode,))
     assert judge_reply(plain, message(content)) == Valid(DirectAnswer(content))
 
 
@@ -332,7 +331,7 @@ def test_final_answer_is_among_the_names_that_are_listed() -> None:
     assert (prose.code, misspelt.code) == ("tool.required", "tool.unknown")
     assert all("final_answer" in issue.message for issue in (prose, misspelt))
     assert "final_answer" in misspelt.hint
-    forced = FINAL.terms.with_choice("final_answer")
+    forced = FINAL.with_choice("final_answer")
     assert judge_reply(forced, message(None, [call("final_answer", {"answer": "x"})])) == Valid(DirectAnswer("x"))
 
 

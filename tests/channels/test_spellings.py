@@ -181,7 +181,7 @@ def test_who_expects_such_answers_may_have_them(text: str) -> None:
     assert judged(text, Contract(tools=[SEARCH, NOW], calls_as_text="answer")) == answer
     assert judged(text, Contract()) == answer
     assert judged(text, Contract(tools=[{"name": "other"}])) == answer
-    none = Contract.of(CONTRACT.terms.with_choice("none"))
+    none = CONTRACT.with_choice("none")
     assert judged(text, none) == answer
 
 
@@ -196,14 +196,14 @@ def test_v10_what_speaks_of_a_call_is_an_answer(text: str) -> None:
 )
 def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
     """Where any object is an answer, and where a schema refuses it, a call in JSON is told that it is one."""
-    asked, _ = shape(CONTRACT.terms, {"messages": [], "response_format": {"type": "json_object"}})
+    asked, _ = shape(CONTRACT, {"messages": [], "response_format": {"type": "json_object"}})
     invoice = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
-    for contract in (Contract.of(asked), Contract(tools=[SEARCH, NOW], answer=invoice)):
+    for contract in (asked, Contract(tools=[SEARCH, NOW], answer=invoice)):
         verdict = judged(text, contract)
         assert [issue.code for issue in verdict.issues] == ["call.as_text"]
-    lenient, _ = shape(Contract(tools=[SEARCH, NOW], calls_as_text="answer").terms, {"messages": [], **JSON_MODE})
-    assert isinstance(judged(text, Contract.of(lenient)), Valid)
-    assert isinstance(judged('{"name": "search", "price": 3}', Contract.of(asked)), Valid)
+    lenient, _ = shape(Contract(tools=[SEARCH, NOW], calls_as_text="answer"), {"messages": [], **JSON_MODE})
+    assert isinstance(judged(text, lenient), Valid)
+    assert isinstance(judged('{"name": "search", "price": 3}', asked), Valid)
 
 
 def test_a_structured_answer_has_a_schema_of_its_own() -> None:
@@ -212,18 +212,18 @@ def test_a_structured_answer_has_a_schema_of_its_own() -> None:
     text = '{"name": "now", "arguments": {}}'
     assert isinstance(judged(text, Contract(tools=[NOW], answer=schema)), Valid)
     assert isinstance(judged('{"tool": "now", "args": {}}', Contract(tools=[NOW], channel="text")), Valid)
-    required = judged(text, Contract.of(CONTRACT.terms.with_choice("required")))
+    required = judged(text, CONTRACT.with_choice("required"))
     assert [issue.code for issue in required.issues] == ["tool.required"]
 
 
-def test_the_keyword_goes_with_the_terms() -> None:
+def test_the_keyword_goes_with_the_contract() -> None:
     """What the contract says holds for the tools that a request brings along; other words are refused."""
     for said, kind in (("answer", Valid), ("refuse", Invalid)):
-        contract = Contract(calls_as_text=said)  # type: ignore[arg-type]  # one of the two
-        terms, _ = shape(contract.terms, {"messages": [], "tools": [NOW]})
-        assert isinstance(judged('{"name": "now", "arguments": {}}', Contract.of(terms)), kind)
+        contract = Contract(calls_as_text=said)  # type: ignore[call-overload]  # one of the two
+        terms, _ = shape(contract, {"messages": [], "tools": [NOW]})
+        assert isinstance(judged('{"name": "now", "arguments": {}}', terms), kind)
     with pytest.raises(ContractError):
-        Contract(calls_as_text="call")  # type: ignore[arg-type]  # neither
+        Contract(calls_as_text="call")  # type: ignore[call-overload]  # neither
 
 
 @pytest.mark.parametrize("row", [*MARKERS, *CALLS, *HEADS])

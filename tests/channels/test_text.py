@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from openai_shapes import ADD, NOW, call, message
 from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
-from strictreply.contract._contract import judge_reply
+from strictreply.contract._judge import judge_reply
 from strictreply.values._issues import Category
 from strictreply.values._json import Extraction
 
@@ -208,14 +207,14 @@ def test_content_is_text() -> None:
 )
 def test_tool_choice_shapes_the_verdict(choice: str, text: str, expected: list[tuple[str, str]]) -> None:
     """What ``tool_choice`` demands is demanded of the reply."""
-    verdict = judge_reply(CONTRACT.terms.with_choice(choice), text)
+    verdict = judge_reply(CONTRACT.with_choice(choice), text)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 
 
 @pytest.mark.parametrize(("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)])
 def test_final_answer_is_an_answer_to_tool_choice(choice: str, *, admitted: bool) -> None:
     """``final_answer`` is the way to answer even where no tool may be called, but not where another one is forced."""
-    verdict = judge_reply(FINAL.terms.with_choice(choice), '{"tool":"final_answer","args":{"answer":"x"}}')
+    verdict = judge_reply(FINAL.with_choice(choice), '{"tool":"final_answer","args":{"answer":"x"}}')
     assert isinstance(verdict, Valid) == admitted
 
 
@@ -239,7 +238,7 @@ def test_leniency_is_recorded(
 ) -> None:
     """Text around the JSON passes only by a named leniency, which the verdict records; bytes are text."""
     reply = text.encode() if as_bytes else text
-    lenient = replace(CONTRACT.terms, extraction=modes)
+    lenient = CONTRACT.replace(extraction=modes)
     assert judge_reply(lenient, reply) == Valid(DirectAnswer("x"), steps)
     assert isinstance(CONTRACT.check(reply), Invalid if steps else Valid)
 

@@ -28,7 +28,7 @@ def used(of: dict[str, Any], tokens: object) -> dict[str, Any]:
 
 def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: Any) -> bool:
     """Tell whether a message counts as cut, of so many tokens under this request."""
-    cut = cut_at_limit(contract.terms, of, request, used(of, tokens))
+    cut = cut_at_limit(contract, of, request, used(of, tokens))
     if cut is not None:
         assert isinstance(cut, Invalid)
         assert [(issue.code, issue.path) for issue in cut.issues] == [("reply.truncated", "/usage/completion_tokens")]
@@ -106,4 +106,4 @@ def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> Non
     calls = [{"id": f"c{index}", "type": "function", "function": function} for index in range(2)]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     response = {"choices": [{"message": message}], "usage": {"completion_tokens": 95}}
-    assert cut_at_limit(contract.terms, message, {"max_tokens": 100}, response) is None
+    assert cut_at_limit(contract, message, {"max_tokens": 100}, response) is None

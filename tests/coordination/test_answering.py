@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -307,15 +306,15 @@ def test_a_request_can_only_narrow() -> None:
     written = json.dumps({"next_action": "call_tool", "tool_calls": [one]})
     other = Tool.from_json_schema("other", {"type": "object", "properties": {}})
     for narrowed, reply, code in (
-        (kind.contract.terms.with_choice("required"), message(json.dumps(FINAL)), "tool.required"),
-        (kind.contract.terms.with_choice("required"), message(written), "tool.required"),
-        (kind.contract.terms.with_choice("none"), message(calls=[one]), "tool.forbidden"),
-        (kind.contract.terms.with_choice("none"), message(written), "tool.forbidden"),
-        (kind.contract.terms.with_tools([other]), message(calls=[one]), "tool.unknown"),
-        (kind.contract.terms.with_tools([other]), message(written), "tool.unknown"),
-        (replace(kind.contract.terms, parallel=False), message(calls=[one, two]), "tool.several"),
+        (kind.contract.with_choice("required"), message(json.dumps(FINAL)), "tool.required"),
+        (kind.contract.with_choice("required"), message(written), "tool.required"),
+        (kind.contract.with_choice("none"), message(calls=[one]), "tool.forbidden"),
+        (kind.contract.with_choice("none"), message(written), "tool.forbidden"),
+        (kind.contract.replace(tools=(other,)), message(calls=[one]), "tool.unknown"),
+        (kind.contract.replace(tools=(other,)), message(written), "tool.unknown"),
+        (kind.contract.replace(parallel=False), message(calls=[one, two]), "tool.several"),
     ):
-        verdict = Contract.of(narrowed).check(reply)
+        verdict = narrowed.check(reply)
         assert isinstance(verdict, Invalid)
         assert [issue.code for issue in verdict.issues] == [code]
 
@@ -323,7 +322,7 @@ def test_a_request_can_only_narrow() -> None:
 def test_the_caps_are_the_processor_s() -> None:
     """What the processor does not read on, a client's loop does not either; more calls than usual may be let in."""
     small = processor(limits=Limits(reply_bytes=100))
-    assert small.answer_kind("Coordinator").contract.terms.limits == Limits(reply_bytes=100)
+    assert small.answer_kind("Coordinator").contract.limits == Limits(reply_bytes=100)
     long = message(json.dumps(FINAL | {"content": "x" * 100}))
     verdict = small.answer_kind("Coordinator").contract.check(long)
     assert isinstance(verdict, Invalid)

@@ -21,7 +21,8 @@ Exchanging = Callable[..., sr.Exchange]
 def sync_exchange(base_url: str, contract: sr.Contract, **keywords: Any) -> sr.Exchange:
     """Make one call with the sync client."""
     with openai.OpenAI(base_url=base_url, api_key=KEY) as client:
-        return sr.wrap(client, contract=contract, policy=POLICY).exchange(model="any", **keywords)
+        wrapped = sr.wrap(client, contract=contract, policy=POLICY)
+        return wrapped.exchange(model="any", **keywords)
 
 
 def async_exchange(base_url: str, contract: sr.Contract, **keywords: Any) -> sr.Exchange:
@@ -29,6 +30,7 @@ def async_exchange(base_url: str, contract: sr.Contract, **keywords: Any) -> sr.
 
     async def call() -> sr.Exchange:
         async with openai.AsyncOpenAI(base_url=base_url, api_key=KEY) as client:
-            return await sr.wrap(client, contract=contract, policy=POLICY).exchange(model="any", **keywords)
+            wrapped = sr.wrap(client, contract=contract, policy=POLICY)
+            return await wrapped.exchange(model="any", **keywords)
 
     return asyncio.run(call())

@@ -18,10 +18,10 @@ def search(query: str) -> list[str]:
 def sync_client() -> None:
     """A wrapped sync client gives typed values."""
     client = sr.wrap(OpenAI(), tools=[search], parallel=True, policy=sr.RetryPolicy(max_retries=1))
-    assert_type(client, sr.StrictClient)
+    assert_type(client, sr.StrictClient[str])
     assert_type(client.create(model="m", messages=[]), ChatCompletion)
     exchange = client.exchange(model="m", messages=[])
-    assert_type(exchange, sr.Exchange)
+    assert_type(exchange, sr.Exchange[str])
     assert_type(exchange.completion, ChatCompletion)
     assert_type(exchange.usage, sr.Usage)
 
@@ -29,9 +29,9 @@ def sync_client() -> None:
 async def async_client() -> None:
     """The async twin gives the same, awaited."""
     client = sr.wrap(AsyncOpenAI(), contract=sr.Contract(tools=[search]))
-    assert_type(client, sr.AsyncStrictClient)
+    assert_type(client, sr.AsyncStrictClient[str])
     assert_type(await client.create(model="m", messages=[]), ChatCompletion)
-    assert_type(await client.exchange(model="m", messages=[]), sr.Exchange)
+    assert_type(await client.exchange(model="m", messages=[]), sr.Exchange[str])
 
 
 def replies(client: sr.StrictClient) -> str:
@@ -58,4 +58,4 @@ def verdicts(contract: sr.Contract) -> tuple[sr.Issue, ...]:
 def wrong() -> None:
     """A misspelt keyword or value is an error before it runs."""
     sr.wrap(OpenAI(), tool=[search])  # type: ignore[call-overload]
-    sr.Contract(channel="json")  # type: ignore[arg-type]
+    sr.Contract(channel="json")  # type: ignore[call-overload]

@@ -148,7 +148,7 @@ def _print_results(screen: Console, client: StrictClient, exchange: Exchange) ->
 def _result(client: StrictClient, call: ToolCall) -> str:
     """Run one validated call; a result, or how the tool itself failed."""
     try:
-        return repr(client.contract.terms.tools[call.tool].run(call.args))
+        return repr(client.contract.by_name[call.tool].run(call.args))
     except ToolExecutionError as error:
         return f"no result: {error}"
 

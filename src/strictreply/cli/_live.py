@@ -8,10 +8,10 @@ import re
 from rich.console import Console
 from rich.text import Text
 
-from strictreply.contract._judge import peek
 from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue, printable, printable_lines
 from strictreply.values._json import JSON
+from strictreply.wires._chat import peek
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8

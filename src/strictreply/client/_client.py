@@ -12,18 +12,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 import anyio
 
 from strictreply.client._endings import raise_ended
+from strictreply.client._keywords import CallKeywords
 from strictreply.client._pauses import apause, pause
 from strictreply.client._transport import RetryBucket, Sending, Transport
+from strictreply.contract._answer import Answer
 from strictreply.contract._checks import Check, aperform_check, perform_check
-from strictreply.contract._contract import Contract, Declaration
+from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._driving import adrive, drive
 from strictreply.contract._shaping import shape
-from strictreply.contract._terms import Terms
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure, classify
 from strictreply.retry._flow import (
@@ -49,13 +50,16 @@ from strictreply.values._attempts import Attempt, Usage, plain, total_usage
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject, Message
-from strictreply.values._replies import AssistantReply
+from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
+    from openai.resources.chat import AsyncChat, Chat
     from openai.types.chat import ChatCompletion
 
 logger = logging.getLogger("strictreply")
+
+A = TypeVar("A")
 
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
 """Told of every attempt as soon as it is judged; may be async with an async client.
@@ -69,18 +73,18 @@ Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Generic[A_co]):
     """A call with its story.
 
     ``reply`` is what fits; ``completion`` the SDK's own completion that carries it; ``attempts`` every ask in order;
     ``usage`` the tokens of all of them; ``transcript`` the caller's messages and the accepted assistant turn, as if
-    the first shot had hit (requirement T26); ``terms`` what the reply was held to.
+    the first shot had hit (requirement T26); ``contract`` what the reply was held to.
     """
 
-    reply: AssistantReply
+    reply: AssistantReply[A_co]
     attempts: tuple[Attempt, ...]
     transcript: list[Message] = field(repr=False)
-    terms: Terms = field(repr=False)
+    contract: Contract[A_co] = field(repr=False)
     _complete: Callable[[], Any] = field(repr=False)
 
     @property
@@ -105,10 +109,12 @@ class Settings:
     log_replies: Redact | None = None
 
 
-class _Wrapped(ABC):
+class _Wrapped(ABC, Generic[A_co]):
     """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
 
-    def __init__(self, client: Any, contract: Contract, settings: Settings, bucket: RetryBucket | None = None) -> None:
+    def __init__(
+        self, client: Any, contract: Contract[A_co], settings: Settings, bucket: RetryBucket | None = None
+    ) -> None:
         """Hold the client's copy, the contract and the settings; ``bucket`` None begins with a full one."""
         self._transport = Transport(client)
         self._bucket = RetryBucket() if bucket is None else bucket
@@ -127,14 +133,12 @@ class _Wrapped(ABC):
         """The client inside, as it was given: its replies are not checked."""
         return self._client
 
-    @property
-    def chat(self) -> Any:
-        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
+    def _guarded_chat(self) -> Any:
         completions = _Guarded(self._client.chat.completions, create=self.create)
         return _Guarded(self._client.chat, completions=completions)
 
     @abstractmethod
-    def create(self, **keywords: Any) -> Any:
+    def create(self, **keywords: Unpack[CallKeywords]) -> Any:
         """Make one call; each twin in its own way."""
 
     def with_options(self, **options: Any) -> Self:
@@ -143,9 +147,9 @@ class _Wrapped(ABC):
 
     copy = with_options
 
-    def terms(self, **keywords: Any) -> Terms:
-        """Give what the reply to a call with these keywords is held to, without making it."""
-        return self._ask({"messages": [], **keywords}).terms
+    def contract_for(self, **keywords: Unpack[CallKeywords]) -> Contract[Any]:
+        """Return what the reply to a call with these keywords is held to, without making it."""
+        return self._ask({"messages": [], **keywords}).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Give a copy that tells ``on_attempt`` of every attempt too, before the watcher it was wrapped with."""
@@ -162,11 +166,11 @@ class _Wrapped(ABC):
         if keywords.get("stream"):
             message = "stream=True is not served yet; call without it, or use the wrapped client's own"
             raise NotImplementedError(message)
-        contract = keywords.pop("contract", None) or self.contract
+        contract: Contract = keywords.pop("contract", None) or self.contract
         policy = keywords.pop("policy", None) or self._settings.policy
         steering = keywords.pop("steering", None) or self._settings.steering
-        terms, base = shape(contract.terms, keywords)
-        return Ask(terms, base, policy, steering)
+        contract, base = shape(contract, keywords)
+        return Ask(contract, base, policy, steering)
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
@@ -184,20 +188,23 @@ class _Wrapped(ABC):
 
     def _sending(self, ask: Ask) -> Sending:
         """Open the line for one call."""
-        return Sending(self._transport, ask.terms.limits, self._bucket)
+        return Sending(self._transport, ask.contract.limits, self._bucket)
 
-    def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange:
+    def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Give the exchange, or raise what the outcome calls for."""
         if isinstance(outcome, Ended):
             raise_ended(outcome)
         message = outcome.response["choices"][0]["message"]
         transcript = [*ask.base["messages"], message]
         complete = partial(sending.completion, outcome.response, spliced=outcome.spliced)
-        return Exchange(outcome.reply, outcome.attempts, transcript, ask.terms, complete)
+        return Exchange(outcome.reply, outcome.attempts, transcript, ask.contract, complete)
 
 
-class StrictClient(_Wrapped):
-    """A wrapped sync client; everything not named here is the client's own."""
+class StrictClient(_Wrapped[A_co]):
+    """A wrapped sync client; everything not named here is the client's own.
+
+    ``StrictClient[A]`` gives answers of the type ``A``.
+    """
 
     def __enter__(self) -> Self:
         """Enter the client's own context."""
@@ -208,8 +215,14 @@ class StrictClient(_Wrapped):
         """Leave the client's own context: it closes its connections."""
         self._client.__exit__(*error)
 
-    def reply(self, **keywords: Any) -> AssistantReply:
-        """Make one call and give its typed reply.
+    @property
+    def chat(self) -> Chat:
+        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
+        chat: Chat = self._guarded_chat()
+        return chat
+
+    def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
+        """Make one call and return its typed reply.
 
         Takes the keywords of ``chat.completions.create``, and ``tools`` in any form a contract takes, ``contract``,
         ``policy`` and ``steering`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when no
@@ -217,14 +230,24 @@ class StrictClient(_Wrapped):
         """
         return self.exchange(**keywords).reply
 
-    def create(self, **keywords: Any) -> ChatCompletion:
+    def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
+        """Make one call like :meth:`reply` and return its answer alone, of the contract's ``answer`` type.
+
+        For a contract without tools, or with ``tool_choice="none"``: raises ContractError when a call of a tool would
+        be a valid reply too.
+        """
+        return _answer_of(self._exchanged(_only_answers(self._ask({**keywords}))))
+
+    def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
         """Make one call like ``chat.completions.create``; the completion is valid by the contract."""
         return self.exchange(**keywords).completion
 
-    def exchange(self, **keywords: Any) -> Exchange:
-        """Make one call like :meth:`reply`, and give it with its story."""
-        ask = self._ask(keywords)
-        _refuse_async_checks(ask.terms)
+    def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
+        """Make one call like :meth:`reply`, and return it with its story."""
+        return self._exchanged(self._ask({**keywords}))
+
+    def _exchanged(self, ask: Ask) -> Exchange[A_co]:
+        _refuse_async_checks(ask.contract)
         sending = self._sending(ask)
         outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
         return self._exchange(ask, outcome, sending)
@@ -256,7 +279,7 @@ class StrictClient(_Wrapped):
         return Replied(sending.receive(source), sending.lap(), before)
 
 
-class AsyncStrictClient(_Wrapped):
+class AsyncStrictClient(_Wrapped[A_co]):
     """A wrapped async client: the twin of :class:`StrictClient`."""
 
     async def __aenter__(self) -> Self:
@@ -268,17 +291,29 @@ class AsyncStrictClient(_Wrapped):
         """Leave the client's own context: it closes its connections."""
         await self._client.__aexit__(*error)
 
-    async def reply(self, **keywords: Any) -> AssistantReply:
-        """Make one call and give its typed reply; see :meth:`StrictClient.reply`."""
+    @property
+    def chat(self) -> AsyncChat:
+        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
+        chat: AsyncChat = self._guarded_chat()
+        return chat
+
+    async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
+        """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
         return (await self.exchange(**keywords)).reply
 
-    async def create(self, **keywords: Any) -> ChatCompletion:
+    async def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
+        """Make one call and return its answer alone; see :meth:`StrictClient.answer`."""
+        return _answer_of(await self._exchanged(_only_answers(self._ask({**keywords}))))
+
+    async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
         """Make one call like ``chat.completions.create``; the completion is valid by the contract."""
         return (await self.exchange(**keywords)).completion
 
-    async def exchange(self, **keywords: Any) -> Exchange:
-        """Make one call, and give it with its story; see :meth:`StrictClient.exchange`."""
-        ask = self._ask(keywords)
+    async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
+        """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
+        return await self._exchanged(self._ask({**keywords}))
+
+    async def _exchanged(self, ask: Ask) -> Exchange[A_co]:
         sending = self._sending(ask)
         outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sending))
         return self._exchange(ask, outcome, sending)
@@ -317,6 +352,23 @@ class AsyncStrictClient(_Wrapped):
         except Exception as error:  # noqa: BLE001 - as in the twin
             return Failed(_failure(error), sending.lap(), before)
         return Replied(sending.receive(source), sending.lap(), before)
+
+
+def _only_answers(ask: Ask) -> Ask:
+    """Refuse a call whose good end may be something else than an answer."""
+    if ask.contract.tools and ask.contract.choice != "none":
+        message = (
+            "answer() needs replies that are answers: pass tool_choice='none' or a contract without tools, or reply()"
+        )
+        raise ContractError(message)
+    return ask
+
+
+def _answer_of(exchange: Exchange[A_co]) -> A_co:
+    if isinstance(exchange.reply, DirectAnswer):
+        return exchange.reply.answer
+    message = "answer() needs replies that are answers; this contract's answers hold calls"
+    raise ContractError(message)
 
 
 def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awaitable[None] | None:
@@ -362,10 +414,9 @@ def _failure(error: Exception) -> Failure:
     return failure
 
 
-class Wrapping(Declaration, total=False):
-    """The keywords of :func:`wrap`: a ready contract or the keywords of one, and how to go about it."""
+class WrapKeywords(ContractKeywords, total=False):
+    """The keywords of :func:`wrap` beside ``contract`` and ``answer``: those of a contract, and how to go about it."""
 
-    contract: Contract | None
     policy: RetryPolicy | None
     steering: Steering | None
     on_attempt: OnAttempt | None
@@ -373,11 +424,27 @@ class Wrapping(Declaration, total=False):
 
 
 @overload
-def wrap(client: AsyncOpenAI, **keywords: Unpack[Wrapping]) -> AsyncStrictClient: ...
+def wrap(client: OpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
 @overload
-def wrap(client: OpenAI, **keywords: Unpack[Wrapping]) -> StrictClient: ...
+def wrap(client: OpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> StrictClient[str]: ...
 @overload
-def wrap(client: Any, **keywords: Unpack[Wrapping]) -> Any: ...
+def wrap(client: OpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
+@overload
+def wrap(client: OpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> StrictClient[Any]: ...
+@overload
+def wrap(client: AsyncOpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[A]: ...
+@overload
+def wrap(client: AsyncOpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[str]: ...
+@overload
+def wrap(
+    client: AsyncOpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictClient[A]: ...
+@overload
+def wrap(client: AsyncOpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[Any]: ...
+@overload
+def wrap(client: Any, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...
+@overload
+def wrap(client: Any, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]) -> Any: ...
 def wrap(
     client: Any,
     *,
@@ -386,7 +453,7 @@ def wrap(
     steering: Steering | None = None,
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
-    **declared: Unpack[Declaration],
+    **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that only valid replies come out of it.
 
@@ -413,15 +480,15 @@ def wrap(
 
 def _refuse_async(contract: Contract, on_attempt: OnAttempt | None) -> None:
     """Refuse, while declaring, what a sync client could not await."""
-    _refuse_async_checks(contract.terms)
+    _refuse_async_checks(contract)
     if inspect.iscoroutinefunction(on_attempt) or inspect.iscoroutinefunction(getattr(on_attempt, "__call__", None)):  # noqa: B004
         message = "on_attempt is async; wrap an async client"
         raise ContractError(message)
 
 
-def _refuse_async_checks(terms: Terms) -> None:
+def _refuse_async_checks(contract: Contract) -> None:
     """Refuse a tool whose check a sync client could not await, before anything is sent."""
-    for tool in terms.tools.values():
+    for tool in contract.tools:
         if tool.check is not None and tool.is_async_check:
             message = f"the check of tool {tool.name!r} is async; wrap an async client"
             raise ContractError(message)

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 from pydantic import TypeAdapter
 
@@ -17,14 +17,14 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._json import JSON, Extra, Formats
 from strictreply.values._limits import Work
-from strictreply.values._replies import Invalid, ToolCall, Verdict
+from strictreply.values._replies import A_co, Invalid, ToolCall, Verdict
 
 FINAL_ANSWER = "final_answer"
 """The tool that carries the answer with ``answer_style="tool"`` (requirement T14)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Generic[A_co]):
     """The kind of answer a contract admits.
 
     ``schema`` is None for text. ``adapter`` makes the typed answer from JSON, None for text and plain JSON Schemas.
@@ -37,7 +37,9 @@ class Answer:
     name: str = "answer"
 
     @classmethod
-    def of(cls, kind: object, *, extra: Extra = "forbid", formats: Formats = "assert", blank: bool = False) -> Answer:
+    def of(
+        cls, kind: object, *, extra: Extra = "forbid", formats: Formats = "assert", blank: bool = False
+    ) -> Answer[Any]:
         """Compile ``str``, a pydantic type or a JSON Schema; raises ContractError for anything else.
 
         An Answer is taken as it is: it knows itself how strict it is.
@@ -56,14 +58,14 @@ class Answer:
         return kept_on(kind, how, lambda: cls._from_type(kind, extra, formats))
 
     @classmethod
-    def _from_schema(cls, document: Mapping[str, Any], extra: Extra, formats: Formats) -> Answer:
+    def _from_schema(cls, document: Mapping[str, Any], extra: Extra, formats: Formats) -> Answer[Any]:
         title = document.get("title")
         schema = Schema.compile(document, extra=extra, formats=formats, root_closed=False)
         schema.refuse_contradictions("the answer")
         return cls(schema, name=_schema_name(title if isinstance(title, str) else ""))
 
     @classmethod
-    def _from_type(cls, kind: object, extra: Extra, formats: Formats) -> Answer:
+    def _from_type(cls, kind: object, extra: Extra, formats: Formats) -> Answer[Any]:
         adapter = adapter_of(kind, "answer")
         schema = Schema.compile(document_of(adapter, "answer"), extra=extra, formats=formats, root_closed=False)
         schema.refuse_contradictions("the answer")
@@ -110,7 +112,7 @@ class Answer:
         return value
 
 
-_DESCRIBED: ByText[Answer] = ByText()
+_DESCRIBED: ByText[Answer[Any]] = ByText()
 
 
 def _schema_name(text: str) -> str:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import copy
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strictreply.contract._complaints import check_issues
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._replies import Invalid, Verdict
+
+if TYPE_CHECKING:
+    from strictreply.contract._contract import Contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,14 @@ class Checked:
     seconds: float = 0.0
 
 
-def check_of(terms: Terms, verdict: Verdict) -> Check | None:
+def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     """Ask for the checks of the called tools; None when the reply is invalid or no called tool has one."""
     if isinstance(verdict, Invalid):
         return None
     jobs = tuple(
-        (terms.tools[call.tool], call.args, _place(terms, index))
-        for index, call in enumerate(terms.calls_in(verdict.reply))
-        if terms.tools[call.tool].check is not None
+        (contract.by_name[call.tool], call.args, _place(contract, index))
+        for index, call in enumerate(contract.calls_in(verdict.reply))
+        if contract.by_name[call.tool].check is not None
     )
     return Check(jobs) if jobs else None
 
@@ -95,6 +97,6 @@ def _found(tool: Tool, outcome: Any, args: Any, at: str) -> tuple[Issue, ...]:
     return check_issues(outcome, args, at=at, names=tool.parameters.names)
 
 
-def _place(terms: Terms, index: int) -> str:
+def _place(contract: Contract, index: int) -> str:
     """Point to the arguments of a call."""
-    return pointer("/tool_calls", index, "function", "arguments") if terms.channel == "native" else "/args"
+    return pointer("/tool_calls", index, "function", "arguments") if contract.channel == "native" else "/args"

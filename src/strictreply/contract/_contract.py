@@ -1,33 +1,38 @@
-"""What a reply must be, declared once: tools, the answer, the channel and how strict to be."""
+"""What a reply must be: one frozen value that everything reads, and the verdict on a reply."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any, TypedDict
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Generic, Self, TypedDict, Unpack, get_args, overload
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._checks import Check, Checked, aperform_check, check_of, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.contract._judge import judge
-from strictreply.contract._judge_text import judge_text
-from strictreply.contract._terms import Terms, by_name
+from strictreply.contract._judge import judge_reply
 from strictreply.contract._tool import Tool
-from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Extra, Extraction, Formats
-from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
-from strictreply.values._replies import Invalid, Verdict
+from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict, calls_of
 
-_CHANNELS = ("native", "text")
-_EXTRACTIONS = ("strict", "fenced", "first_object", "after_think")
-_EXTRAS = (None, "forbid", "schema")
+UNION_NAMES = frozenset({"tool", "args", "answer"})
+MAX_LISTED_NAMES = 20
+CHOICES = frozenset({"auto", "required", "none"})
+_WORDS = {
+    "channel": get_args(Channel),
+    "answer_style": get_args(AnswerStyle),
+    "calls_as_text": get_args(CallsAsText),
+    "extra": (None, *get_args(Extra)),
+    "formats": (None, *get_args(Formats)),
+}
 
 
-class Declaration(TypedDict, total=False):
-    """The keywords that declare a contract; :class:`Contract` says what each means."""
+class ContractKeywords(TypedDict, total=False):
+    """The keywords of a contract beside ``answer``; :class:`Contract` says what each means."""
 
     tools: Iterable[object]
-    answer: object
     channel: Channel
     parallel: bool
     extraction: Extraction | Iterable[Extraction]
@@ -39,89 +44,122 @@ class Declaration(TypedDict, total=False):
     limits: Limits
 
 
-class Contract:
-    """A declaration that replies are held to; immutable, safe to share between threads and tasks.
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Contract(Generic[A_co]):
+    """What replies are held to: immutable, compiled once, safe to share between threads and tasks.
 
     ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer``
     is ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are
     written: ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` admits several native
     calls at once. ``extraction`` is one leniency or several; ``strict`` forgives nothing. ``extra`` is ``forbid`` or
-    ``schema`` for all tools and the answer, None to leave each tool as it was declared. ``answer_style="tool"`` makes
-    the tool ``final_answer`` the only way to answer (requirement T14). ``blank_answers`` admits white space as an
-    answer. ``calls_as_text="answer"`` admits a native text answer that is, as a whole, a call of a declared tool in a
-    spelling that models are known to write (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
-    ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it
-    was declared, and asserts it in the answer.
+    ``schema`` for all tools and the answer, also those that a request brings; None leaves each tool as it was declared.
+    ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was
+    declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to
+    answer (requirement T14). ``blank_answers`` admits white space as an answer. ``calls_as_text="answer"`` admits a
+    native text answer that is, as a whole, a call of a declared tool in a spelling that models are known to write
+    (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``. ``limits`` caps what a reply may cost.
 
-    Raises ContractError when a declaration is wrong.
+    What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``, ``none`` or the name of the
+    one tool that must be called; ``ids_may_repeat`` says whether a call may have the id of an earlier one of its
+    conversation (whoever asks numbers them then).
+
+    Raises ContractError when a declaration is wrong, TypeError for an unknown keyword.
     """
 
-    __slots__ = ("_terms",)
+    tools: tuple[Tool, ...]
+    answer: Answer[A_co]
+    channel: Channel = "native"
+    parallel: bool = False
+    extraction: tuple[Extraction, ...] = ("strict",)
+    extra: Extra | None = None
+    formats: Formats | None = None
+    answer_style: AnswerStyle = "union"
+    calls_as_text: CallsAsText = "refuse"
+    limits: Limits = DEFAULT_LIMITS
+    choice: str = "auto"
+    ids_may_repeat: bool = False
 
-    def __init__(
-        self,
-        *,
-        tools: Iterable[object] = (),
-        answer: object = str,
-        channel: Channel = "native",
-        parallel: bool = False,
-        extraction: Extraction | Iterable[Extraction] = "strict",
-        extra: Extra | None = None,
-        formats: Formats | None = None,
-        answer_style: AnswerStyle = "union",
-        blank_answers: bool = False,
-        calls_as_text: CallsAsText = "refuse",
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        """Compile the declaration once."""
-        _one_of("channel", channel, _CHANNELS)
-        _one_of("answer_style", answer_style, ("union", "tool"))
-        _one_of("calls_as_text", calls_as_text, ("refuse", "answer"))
-        _one_of("extra", extra, _EXTRAS)
-        _one_of("formats", formats, (None, "assert", "annotate"))
-        modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
-        for mode in modes:
-            _one_of("extraction", mode, _EXTRACTIONS)
+    @overload
+    def __init__(self: Contract[str], *, answer: type[str] = ..., **keywords: Unpack[ContractKeywords]) -> None: ...
+    @overload
+    def __init__(self, *, answer: type[A_co] | Answer[A_co], **keywords: Unpack[ContractKeywords]) -> None: ...
+    @overload
+    def __init__(self: Contract[Any], *, answer: object, **keywords: Unpack[ContractKeywords]) -> None: ...
+    def __init__(self, *, answer: object = str, **keywords: Unpack[ContractKeywords]) -> None:
+        _refuse_unknown(keywords)
+        for name, allowed in _WORDS.items():
+            _one_of(name, keywords.get(name, allowed[0]), allowed)
+        values: dict[str, Any] = {**keywords}
+        extra, formats, blank = values.get("extra"), values.get("formats"), values.pop("blank_answers", False)
+        given = values.get("extraction", "strict")
+        values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
+        for mode in values["extraction"]:
+            _one_of("extraction", mode, get_args(Extraction))
+        tools = values.get("tools", ())
         _refuse_one_tool(tools)
-        declared = by_name(Tool.all_of(tools, extra=extra, formats=formats))
-        if answer_style == "tool" and FINAL_ANSWER in declared:
+        values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
+        values["answer"] = Answer.of(answer, extra=extra or "forbid", formats=formats or "assert", blank=blank)
+        self._set(values)
+
+    def replace(self, **values: Any) -> Self:
+        """Return the same contract with other values in some of its fields, compiled as the fields hold them."""
+        other = object.__new__(type(self))
+        other._set({field.name: getattr(self, field.name) for field in fields(self)} | values)
+        return other
+
+    def _set(self, values: Mapping[str, Any]) -> None:
+        vars(self).update(values)  # frozen: past __setattr__
+        if FINAL_ANSWER in self.by_name and self.answer_style == "tool":
             message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
             raise ContractError(message)
-        self._terms = Terms(
-            tools=declared,
-            answer=Answer.of(answer, extra=extra or "forbid", formats=formats or "assert", blank=blank_answers),
-            channel=channel,
-            parallel=parallel,
-            answer_style=answer_style,
-            extraction=modes,
-            limits=limits,
-            extra=extra,
-            formats=formats,
-            calls_as_text=calls_as_text,
-        )
-
-    @classmethod
-    def of(cls, terms: Terms) -> Contract:
-        """Make a contract of compiled terms, such as those that one request shaped."""
-        contract = cls.__new__(cls)
-        contract._terms = terms  # noqa: SLF001 - a slot of its own class
-        return contract
 
     def __repr__(self) -> str:
         """Name the channel and the tools."""
-        return f"Contract(channel={self.terms.channel!r}, tools=[{self.terms.tool_list}])"
+        return f"Contract(channel={self.channel!r}, tools=[{self.tool_list}])"
 
-    @property
-    def terms(self) -> Terms:
-        """The declaration, compiled: what the rooms that judge and ask look things up in."""
-        return self._terms
+    @cached_property
+    def by_name(self) -> Mapping[str, Tool]:
+        """The tools by name, in the order they were declared."""
+        return by_name(self.tools)
 
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The declared tools, in order."""
-        return tuple(self.terms.tools.values())
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every member name that the contract speaks of: only these may stand in a path."""
+        schemas = [tool.parameters for tool in self.tools]
+        schemas += [self.answer.schema] if self.answer.schema is not None else []
+        return UNION_NAMES.union(*(schema.names for schema in schemas))
 
-    def check(self, reply: object) -> Verdict:
+    @cached_property
+    def callable_names(self) -> list[str]:
+        """The names that a call may have: the tools', and ``final_answer`` where that is how to answer."""
+        return [*self.by_name, FINAL_ANSWER] if self.answer_style == "tool" else list(self.by_name)
+
+    @cached_property
+    def tool_list(self) -> str:
+        """The tools' names as text, capped: our words, fit for a correction (requirement T34)."""
+        names = self.callable_names
+        more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+        return ", ".join(names[:MAX_LISTED_NAMES]) + more
+
+    def calls_in(self, reply: AssistantReply) -> tuple[ToolCall, ...]:
+        """Return the tool calls of a reply in order, those inside an answer that holds calls, too."""
+        return self.answer.calls_in(reply.answer) if isinstance(reply, DirectAnswer) else calls_of(reply)
+
+    def with_choice(self, choice: str) -> Self:
+        """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""
+        if choice not in CHOICES and choice not in self.callable_names:
+            message = f"tool_choice names {choice!r}, which is not among the tools: {self.tool_list or 'none'}"
+            raise ContractError(message)
+        if choice == "required" and not self.tools and self.answer_style == "union":
+            message = "tool_choice is 'required' but no tools are declared"
+            raise ContractError(message)
+        return self.replace(choice=choice)
+
+    def only(self, name: str) -> Self:
+        """Narrow to one tool that must be called: the contract of a re-ask for one call."""
+        return self.replace(tools=(self.by_name[name],), choice=name, parallel=False)
+
+    def check(self, reply: object) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.
 
         ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an
@@ -130,39 +168,48 @@ class Contract:
         """
         return drive(self._check(reply), perform_check)
 
-    async def acheck(self, reply: object) -> Verdict:
+    async def acheck(self, reply: object) -> Verdict[A_co]:
         """Judge a reply like :meth:`check`, awaiting the tools' async checks."""
         return await adrive(self._check(reply), aperform_check)
 
-    def _check(self, reply: object) -> Generator[Check, Checked, Verdict]:
-        """Judge by the terms, then ask for the user's own checks."""
-        verdict = judge_reply(self.terms, reply)
-        effect = check_of(self.terms, verdict)
+    def _check(self, reply: object) -> Generator[Check, Checked, Verdict[A_co]]:
+        verdict = judge_reply(self, reply)
+        effect = check_of(self, verdict)
         if effect is None:
             return verdict
         checked = yield effect
         return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
 
 
-def judge_reply(terms: Terms, reply: object) -> Verdict:
-    """Judge whatever a user may hold in hand: a text, a message or a completion."""
-    if not isinstance(reply, str | bytes):
-        return judge(terms, reply)
-    if terms.channel == "text":
-        return judge_text(terms, reply, Work())
-    value = decode(reply, terms.limits, names=terms.names)
-    return value if isinstance(value, Invalid) else judge(terms, value)
+def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Index tools by name; ContractError when two share one, or one is named like a choice between tools."""
+    index: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.name in CHOICES:
+            message = f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
+            raise ContractError(message)
+        if tool.name in index:
+            message = f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"
+            raise ContractError(message)
+        index[tool.name] = tool
+    return index
+
+
+def _refuse_unknown(keywords: Mapping[str, object]) -> None:
+    known = ContractKeywords.__annotations__
+    for name in keywords:
+        if name not in known:
+            message = f"Contract() has no keyword {name!r}; it takes answer, {', '.join(known)}"
+            raise TypeError(message)
 
 
 def _refuse_one_tool(tools: object) -> None:
-    """Refuse a tool where a list of tools belongs."""
     if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
         message = f"tools must be a list of tools; put the one {type(tools).__name__} into a list"
         raise ContractError(message)
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str | None, ...]) -> None:
-    """Refuse a keyword's value that is none of the allowed ones."""
     if value not in allowed:
         message = f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}"
         raise ContractError(message)

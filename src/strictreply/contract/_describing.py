@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import FINAL_ANSWER
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import Tool
 from strictreply.values._issues import json_words
 from strictreply.values._json import JSON
+
+if TYPE_CHECKING:
+    from strictreply.contract._contract import Contract
 
 _TEXT_RULES = (
     "Reply with exactly one JSON object and nothing else: no prose, no code fence, no other keys. It must fit this "
@@ -23,9 +26,9 @@ def compact(value: JSON) -> str:
     return json_words(value, (",", ":"))
 
 
-def answer_schema(terms: Terms) -> dict[str, JSON]:
+def answer_schema(contract: Contract) -> dict[str, JSON]:
     """Return the schema of ``{"answer": …}``."""
-    return _closed_object({"answer": _embedded("answer", terms.answer.document)})
+    return _closed_object({"answer": _embedded("answer", contract.answer.document)})
 
 
 def call_schema(tool: Tool) -> dict[str, JSON]:
@@ -36,56 +39,56 @@ def call_schema(tool: Tool) -> dict[str, JSON]:
     return _closed_object({"tool": described, "args": _embedded(f"tool:{tool.name}", tool.parameters.source)})
 
 
-def union_schema(terms: Terms) -> dict[str, JSON]:
-    """Return the schema of everything the text channel admits under these terms."""
-    branches: list[JSON] = [] if terms.choice == "none" else [call_schema(tool) for tool in callable_tools(terms)]
-    if admits_answer(terms):
-        answer = answer_schema(terms)
-        as_tool = terms.answer_style == "tool"
+def union_schema(contract: Contract) -> dict[str, JSON]:
+    """Return the schema of everything the text channel admits under a contract."""
+    branches: list[JSON] = [] if contract.choice == "none" else [call_schema(tool) for tool in callable_tools(contract)]
+    if admits_answer(contract):
+        answer = answer_schema(contract)
+        as_tool = contract.answer_style == "tool"
         branches.append(_closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer}) if as_tool else answer)
     return {"anyOf": branches}
 
 
-def admits_answer(terms: Terms) -> bool:
+def admits_answer(contract: Contract) -> bool:
     """Return whether an answer may be given under the demanded choice; where it is a tool, it counts as a call, too."""
-    by_call = terms.answer_style == "tool" and terms.choice in {"required", FINAL_ANSWER}
-    return by_call or terms.choice in {"auto", "none"}
+    by_call = contract.answer_style == "tool" and contract.choice in {"required", FINAL_ANSWER}
+    return by_call or contract.choice in {"auto", "none"}
 
 
-def or_answer(terms: Terms) -> str:
+def or_answer(contract: Contract) -> str:
     """Return the words that follow a list of tools where an answer may be given instead; empty where none may."""
-    if terms.answer_style == "tool" or not admits_answer(terms):
+    if contract.answer_style == "tool" or not admits_answer(contract):
         return ""  # final_answer is on the list
-    if terms.channel == "text":
+    if contract.channel == "text":
         return '; or answer under the key "answer"'
-    return "; or answer in text" if terms.answer.schema is None else "; or answer in the content"
+    return "; or answer in text" if contract.answer.schema is None else "; or answer in the content"
 
 
-def instructions(terms: Terms) -> str:
+def instructions(contract: Contract) -> str:
     """Return how a model is told to reply in the text channel (requirement T21)."""
-    return f"{_TEXT_RULES}\n{compact(union_schema(terms))}"
+    return f"{_TEXT_RULES}\n{compact(union_schema(contract))}"
 
 
-def final_answer_definition(terms: Terms) -> dict[str, JSON]:
+def final_answer_definition(contract: Contract) -> dict[str, JSON]:
     """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
     return {
         "type": "function",
         "function": {
             "name": FINAL_ANSWER,
             "description": "Give the final answer to the user.",
-            "parameters": _hoisted(terms),
+            "parameters": _hoisted(contract),
         },
     }
 
 
-def response_format(terms: Terms) -> dict[str, JSON]:
+def response_format(contract: Contract) -> dict[str, JSON]:
     """Return the ``response_format`` that asks for the structured answer of the native channel."""
-    return {"type": "json_schema", "json_schema": {"name": terms.answer.name, "schema": terms.answer.document}}
+    return {"type": "json_schema", "json_schema": {"name": contract.answer.name, "schema": contract.answer.document}}
 
 
-def callable_tools(terms: Terms) -> list[Tool]:
+def callable_tools(contract: Contract) -> list[Tool]:
     """Return the tools that may be called under the demanded choice."""
-    return [tool for name, tool in terms.tools.items() if terms.choice in {"auto", "required", name}]
+    return [tool for name, tool in contract.by_name.items() if contract.choice in {"auto", "required", name}]
 
 
 def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
@@ -94,11 +97,11 @@ def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _hoisted(terms: Terms) -> dict[str, JSON]:
+def _hoisted(contract: Contract) -> dict[str, JSON]:
     """Return the schema of ``{"answer": …}`` with the answer's definitions at its root, where servers look for them."""
-    answer = terms.answer.document
+    answer = contract.answer.document
     if not isinstance(answer, dict) or "$id" in answer or _REFERENCE_ELSEWHERE.search(compact(answer)):
-        return answer_schema(terms)
+        return answer_schema(contract)
     inner = {key: value for key, value in answer.items() if key != "$defs"}
     defined = {"$defs": answer["$defs"]} if "$defs" in answer else {}
     return _closed_object({"answer": inner}) | defined

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._describing import or_answer
-from strictreply.contract._terms import Terms
 from strictreply.schema import Schema
 from strictreply.schema._nearness import nearest
 from strictreply.values._issues import Code, Issue, came_words, pointer, quote
@@ -14,33 +14,36 @@ from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall
 
+if TYPE_CHECKING:
+    from strictreply.contract._contract import Contract
+
 MAX_NAME_CHARS = 64
 NEAR = 0.6
 MAX_EXTRA_KEYS = 16
 
 
-def judge_name(terms: Terms, name: object, at: str, work: Work) -> tuple[Issue, ...]:
+def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[Issue, ...]:
     """Report a tool name that is no name, not declared, or not the one demanded."""
     if not isinstance(name, str):
         return (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of a tool, a string", found=quote(name)),)
     if not name:
         return (Issue.of(Code.SHAPE_EMPTY, at),)
-    if terms.choice == "none" and not is_final_answer(terms, name):
+    if contract.choice == "none" and not is_final_answer(contract, name):
         return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
-    if name not in terms.tools and not is_final_answer(terms, name):
-        return (_unknown(terms, name, at, work),)
-    if terms.choice not in {"auto", "required", "none", name}:
-        return (Issue.of(Code.TOOL_FORCED, at, name=terms.choice, found=quote(name)),)
+    if name not in contract.by_name and not is_final_answer(contract, name):
+        return (_unknown(contract, name, at, work),)
+    if contract.choice not in {"auto", "required", "none", name}:
+        return (Issue.of(Code.TOOL_FORCED, at, name=contract.choice, found=quote(name)),)
     return ()
 
 
-def is_final_answer(terms: Terms, name: object) -> bool:
+def is_final_answer(contract: Contract, name: object) -> bool:
     """Tell whether a call of ``name`` is the answer itself (requirement T14)."""
-    return terms.answer_style == "tool" and name == FINAL_ANSWER
+    return contract.answer_style == "tool" and name == FINAL_ANSWER
 
 
 def judge_args(
-    terms: Terms,
+    contract: Contract,
     name: str,
     args: JSON,
     *,
@@ -51,9 +54,9 @@ def judge_args(
     """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
     if not isinstance(args, dict):
         return Invalid((args_shape(args, at),))
-    if is_final_answer(terms, name):
-        return _judge_final_answer(terms, args, at, work)
-    tool = terms.tools[name]
+    if is_final_answer(contract, name):
+        return _judge_final_answer(contract, args, at, work)
+    tool = contract.by_name[name]
     issues = tool.parameters.check(args, at=at, work=work, built=tool.adapter is not None)
     if issues:
         return Invalid(issues)
@@ -67,15 +70,15 @@ def args_shape(args: JSON, at: str) -> Issue:
     return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(args))
 
 
-def _judge_final_answer(terms: Terms, args: dict[str, JSON], at: str, work: Work) -> DirectAnswer | Invalid:
+def _judge_final_answer(contract: Contract, args: dict[str, JSON], at: str, work: Work) -> DirectAnswer | Invalid:
     """Read the answer out of a call of ``final_answer``: exactly one member, ``answer``."""
-    issues = extra_keys(args, ("answer",), at, {"answer": terms.answer.schema})
+    issues = extra_keys(args, ("answer",), at, {"answer": contract.answer.schema})
     if "answer" not in args:
         hint = "" if args else came_words(args)
         issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer(at, "answer"), expected="the answer", hint=hint))
     if issues:
         return Invalid(tuple(issues))
-    answer = terms.answer.judge(args["answer"], pointer(at, "answer"), work)
+    answer = contract.answer.judge(args["answer"], pointer(at, "answer"), work)
     return answer if isinstance(answer, Invalid) else DirectAnswer(answer)
 
 
@@ -96,9 +99,9 @@ def extra_keys(
     return issues
 
 
-def _unknown(terms: Terms, name: str, at: str, work: Work) -> Issue:
+def _unknown(contract: Contract, name: str, at: str, work: Work) -> Issue:
     """Report an unknown tool with the nearest declared one (requirement T34)."""
-    near = nearest(name[:MAX_NAME_CHARS], terms.callable_names, work, cutoff=NEAR)
+    near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
     hint = "" if near is None else f"did you mean {near}?"
-    names = f"{terms.tool_list or 'none'}{or_answer(terms)}"
+    names = f"{contract.tool_list or 'none'}{or_answer(contract)}"
     return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
 from strictreply.contract._spelled_calls import is_call
-from strictreply.contract._terms import Terms
 from strictreply.reading._decoding import decode
 from strictreply.reading._extraction import extract
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -17,87 +17,90 @@ from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.wires._chat import peek
 
+if TYPE_CHECKING:
+    from strictreply.contract._contract import Contract
+
 MAX_FAULTY_CALLS = 8
 _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "arguments"}}'
 
 
-def judge_message(terms: Terms, message: object, work: Work) -> Verdict:
+def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
     """Judge calls when there are any, else the content as an answer; a kind of answer may judge both itself."""
-    own = terms.answer.judge_message(message) if terms.answer_style == "union" else None
-    return _judge_parts(terms, message, work) if own is None else _narrowed(terms, own, work)
+    own = contract.answer.judge_message(message) if contract.answer_style == "union" else None
+    return _judge_parts(contract, message, work) if own is None else _narrowed(contract, own, work)
 
 
-def _narrowed(terms: Terms, verdict: Verdict, work: Work) -> Verdict:
+def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     """Hold a verdict of the answer's own to what this one request demands: a tool, no tool, or one call at most."""
     if isinstance(verdict, Invalid):
         return verdict
-    calls = terms.calls_in(verdict.reply)
+    calls = contract.calls_in(verdict.reply)
     issues = [
         issue
         for index, call in enumerate(calls)
-        for issue in judge_name(terms, call.tool, pointer("/tool_calls", index, "function", "name"), work)
+        for issue in judge_name(contract, call.tool, pointer("/tool_calls", index, "function", "name"), work)
     ]
-    if len(calls) > 1 and not terms.parallel:
+    if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
-    required = _tool_required(terms) if isinstance(verdict.reply, DirectAnswer) else None
+    required = _tool_required(contract) if isinstance(verdict.reply, DirectAnswer) else None
     issues += [] if required is None else [required]
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
-def _judge_parts(terms: Terms, message: object, work: Work) -> Verdict:
+def _judge_parts(contract: Contract, message: object, work: Work) -> Verdict:
     """Judge the calls of a message, or its content when there are none."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
     calls = peek(message, "tool_calls")
     if calls is None or calls in ([], ()):
-        return judge_answer(terms, peek(message, "content"), work)
+        return judge_answer(contract, peek(message, "content"), work)
     if not isinstance(calls, list | tuple):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
-    if len(calls) > terms.limits.calls:
-        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=terms.limits.calls),))
-    if sum(map(_written, calls)) > terms.limits.reply_bytes:
-        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=terms.limits.reply_bytes),))
-    large = _too_large(terms, peek(message, "content"))  # what stands beside calls joins the conversation too
-    return Invalid((large,)) if large is not None else _judge_calls(terms, calls, work)
+    if len(calls) > contract.limits.calls:
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
+    if sum(map(_written, calls)) > contract.limits.reply_bytes:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),))
+    large = _too_large(contract, peek(message, "content"))  # what stands beside calls joins the conversation too
+    return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
 
 
-def judge_answer(terms: Terms, content: object, work: Work) -> Verdict:
+def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
     """Judge the content of a message without calls as a direct answer."""
-    issue = _answer_barred(terms, content)
+    issue = _answer_barred(contract, content)
     if issue is not None:
         return Invalid((issue,))
     text = str(content)
-    schema = terms.answer.schema
+    schema = contract.answer.schema
     named = schema is not None and bool(schema.names)  # its members tell an answer from a call
-    verdict = _judge_text(terms, text, work) if named or not _is_call_as_text(terms, text) else None
-    if verdict is None or (named and isinstance(verdict, Invalid) and _is_call_as_text(terms, text)):
+    verdict = _judge_text(contract, text, work) if named or not _is_call_as_text(contract, text) else None
+    if verdict is None or (named and isinstance(verdict, Invalid) and _is_call_as_text(contract, text)):
         return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
     return verdict
 
 
-def _judge_text(terms: Terms, text: str, work: Work) -> Verdict:
+def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
     """Judge a text as the answer that the contract declares: any text, or JSON by its schema."""
-    if terms.answer.schema is None:
-        large = _too_large(terms, text)
+    if contract.answer.schema is None:
+        large = _too_large(contract, text)
         if large is not None:
             return Invalid((large,))
-        answer = terms.answer.judge(text, "/content", work)
+        answer = contract.answer.judge(text, "/content", work)
         return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
-    cut, steps = extract(text, terms.extraction, terms.limits)
-    value = decode(cut, terms.limits, at="/content", names=terms.names, work=work)
-    answer = value if isinstance(value, Invalid) else terms.answer.judge(value, "/content", work)
+    cut, steps = extract(text, contract.extraction, contract.limits)
+    value = decode(cut, contract.limits, at="/content", names=contract.names, work=work)
+    answer = value if isinstance(value, Invalid) else contract.answer.judge(value, "/content", work)
     return Invalid(answer.issues, steps) if isinstance(answer, Invalid) else Valid(DirectAnswer(answer), steps)
 
 
-def _too_large(terms: Terms, content: object) -> Issue | None:
+def _too_large(contract: Contract, content: object) -> Issue | None:
     """Report a text beyond the cap that JSON texts have; None for one within it."""
-    limit = terms.limits.reply_bytes
+    limit = contract.limits.reply_bytes
     return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit) if utf8_size(content) > limit else None
 
 
-def without_promised_call(terms: Terms, message: object, verdict: Verdict) -> Verdict:
+def without_promised_call(contract: Contract, message: object, verdict: Verdict) -> Verdict:
     """Refuse an answer where the response ended to call a tool, and the call is not there: it was lost on the way."""
-    if isinstance(verdict, Invalid) or not terms.tools or peek(message, "tool_calls"):
+    if isinstance(verdict, Invalid) or not contract.tools or peek(message, "tool_calls"):
         return verdict
     return Invalid((Issue.of(Code.CALL_MISSING, "/tool_calls"),), verdict.leniency)
 
@@ -150,38 +153,39 @@ def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
     return {**message, "tool_calls": numbered}
 
 
-def _is_call_as_text(terms: Terms, text: str) -> bool:
+def _is_call_as_text(contract: Contract, text: str) -> bool:
     """Tell a call that a model wrote as its answer; a kind of answer that is more than a schema judges that itself."""
-    refused = terms.calls_as_text == "refuse" and terms.choice != "none" and type(terms.answer) is Answer
-    return refused and bool(terms.tools) and len(text) <= terms.limits.reply_bytes and is_call(text, terms.tools)
+    if contract.calls_as_text == "answer" or contract.choice == "none" or type(contract.answer) is not Answer:
+        return False
+    return bool(contract.tools) and len(text) <= contract.limits.reply_bytes and is_call(text, contract.by_name)
 
 
-def _answer_barred(terms: Terms, content: object) -> Issue | None:
+def _answer_barred(contract: Contract, content: object) -> Issue | None:
     """Say why no answer may stand here, or None when one may."""
     if content is None or content == "":
         return Issue.of(Code.REPLY_EMPTY)
     if not isinstance(content, str):
         return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
-    return _tool_required(terms)
+    return _tool_required(contract)
 
 
-def _tool_required(terms: Terms) -> Issue | None:
+def _tool_required(contract: Contract) -> Issue | None:
     """Say that the choice demands a call, None when it does not."""
-    if terms.choice in {"auto", "none"} and terms.answer_style == "union":
+    if contract.choice in {"auto", "none"} and contract.answer_style == "union":
         return None
-    return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=terms.tool_list or "final_answer")
+    return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=contract.tool_list or "final_answer")
 
 
-def _judge_calls(terms: Terms, calls: list[object] | tuple[object, ...], work: Work) -> Verdict:
+def _judge_calls(contract: Contract, calls: list[object] | tuple[object, ...], work: Work) -> Verdict:
     """Judge every call and the set of them; all faults are collected, but after 8 faulty calls no more is read."""
-    issues: list[Issue] = list(_id_issues(calls, terms.limits.id_bytes))
-    if len(calls) > 1 and not terms.parallel:
+    issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
+    if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
     judged: list[ToolCall | DirectAnswer] = []
     for index, call in enumerate(calls):
         if index - len(judged) >= MAX_FAULTY_CALLS:
             break
-        outcome = _judge_call(terms, call, pointer("/tool_calls", index), work)
+        outcome = _judge_call(contract, call, pointer("/tool_calls", index), work)
         if isinstance(outcome, Invalid):
             issues += outcome.issues
         else:
@@ -221,28 +225,28 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     return issues
 
 
-def _judge_call(terms: Terms, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
+def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
     """Judge one call: its shape, its tool, its arguments."""
     function = peek(call, "function")
     if peek(call, "type") not in (None, "function") or function is None:  # not a set: the type may be unhashable
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
     name = peek(function, "name")
-    issues = judge_name(terms, name, pointer(at, "function", "name"), work)
+    issues = judge_name(contract, name, pointer(at, "function", "name"), work)
     if issues:
         return Invalid(issues)
     at = pointer(at, "function", "arguments")
-    args = _read_arguments(terms, str(name), peek(function, "arguments"), at, work)
+    args = _read_arguments(contract, str(name), peek(function, "arguments"), at, work)
     if isinstance(args, Invalid):
         return args
     id_ = peek(call, "id")
-    return judge_args(terms, str(name), args, at=at, id=id_ if isinstance(id_, str) else None, work=work)
+    return judge_args(contract, str(name), args, at=at, id=id_ if isinstance(id_, str) else None, work=work)
 
 
-def _read_arguments(terms: Terms, name: str, text: object, at: str, work: Work) -> JSON | Invalid:
+def _read_arguments(contract: Contract, name: str, text: object, at: str, work: Work) -> JSON | Invalid:
     """Read the arguments; an empty text means no arguments for a tool that requires none, as servers send it."""
-    if is_final_answer(terms, name):
-        return decode(text, terms.limits, at=at, names=terms.names, work=work)
-    parameters = terms.tools[name].parameters
+    if is_final_answer(contract, name):
+        return decode(text, contract.limits, at=at, names=contract.names, work=work)
+    parameters = contract.by_name[name].parameters
     if text == "" and not parameters.check({}):
         return {}
-    return decode(text, terms.limits, at=at, names=parameters.names, work=work)
+    return decode(text, contract.limits, at=at, names=parameters.names, work=work)

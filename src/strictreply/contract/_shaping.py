@@ -1,13 +1,12 @@
-"""What a request asks for itself: its keywords shape the terms of the verdict, and what cannot be held is refused."""
+"""What a request asks for itself: its keywords make the contract of its reply, and what cannot be held is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._terms import Terms
+from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject
@@ -20,10 +19,10 @@ _FORMATS = ("text", "json_object", "json_schema")
 _LEGACY = ("functions", "function_call")
 
 
-def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]:
+def shape(contract: Contract, keywords: Mapping[str, Any]) -> tuple[Contract, JSONObject]:
     """Read the keywords of one ``chat.completions.create`` call.
 
-    Gives the terms that its reply is held to, and the request without what those terms say themselves. Raises
+    Returns the contract that its reply is held to, and the request without what that contract says itself. Raises
     ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that names
     no declared tool, a ``response_format`` that is none.
 
@@ -38,13 +37,13 @@ def shape(terms: Terms, keywords: Mapping[str, Any]) -> tuple[Terms, JSONObject]
         if not _is_series(tools):
             message = "tools must be a list of tools"
             raise ContractError(message)
-        terms = terms.with_tools(Tool.all_of(tools, extra=terms.extra, formats=terms.formats))
-    terms = _shaped_by_choice(terms, request.pop("tool_choice", None))
+        contract = contract.replace(tools=tuple(Tool.all_of(tools, extra=contract.extra, formats=contract.formats)))
+    contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
     if request.get("parallel_tool_calls") is None:
         request.pop("parallel_tool_calls", None)
     else:
-        terms = replace(terms, parallel=bool(request["parallel_tool_calls"]))
-    return _shaped_by_format(terms, request)
+        contract = contract.replace(parallel=bool(request["parallel_tool_calls"]))
+    return _shaped_by_format(contract, request)
 
 
 def _refuse_unheld(request: JSONObject) -> None:
@@ -67,20 +66,20 @@ def _is_series(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
-def _shaped_by_choice(terms: Terms, choice: object) -> Terms:
+def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
     """Honour ``tool_choice``: a word, one named tool, or a list of allowed tools."""
     if choice is None:
-        return terms
+        return contract
     if isinstance(choice, str):
-        means_required = choice == "any" and choice not in terms.callable_names  # other APIs' word for it
-        return terms.with_choice("required" if means_required else choice)
+        means_required = choice == "any" and choice not in contract.callable_names  # other APIs' word for it
+        return contract.with_choice("required" if means_required else choice)
     if isinstance(choice, Mapping):
         if choice.get("type") == "allowed_tools":
-            return _shaped_by_allowed(terms, choice.get("allowed_tools"))
+            return _shaped_by_allowed(contract, choice.get("allowed_tools"))
         named = choice.get("function")
         name = named.get("name") if isinstance(named, Mapping) else None
         if isinstance(name, str):
-            return terms.with_choice(name)
+            return contract.with_choice(name)
     message = (
         "tool_choice must be 'auto', 'required' (or 'any', which means it), 'none', allowed_tools, "
         'or a named function, {"type": "function", "function": {"name": "…"}}'
@@ -88,16 +87,18 @@ def _shaped_by_choice(terms: Terms, choice: object) -> Terms:
     raise ContractError(message)
 
 
-def _shaped_by_allowed(terms: Terms, allowed: object) -> Terms:
+def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
     """Honour ``allowed_tools``: a mode, and the tools that may be called in it."""
     listed = allowed.get("tools") if isinstance(allowed, Mapping) else None
     names = [_allowed_name(entry) for entry in listed] if isinstance(listed, list) else []
-    unknown = [name for name in names if name not in terms.callable_names]
+    unknown = [name for name in names if name not in contract.callable_names]
     if not names or unknown:
-        message = f"tool_choice.allowed_tools must list declared tools: {terms.tool_list or 'none'}"
+        message = f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
         raise ContractError(message)
     mode = allowed.get("mode", "auto") if isinstance(allowed, Mapping) else "auto"
-    return terms.with_tools(terms.tools[name] for name in names if name in terms.tools).with_choice(str(mode))
+    return contract.replace(
+        tools=tuple(contract.by_name[name] for name in names if name in contract.by_name)
+    ).with_choice(str(mode))
 
 
 def _allowed_name(entry: object) -> str:
@@ -107,31 +108,31 @@ def _allowed_name(entry: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _shaped_by_format(terms: Terms, request: JSONObject) -> tuple[Terms, JSONObject]:
+def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract, JSONObject]:
     """Honour ``response_format``: what it demands of the content is the answer's contract."""
     wanted = request.get("response_format")
     if wanted is None:
         request.pop("response_format", None)
-        return terms, request
+        return contract, request
     if isinstance(wanted, type):
         del request["response_format"]
-        return replace(terms, answer=_answer(terms, wanted)), request
+        return contract.replace(answer=_answer(contract, wanted)), request
     if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
         message = "response_format must be of type text, json_object or json_schema"
         raise ContractError(message)
     if wanted["type"] == "json_schema":
-        return replace(terms, answer=_answer(terms, _schema_in(wanted.get("json_schema")))), request
-    if wanted["type"] == "json_object" and terms.answer.is_text:
-        return replace(terms, answer=Answer.of({"type": "object"}, extra="schema")), request
-    return terms, request
+        return contract.replace(answer=_answer(contract, _schema_in(wanted.get("json_schema")))), request
+    if wanted["type"] == "json_object" and contract.answer.is_text:
+        return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request
+    return contract, request
 
 
-def _answer(terms: Terms, kind: object) -> Answer:
+def _answer(contract: Contract, kind: object) -> Answer:
     """Compile what a request asks of the answer, as strictly as the contract's own."""
-    if type(terms.answer) is not Answer:
+    if type(contract.answer) is not Answer:
         message = "response_format holds a schema, but the contract's answer judges by its own; leave the schema out"
         raise ContractError(message)
-    return Answer.of(kind, extra=terms.extra or "forbid", formats=terms.formats or "assert")
+    return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")
 
 
 def _schema_in(described: object) -> Mapping[str, Any]:

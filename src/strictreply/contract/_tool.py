@@ -9,10 +9,12 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypedDict, Unpack, cast, overload
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypedDict, Unpack, cast, overload
 
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
+from typing_extensions import ParamSpec, TypeVar
 
 from strictreply.contract._complaints import Checked
 from strictreply.contract._definitions import VendorMembers, member_of, read_definition
@@ -26,7 +28,7 @@ from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import quote
 from strictreply.values._json import JSON, Extra, Formats, JSONObject
 from strictreply.values._limits import Work
-from strictreply.values._replies import Invalid
+from strictreply.values._replies import Invalid, ToolCall
 
 Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
@@ -45,9 +47,27 @@ class Execution(TypedDict, total=False):
     repeatable: bool
 
 
+class ToolKeywords(Execution, total=False):
+    """The keywords that declare a function or a model: :meth:`Tool.from_function` says what each means."""
+
+    name: str | None
+    description: str | None
+    check: Check | None
+    extra: Extra
+
+
+P = ParamSpec("P", default=...)
+"""The parameters of a tool's function."""
+R_co = TypeVar("R_co", covariant=True, default=Any)
+"""What a tool's function returns; of an async one, an awaitable of it."""
+Q = ParamSpec("Q")
+R = TypeVar("R")
+M = TypeVar("M")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Tool:
-    """One tool that a model may call; immutable, compared by identity.
+class Tool(Generic[P, R_co]):
+    """One tool that a model may call; immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``.
 
     ``parameters`` is what its arguments must fit; ``check`` is a further check by the user, given the typed
     arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
@@ -67,7 +87,7 @@ class Tool:
     description: str
     parameters: Schema
     check: Check | None = None
-    function: Callable[..., Any] | None = None
+    function: Callable[P, R_co] | None = None
     signature: Signature | None = field(default=None, repr=False)
     adapter: TypeAdapter[Any] | None = field(default=None, repr=False)
     extra: Extra = field(default="forbid", repr=False)
@@ -98,7 +118,7 @@ class Tool:
         object.__setattr__(self, "definition", whole)
 
     @classmethod
-    def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool:
+    def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool[..., Any]:
         """Take whatever a user may declare a tool by.
 
         That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
@@ -114,9 +134,9 @@ class Tool:
     @classmethod
     def all_of(
         cls, declarations: Iterable[object], *, extra: Extra | None = None, formats: Formats | None = None
-    ) -> list[Tool]:
+    ) -> list[Tool[..., Any]]:
         """Take the tools of one contract or request, each as :meth:`of` does."""
-        tools, lengths = list[Tool](), list[int]()
+        tools, lengths = list[Tool[..., Any]](), list[int]()
         for declaration in declarations:
             if isinstance(declaration, Tool):
                 tools.append(cls.of(declaration, extra=extra, formats=formats))
@@ -128,16 +148,7 @@ class Tool:
         return tools
 
     @classmethod
-    def from_function(
-        cls,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        check: Check | None = None,
-        extra: Extra = "forbid",
-        **execution: Unpack[Execution],
-    ) -> Tool:
+    def from_function(cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]) -> Tool[Q, R]:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
         ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come
@@ -146,30 +157,25 @@ class Tool:
 
         Raises ContractError when a parameter cannot be told to a model.
         """
-        signature = read_signature(function)
-        return cls._typed(
-            adapter_of(signature.model, function_name(function)),
-            name=name or function_name(function),
-            description=signature.description if description is None else description,
-            check=check,
-            function=function,
-            signature=signature,
-            extra=extra,
-            **execution,
-        )
+        signature, name = read_signature(function), function_name(function)
+        adapter, words = adapter_of(signature.model, name), signature.description
+        tool: Tool[Q, R] = cls._typed(adapter, name, words, keywords, function=function, signature=signature)
+        return tool
 
+    @overload
     @classmethod
     def from_model(
-        cls,
-        model: Any,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        check: Check | None = None,
-        function: Callable[[Any], Any] | None = None,
-        extra: Extra = "forbid",
-        **execution: Unpack[Execution],
-    ) -> Tool:
+        cls, model: type[M], *, function: Callable[[M], R], **keywords: Unpack[ToolKeywords]
+    ) -> Tool[[M], R]: ...
+    @overload
+    @classmethod
+    def from_model(
+        cls, model: Any, *, function: Callable[[Any], Any] | None = None, **keywords: Unpack[ToolKeywords]
+    ) -> Tool[..., Any]: ...
+    @classmethod
+    def from_model(
+        cls, model: Any, *, function: Callable[[Any], Any] | None = None, **keywords: Unpack[ToolKeywords]
+    ) -> Tool[..., Any]:
         """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
 
         ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called with the instance.
@@ -178,15 +184,8 @@ class Tool:
         Raises ContractError when the type has no JSON Schema, or none of an object.
         """
         title = getattr(model, "__name__", str(model))
-        return cls._typed(
-            adapter_of(model, title),
-            name=name or title,
-            description=description,
-            check=check,
-            function=function,
-            extra=extra,
-            **execution,
-        )
+        tool: Tool[..., Any] = cls._typed(adapter_of(model, title), title, None, keywords, function=function)
+        return tool
 
     @classmethod
     def from_json_schema(
@@ -201,7 +200,7 @@ class Tool:
         formats: Formats = "assert",
         wrap_root: bool = False,
         **execution: Unpack[Execution],
-    ) -> Tool:
+    ) -> Tool[..., Any]:
         """Declare a JSON Schema (2020-12, or the draft from 03 on that ``$schema`` names): arguments come as a dict.
 
         ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema of any value, since
@@ -215,8 +214,17 @@ class Tool:
         wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
         document = as_member(document, VALUE) if wrapped else document
         parameters = _compile(name, document, extra=extra, formats=formats)
-        told = name, description, parameters, check, function
-        return cls(*told, extra=extra, formats=formats, wrapped=wrapped, **execution)
+        return Tool(
+            name,
+            description,
+            parameters,
+            check=check,
+            function=function,
+            extra=extra,
+            formats=formats,
+            wrapped=wrapped,
+            **execution,
+        )
 
     @classmethod
     def from_openai(
@@ -228,7 +236,7 @@ class Tool:
         extra: Extra = "forbid",
         formats: Formats = "assert",
         **execution: Unpack[Execution],
-    ) -> Tool:
+    ) -> Tool[..., Any]:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
         Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition.
@@ -250,7 +258,7 @@ class Tool:
         extra: Extra = "forbid",
         formats: Formats = "assert",
         **execution: Unpack[Execution],
-    ) -> Tool:
+    ) -> Tool[..., Any]:
         """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
 
         Titles, annotations and output schemas are no matter of a call and are left aside.
@@ -277,11 +285,11 @@ class Tool:
         """Whether the user's check must be awaited."""
         return must_be_awaited(self.check)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function itself, unchecked, as if it had not been declared a tool."""
         return self._code()(*args, **kwargs)
 
-    def held_to(self, extra: Extra, formats: Formats) -> Tool:
+    def held_to(self, extra: Extra, formats: Formats) -> Tool[..., Any]:
         """Give the same tool with its schema closed (``forbid``) or as written, and ``format`` asserted or not."""
         if (extra, formats) == (self.extra, self.formats):
             return self
@@ -311,21 +319,28 @@ class Tool:
         if self.is_async and not awaited:
             raise self._not_awaited()
 
-    def run(self, args: Any, *, call_id: str | None = None) -> Any:
-        """Call the function with typed arguments, as :meth:`build` made them.
+    def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
+        """Call the function with the arguments of a valid call, or with typed arguments alone, as ``build`` made them.
 
-        Raises ToolExecutionError, with ``call_id``, from whatever Exception the function raises; KeyboardInterrupt and
-        cancellation pass through. Raises ContractError when the tool has no function, or an async one.
+        Raises ContractError when the call is of another tool, or the tool has no function, or an async one; and
+        ToolExecutionError, with the id of the call, from whatever Exception the function raises. KeyboardInterrupt and
+        cancellation pass through. ``call_id`` is the id where arguments are given alone.
         """
+        args, call_id = self._given(call, call_id)
         result = self._call(args, call_id)
         if inspect.iscoroutine(result):
             result.close()
             raise self._not_awaited()
         return result
 
-    async def arun(self, args: Any, *, call_id: str | None = None) -> Any:
+    @overload
+    async def arun(self: Tool[P, Awaitable[R]], call: ToolCall | Any, *, call_id: str | None = None) -> R: ...
+    @overload
+    async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co: ...
+    async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> Any:
         """Call the function like :meth:`run`, awaiting it when it is async; a sync one is called in place."""
-        result = self._call(args, call_id)
+        args, call_id = self._given(call, call_id)
+        result: Any = self._call(args, call_id)
         if not inspect.isawaitable(result):
             return result
         try:
@@ -333,19 +348,27 @@ class Tool:
         except Exception as error:
             raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
 
+    def _given(self, call: Any, call_id: str | None) -> tuple[Any, str | None]:
+        if not isinstance(call, ToolCall):
+            return call, call_id
+        if call.tool != self.name:
+            raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
+        return call.args, call.id
+
     @classmethod
     def _typed(
-        cls, adapter: TypeAdapter[Any], *, name: str, description: str | None, extra: Extra, **parts: Any
-    ) -> Tool:
-        """Declare a type with its JSON Schema; its docstring moves from the schema into the tool's description."""
+        cls, adapter: TypeAdapter[Any], name: str, words: str | None, keywords: ToolKeywords, **parts: Any
+    ) -> Any:
+        """Declare a type with its JSON Schema, whose docstring moves from the schema into the tool's description."""
+        values: dict[str, Any] = {"extra": "forbid", **keywords}
+        name = values.pop("name", None) or name
         document = document_of(adapter, name)
-        words = document.pop("description", "")
-        parameters = _compile(name, document, extra=extra, formats="assert")
-        words = words if description is None else description
-        return cls(name, words, parameters, adapter=adapter, extra=extra, **parts)
+        docstring = document.pop("description", "")
+        said = next((text for text in (values.pop("description", None), words, docstring) if text is not None), "")
+        parameters = _compile(name, document, extra=values["extra"], formats="assert")
+        return cls(name, said, parameters, adapter=adapter, **values, **parts)
 
-    def _code(self) -> Callable[..., Any]:
-        """Give the function, or say that there is none."""
+    def _code(self) -> Callable[P, R_co]:
         if self.function is None:
             raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
         return self.function
@@ -354,9 +377,9 @@ class Tool:
         """Say that an async function has to be awaited."""
         return ContractError(f"the tool {self.name!r} is async; await arun(), or wrap an async client")
 
-    def _call(self, args: Any, call_id: str | None) -> Any:
+    def _call(self, args: Any, call_id: str | None) -> R_co:
         """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
-        function = self._code()
+        function: Callable[..., R_co] = self._code()
         positional, named = ([args], {}) if self.signature is None else self.signature.arguments(args)
         try:
             return function(*positional, **named)
@@ -365,46 +388,21 @@ class Tool:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
-
-
+def tool(function: Callable[Q, R], /) -> Tool[Q, R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    check: Check | None = None,
-    extra: Extra = "forbid",
-    **execution: Unpack[Execution],
-) -> Callable[[Callable[..., Any]], Tool]: ...
-
-
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    check: Check | None = None,
-    extra: Extra = "forbid",
-    **execution: Unpack[Execution],
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[Q, R]], Tool[Q, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
     """Declare the decorated function a tool; it can still be called as before.
 
     With or without parentheses; the keywords are those of :meth:`Tool.from_function`.
     """
-
-    def declared(function: Callable[..., Any]) -> Tool:
-        """Declare one function."""
-        return Tool.from_function(function, name=name, description=description, check=check, extra=extra, **execution)
-
-    return declared if function is None else declared(function)
+    return partial(Tool.from_function, **keywords) if function is None else Tool.from_function(function, **keywords)
 
 
-_DEFINED: ByText[Tool] = ByText()
+_DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
-def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool, int]:
+def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool[..., Any], int]:
     """Declare whatever is no Tool yet; with the length of its text where it is a definition."""
     how = (Tool, extra, formats)
     if isinstance(declaration, Mapping):
@@ -412,7 +410,7 @@ def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool
     return kept_on(declaration, how, lambda: _typed(declaration, extra, formats)), 0
 
 
-def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool:
+def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
     if isinstance(declaration, type):
         tool = Tool.from_model(declaration, extra=extra)
     elif hasattr(declaration, "inputSchema"):
@@ -427,7 +425,7 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool:
     return tool.held_to(extra, formats)
 
 
-def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool:
+def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool[..., Any]:
     """Tell an MCP entry from an OpenAI definition, and read it."""
     read = Tool.from_mcp if "inputSchema" in definition else Tool.from_openai
     return read(definition, extra=extra, formats=formats)

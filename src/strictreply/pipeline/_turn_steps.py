@@ -6,10 +6,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from strictreply.contract._contract import Contract
 from strictreply.contract._describing import compact
 from strictreply.contract._judge import judge
 from strictreply.contract._judge_native import ids_in
-from strictreply.contract._terms import Terms
 from strictreply.pipeline._effects import Asked, AskModel, RunTool, RunTools, ToolOutcome, TurnEffect, UseStore
 from strictreply.pipeline._fingerprint import fingerprint
 from strictreply.pipeline._kinds import PipelineStep, ResponseKind, ResponseType
@@ -62,7 +62,7 @@ class TurnSteps:
     ``terms`` are what the model's replies are held to; ``new_id`` gives ids that nobody else has.
     """
 
-    terms: Terms
+    contract: Contract
     policy: LoopPolicy
     agent: AgentContext
     conversation: ConversationContext
@@ -75,11 +75,11 @@ class TurnSteps:
 
     @classmethod
     def opened(
-        cls, terms: Terms, policy: LoopPolicy, agent: AgentContext, *, model: str, new_id: Callable[[], str]
+        cls, contract: Contract, policy: LoopPolicy, agent: AgentContext, *, model: str, new_id: Callable[[], str]
     ) -> TurnSteps:
         """Open a turn of the tool loop, which runs its tools between two asks."""
         return cls(
-            terms=terms,
+            contract=contract,
             policy=policy,
             agent=agent,
             conversation=ConversationContext(id="default", model=model),
@@ -254,7 +254,7 @@ class TurnSteps:
     def _judged_again(self, ctx: AgentPipelineContext) -> tuple[ToolCall, ...]:
         """Read the calls of the reply that waited: by the same judge, with the tools of this process."""
         turn = _turn(ctx)
-        demanded = replace(self.terms, choice="auto", parallel=True)  # it was held to its own request's demands
+        demanded = self.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
         verdict = judge(demanded, turn.messages[-1])
         if isinstance(verdict, Invalid):
             message = "the reply that waits does not fit the tools given here; give those that it was made with"
@@ -299,7 +299,7 @@ class TurnSteps:
         results: dict[str, AgentToolCallResult] = {}
         wanted: list[AgentToolCall] = []
         for call, spent in self.policy.suppressed(
-            manifest.tool_calls, _earlier(turn, manifest), tools=self.terms.tools
+            manifest.tool_calls, _earlier(turn, manifest), tools=self.contract.by_name
         ):
             if spent:
                 results[call.tool_call_id] = suppressed_result(call)
@@ -317,7 +317,7 @@ class TurnSteps:
     def _run(self, wanted: Sequence[AgentToolCall]) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
         """Run calls, and give their results by id."""
         ids = [call.tool_call_id for call in wanted]
-        runs = tuple(RunTool(self.terms.tools[call.tool], call) for call in self.calls if call.id in ids)
+        runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in self.calls if call.id in ids)
         outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
         return {str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)}
 
@@ -329,21 +329,21 @@ class TurnSteps:
 
     def _told(self, manifest: ToolCallManifest) -> list[Message]:
         """Give the turns that tell the model what its calls came to."""
-        return result_turns(manifest, self.terms.channel)
+        return result_turns(manifest, self.contract.channel)
 
     def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
         """Spell the calls of a reply; one that is not to be made again waits for nobody."""
-        made = [manifest_call(call, message, self.terms.tools[call.tool]) for call in self.calls]
+        made = [manifest_call(call, message, self.contract.by_name[call.tool]) for call in self.calls]
         return tuple(
             replace(call, requires_client_execution=False, needs_approval=False) if spent else call
-            for call, spent in self.policy.suppressed(made, turn.tool_calls, tools=self.terms.tools)
+            for call, spent in self.policy.suppressed(made, turn.tool_calls, tools=self.contract.by_name)
         )
 
     def _instructions(self, turn: Turn) -> list[Message]:
         """Tell the model, in this request alone, what it repeats, and when it has to come to an end."""
         told = [
             f"You have called {name} several times with the same arguments; use the results that you have."
-            for name in self.policy.repeated(turn.tool_calls, tools=self.terms.tools)
+            for name in self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
         ]
         if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
             told.append(_FINISH)

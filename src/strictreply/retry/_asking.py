@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from strictreply.contract._contract import Contract
 from strictreply.contract._definitions import Definitions
 from strictreply.contract._describing import (
     admits_answer,
@@ -17,7 +18,6 @@ from strictreply.contract._describing import (
     response_format,
     union_schema,
 )
-from strictreply.contract._terms import Terms
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import replayed
 from strictreply.retry._scoping import Scope
@@ -36,9 +36,9 @@ ROOM_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call to be made: the terms, the caller's request without what the terms say, and how to go on."""
+    """One call to be made: what its reply is held to, the caller's request without that, and how to go on."""
 
-    terms: Terms
+    contract: Contract
     base: JSONObject
     policy: RetryPolicy
     steering: Steering
@@ -87,7 +87,7 @@ class Turn:
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    return Turn(_dressed(ask.terms, ask.base, ask.base["messages"]))
+    return Turn(_dressed(ask.contract, ask.base, ask.base["messages"]))
 
 
 def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
@@ -98,12 +98,12 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     scope = None if ask.policy.allow_tool_switch else about
     room, grows = _next_room(ask, turn, bad)
     base = ask.base | _limits(ask, room)
-    terms = ask.terms if scope is None else ask.terms.only(scope.tool)
-    situation = Situation(issues, ask.terms, step.tier, about.tool if about else None, about.at if about else "")
+    contract = ask.contract if scope is None else ask.contract.only(scope.tool)
+    situation = Situation(issues, ask.contract, step.tier, about.tool if about else None, about.at if about else "")
     correction = ask.steering.correction(situation)
-    turns = replayed(ask.terms, bad.message, correction, scope)
-    request = _dressed(terms, base, [*base["messages"], *turns])
-    if scope is not None and terms.channel == "native":
+    turns = replayed(ask.contract, bad.message, correction, scope)
+    request = _dressed(contract, base, [*base["messages"], *turns])
+    if scope is not None and contract.channel == "native":
         request.pop("response_format", None)  # a forced call is all that is wanted
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
@@ -132,52 +132,54 @@ def _limits(ask: Ask, room: int) -> JSONObject:
     return {key: min(limit << room, caps[key]) for key, limit in said.items()}
 
 
-def _dressed(terms: Terms, base: JSONObject, messages: list[Message]) -> JSONObject:
-    """Put the terms into a request, each channel in its own way."""
-    if terms.channel == "text":
-        request = base | {"messages": _instructed(messages, instructions(terms))} | _union_format(terms, base)
+def _dressed(contract: Contract, base: JSONObject, messages: list[Message]) -> JSONObject:
+    """Put the contract into a request, each channel in its own way."""
+    if contract.channel == "text":
+        request = base | {"messages": _instructed(messages, instructions(contract))} | _union_format(contract, base)
         request.pop("parallel_tool_calls", None)  # there are no tools in this request
         return request
     request = base | {"messages": messages}
-    definitions = _definitions(terms)
+    definitions = _definitions(contract)
     if definitions:
-        request |= {"tools": definitions} | _choice(terms)
-        request |= {} if terms.parallel else {"parallel_tool_calls": False}  # true is the API's own default
+        request |= {"tools": definitions} | _choice(contract)
+        request |= {} if contract.parallel else {"parallel_tool_calls": False}  # true is the API's own default
     else:
         request.pop("parallel_tool_calls", None)
-    structured = terms.answer.schema is not None and terms.answer_style == "union"
-    if structured and admits_answer(terms) and "response_format" not in request:
-        request |= {"response_format": response_format(terms)}
+    structured = contract.answer.schema is not None and contract.answer_style == "union"
+    if structured and admits_answer(contract) and "response_format" not in request:
+        request |= {"response_format": response_format(contract)}
     return request
 
 
-def _definitions(terms: Terms) -> Definitions:
+def _definitions(contract: Contract) -> Definitions:
     """Return the tools that may be called, and the one that answers where an answer is a call."""
-    if terms.answer_style == "union":
-        return Definitions(tool.definition for tool in terms.tools.values())
-    declared = Definitions(() if terms.choice == "none" else (tool.definition for tool in terms.tools.values()))
-    if admits_answer(terms):
-        declared.append(final_answer_definition(terms))
+    if contract.answer_style == "union":
+        return Definitions(tool.definition for tool in contract.tools)
+    declared = Definitions(() if contract.choice == "none" else (tool.definition for tool in contract.tools))
+    if admits_answer(contract):
+        declared.append(final_answer_definition(contract))
     return declared
 
 
-def _choice(terms: Terms) -> JSONObject:
+def _choice(contract: Contract) -> JSONObject:
     """Spell ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
-    if terms.choice in {"auto", "none"} and terms.answer_style == "tool":
+    if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
         return {"tool_choice": "required"}
-    if terms.choice == "auto":
+    if contract.choice == "auto":
         return {}
-    if terms.choice in {"required", "none"}:
-        return {"tool_choice": terms.choice}
-    return {"tool_choice": {"type": "function", "function": {"name": terms.choice}}}
+    if contract.choice in {"required", "none"}:
+        return {"tool_choice": contract.choice}
+    return {"tool_choice": {"type": "function", "function": {"name": contract.choice}}}
 
 
-def _union_format(terms: Terms, base: JSONObject) -> JSONObject:
+def _union_format(contract: Contract, base: JSONObject) -> JSONObject:
     """Spell the caller's ``json_schema`` response format for the union: the bare schema would shut the union out."""
     wanted = peek(base.get("response_format"), "type")
     if wanted != "json_schema":
         return {}
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": union_schema(terms)}}}
+    return {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": union_schema(contract)}}
+    }
 
 
 def _instructed(messages: list[Message], text: str) -> list[Message]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from strictreply.contract._checks import Check, Checked, check_of
-from strictreply.contract._judge import judge_opened, open_envelope, peek
+from strictreply.contract._judge import judge_opened
 from strictreply.contract._judge_native import counts_anew, ids_in, with_fresh_ids, with_numbered_ids
 from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.retry._failures import Failure
@@ -23,7 +23,7 @@ from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import AssistantReply, Invalid, Valid, Verdict
-from strictreply.wires._chat import Opened, error_code
+from strictreply.wires._chat import Opened, error_code, open_envelope, peek
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Judged:
 
 
 def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
-    """Ask until a reply fits the terms, or the policy ends it."""
+    """Ask until a reply fits the contract, or the policy ends it."""
     attempts: tuple[Attempt, ...] = ()
     spent = 0.0
     turn = first_turn(ask)
@@ -173,7 +173,7 @@ def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tupl
     event = yield Call(turn.request, ask.policy.time_left(spent))
     spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
     judged = _judge_event(ask, turn, event)
-    check = None if judged.verdict is None else check_of(ask.terms, judged.verdict)
+    check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
     if check is not None:
         checked = yield check
         spent += checked.seconds
@@ -216,11 +216,11 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         return Judged(opened, message or _written_in(response, opened), response=response)
     if message is None:
         return Judged(_NO_COMPLETION, response=response)
-    cut = cut_at_limit(ask.terms, message, turn.request, response)
+    cut = cut_at_limit(ask.contract, message, turn.request, response)
     if cut is not None:
         return Judged(cut, message, response=response)
     if turn.scope is not None:
-        spliced = splice(ask.terms, turn.scope, message)
+        spliced = splice(ask.contract, turn.scope, message)
         if isinstance(spliced, Invalid):
             return Judged(spliced, message, response=response)
         message = spliced
@@ -233,11 +233,11 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, message: JSONObject, re
     An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
     by no other ask, so from then on, and where the conversation shows such a server, it is numbered.
     """
-    if not message.get("tool_calls") or ask.terms.ids_may_repeat:
-        return Judged(judge_opened(ask.terms, replace(opened, message=message)), message, response=response)
+    if not message.get("tool_calls") or ask.contract.ids_may_repeat:
+        return Judged(judge_opened(ask.contract, replace(opened, message=message)), message, response=response)
     ids = ids_in(ask.base["messages"])
     fresh = with_numbered_ids(message, set(ids)) if turn.numbers or counts_anew(ids) else message
-    verdict = with_fresh_ids(fresh, judge_opened(ask.terms, replace(opened, message=fresh)), set(ids))
+    verdict = with_fresh_ids(fresh, judge_opened(ask.contract, replace(opened, message=fresh)), set(ids))
     if fresh is not message:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
     return Judged(verdict, fresh, response=response)
@@ -285,7 +285,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     kept = turn.scope
     if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
         return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.room_refused)
-    scope = scope_of(ask.terms, judged.message, judged.issues)
+    scope = scope_of(ask.contract, judged.message, judged.issues)
     return Bad(judged.message, judged.issues, scope, judged.room_refused)
 
 

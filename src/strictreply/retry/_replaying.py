@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from strictreply.contract._terms import Terms
+from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
 from strictreply.retry._scoping import Scope
 from strictreply.values._json import JSONObject, Message
@@ -22,27 +22,27 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_details")  # servers 
 _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def replayed(terms: Terms, message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
+def replayed(contract: Contract, message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
     """Show the bad reply as the assistant's turn, and the correction where the API wants it."""
     calls = message.get("tool_calls")
-    if terms.channel == "native" and isinstance(calls, list) and calls and _replayable(terms, message):
+    if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
         return _native_replay(message, correction, scope)
     return [{"role": "assistant", "content": _as_text(message)}, {"role": "user", "content": correction}]
 
 
-def _replayable(terms: Terms, message: JSONObject) -> bool:
+def _replayable(contract: Contract, message: JSONObject) -> bool:
     """Tell whether servers take the calls back in a history: names they allow, arguments that are JSON objects."""
     return len(_spelled(message)) <= MAX_REPLAY_CHARS and all(
-        isinstance(call, dict) and _well_formed(terms, call.get("function")) for call in message["tool_calls"]
+        isinstance(call, dict) and _well_formed(contract, call.get("function")) for call in message["tool_calls"]
     )
 
 
-def _well_formed(terms: Terms, function: object) -> bool:
+def _well_formed(contract: Contract, function: object) -> bool:
     """Tell whether one call's function is fit for a history; templates parse the arguments again."""
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return False
     name = function.get("name")
-    if not isinstance(name, str) or not (name in terms.tools or _API_NAME.fullmatch(name)):
+    if not isinstance(name, str) or not (name in contract.by_name or _API_NAME.fullmatch(name)):
         return False
     return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from strictreply.contract._contract import Contract
 from strictreply.contract._judge_text import named_tool
-from strictreply.contract._terms import Terms
 from strictreply.values._issues import Code, Issue, pointer_tokens, quote
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
@@ -33,24 +33,24 @@ class Scope:
     issues: tuple[Issue, ...]
 
 
-def scope_of(terms: Terms, message: JSONObject, issues: tuple[Issue, ...]) -> Scope | None:
+def scope_of(contract: Contract, message: JSONObject, issues: tuple[Issue, ...]) -> Scope | None:
     """Find the one call that all faults lie in; None when there is none, or it cannot be asked for alone."""
-    places = {_arguments_place(terms, issue) for issue in issues}
+    places = {_arguments_place(contract, issue) for issue in issues}
     if len(places) != 1:
         return None
     at = places.pop()
     index = _call_index(at)
-    tool = _tool_name(terms, message, index)
+    tool = _tool_name(contract, message, index)
     return None if at is None or tool is None else Scope(tool, index, at, message, issues)
 
 
-def splice(terms: Terms, scope: Scope, message: JSONObject) -> JSONObject | Invalid:
+def splice(contract: Contract, scope: Scope, message: JSONObject) -> JSONObject | Invalid:
     """Put the arguments of the re-asked call into the frozen message under its original id.
 
     Gives ``tool.switched`` when the reply is not one call of the same tool (requirement T29).
     """
-    if terms.channel == "text":
-        named = named_tool(terms, message)
+    if contract.channel == "text":
+        named = named_tool(contract, message)
         return message if named in {None, scope.tool} else _switched(scope, named)
     calls = peek(message, "tool_calls")
     function = peek(calls[0], "function") if isinstance(calls, list) and len(calls) == 1 else None
@@ -67,21 +67,21 @@ def _switched(scope: Scope, found: object) -> Invalid:
     return Invalid((Issue.of(Code.TOOL_SWITCHED, scope.at, name=scope.tool, found=quote(found)),))
 
 
-def _arguments_place(terms: Terms, issue: Issue) -> str | None:
+def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     """Give the pointer to the arguments that a fault lies in, None when it lies elsewhere."""
     if not issue.code.startswith(_ARGUMENT_CODES):
-        return issue.path if _is_args_shape(terms, issue) else None
+        return issue.path if _is_args_shape(contract, issue) else None
     tokens = pointer_tokens(issue.path)
-    if terms.channel == "text":
+    if contract.channel == "text":
         return "/args" if tokens[:1] == ["args"] else None
     if tokens[:1] == ["tool_calls"] and tokens[2:_NATIVE_DEPTH] == ["function", "arguments"]:
         return "/" + "/".join(tokens[:_NATIVE_DEPTH])
     return None
 
 
-def _is_args_shape(terms: Terms, issue: Issue) -> bool:
+def _is_args_shape(contract: Contract, issue: Issue) -> bool:
     """Tell whether a shape fault says that the arguments are no object."""
-    ending = "/args" if terms.channel == "text" else "/function/arguments"
+    ending = "/args" if contract.channel == "text" else "/function/arguments"
     return issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
 
 
@@ -91,11 +91,11 @@ def _call_index(at: str | None) -> int:
     return int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0
 
 
-def _tool_name(terms: Terms, message: JSONObject, index: int) -> str | None:
+def _tool_name(contract: Contract, message: JSONObject, index: int) -> str | None:
     """Name the declared tool of a call, None when it is not declared."""
-    if terms.channel == "text":
-        named = named_tool(terms, message)
-        return named if named in terms.tools else None
+    if contract.channel == "text":
+        named = named_tool(contract, message)
+        return named if named in contract.by_name else None
     calls: JSON = message.get("tool_calls")
     name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
-    return name if isinstance(name, str) and name in terms.tools else None
+    return name if isinstance(name, str) and name in contract.by_name else None

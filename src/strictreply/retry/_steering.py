@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
+from strictreply.contract._contract import Contract
 from strictreply.contract._describing import admits_answer, callable_tools, compact, union_schema
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import Tool
 from strictreply.schema import Rule, Schema
 from strictreply.values._issues import Issue, Remedy, pointer, printable_json, shown_place
@@ -41,7 +41,7 @@ class Situation:
     """
 
     issues: tuple[Issue, ...]
-    terms: Terms
+    contract: Contract
     tier: int
     tool: str | None = None
     at: str = ""
@@ -151,16 +151,16 @@ def _schema_line(situation: Situation) -> list[str]:
         part = schema.part(place)
         whole = "the answer" if situation.tool is None else "the arguments"
         return [f"Schema of {whole if part is schema.source else shown_place(place)}: {compact(part)}"]
-    if situation.terms.channel == "text":
-        return [f"Schema of the reply: {compact(union_schema(situation.terms))}"]
+    if situation.contract.channel == "text":
+        return [f"Schema of the reply: {compact(union_schema(situation.contract))}"]
     return _tools_line(situation)
 
 
 def _tools_line(situation: Situation) -> list[str]:
     """Recall the tools with their parameters' names, when the fault is in the calls as a whole."""
-    shown = callable_tools(situation.terms)[:MAX_LISTED_TOOLS]
+    shown = callable_tools(situation.contract)[:MAX_LISTED_TOOLS]
     signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
-    if situation.terms.answer_style == "tool" and admits_answer(situation.terms):
+    if situation.contract.answer_style == "tool" and admits_answer(situation.contract):
         signatures.append(f"{FINAL_ANSWER}(answer)")
     return [f"Tools: {', '.join(signatures)}"] if signatures else []
 
@@ -206,24 +206,24 @@ def _is_forbidden(issue: Issue) -> bool:
 
 def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
     """Yield valid replies with a value at each of the places."""
-    terms, tool = situation.terms, situation.tool
-    by_tool = terms.answer_style == "tool"
-    if terms.channel == "text":
-        tools = callable_tools(terms) if tool is None else [terms.tools[tool]]
+    contract, tool = situation.contract, situation.tool
+    by_tool = contract.answer_style == "tool"
+    if contract.channel == "text":
+        tools = callable_tools(contract) if tool is None else [contract.by_name[tool]]
         for each in tools:
             for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
                 yield {"tool": each.name, "args": args}
-        if tool is None and admits_answer(terms):
-            at = _answer_place(terms, "")
+        if tool is None and admits_answer(contract):
+            at = _answer_place(contract, "")
             for answer in _answer_examples(
-                terms.answer, _all_inside(places, at, *(("/tool", "/args") if by_tool else ()))
+                contract.answer, _all_inside(places, at, *(("/tool", "/args") if by_tool else ()))
             ):
                 yield {"tool": FINAL_ANSWER, "args": {"answer": answer}} if by_tool else {"answer": answer}
     elif tool is not None:
-        yield from _args_examples(terms.tools[tool], _all_inside(places, situation.at))
+        yield from _args_examples(contract.by_name[tool], _all_inside(places, situation.at))
     elif _is_about_answer(situation):
-        at = _answer_place(terms, situation.issues[0].path)
-        for answer in _answer_examples(terms.answer, _all_inside(places, at)):
+        at = _answer_place(contract, situation.issues[0].path)
+        for answer in _answer_examples(contract.answer, _all_inside(places, at)):
             yield {"answer": answer} if by_tool else answer
 
 
@@ -261,29 +261,29 @@ def _inside(path: str, at: str) -> str | None:
 
 def _schema_at_fault(situation: Situation) -> Schema | None:
     """Find the schema that the first fault broke: the tool's parameters, the answer's, or none."""
-    terms, tool = situation.terms, situation.tool
+    contract, tool = situation.contract, situation.tool
     if tool is not None:
-        return terms.tools[tool].parameters
-    return terms.answer.schema if _is_about_answer(situation) else None
+        return contract.by_name[tool].parameters
+    return contract.answer.schema if _is_about_answer(situation) else None
 
 
 def _is_about_answer(situation: Situation) -> bool:
     """Return whether the first fault lies in a structured answer."""
     first = situation.issues[0]
-    in_content = situation.terms.channel == "native" and first.path.startswith("/content")
-    return situation.terms.answer.schema is not None and (in_content or first.code.startswith("answer."))
+    in_content = situation.contract.channel == "native" and first.path.startswith("/content")
+    return situation.contract.answer.schema is not None and (in_content or first.code.startswith("answer."))
 
 
 def _first_place(situation: Situation) -> str:
     """Return the pointer of the first fault inside the value that its schema governs."""
     path = situation.issues[0].path
-    at = situation.at or _answer_place(situation.terms, path)
+    at = situation.at or _answer_place(situation.contract, path)
     return _inside(path, at) or ""
 
 
-def _answer_place(terms: Terms, path: str) -> str:
+def _answer_place(contract: Contract, path: str) -> str:
     """Return the pointer of the answer in which ``path`` lies: it depends on the channel and the style of answering."""
-    by_tool = terms.answer_style == "tool"
-    if terms.channel == "text":
+    by_tool = contract.answer_style == "tool"
+    if contract.channel == "text":
         return "/args/answer" if by_tool else "/answer"
     return "/".join(path.split("/")[:_ANSWER_PARTS]) if by_tool else "/content"

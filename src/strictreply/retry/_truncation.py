@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from strictreply.contract._terms import Terms
+from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
 from strictreply.values._attempts import Usage
@@ -26,7 +26,7 @@ def is_limit(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def cut_at_limit(terms: Terms, message: object, request: Mapping[str, Any], response: object) -> Invalid | None:
+def cut_at_limit(contract: Contract, message: object, request: Mapping[str, Any], response: object) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says; else None.
 
     Servers relabel cut replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of 3,600). At the limit only
@@ -39,7 +39,7 @@ def cut_at_limit(terms: Terms, message: object, request: Mapping[str, Any], resp
     used = Usage.of(response).completion_tokens if limits and isinstance(response, dict) else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
-    if (used in limits and not _is_closed(terms, message)) or _breaks_off(terms, message):
+    if (used in limits and not _is_closed(contract, message)) or _breaks_off(contract, message):
         return Invalid((Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),))
     return None
 
@@ -51,27 +51,27 @@ def _limits_of(request: Mapping[str, Any]) -> list[int]:
     return [limit for key in LENGTH_KEYS if is_limit(limit := sent.get(key))]
 
 
-def _is_closed(terms: Terms, message: object) -> bool:
+def _is_closed(contract: Contract, message: object) -> bool:
     """Tell content that ends where its JSON does: by a bracket, since a number or a word might have gone on."""
-    text = _json_content(terms, message)
-    return text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, terms.limits)
+    text = _json_content(contract, message)
+    return text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
 
 
-def _breaks_off(terms: Terms, message: object) -> bool:
+def _breaks_off(contract: Contract, message: object) -> bool:
     """Tell a message in which a JSON text ends before it is complete."""
     calls = peek(message, "tool_calls")
     written = calls if isinstance(calls, list) else []
-    texts = [peek(peek(call, "function"), "arguments") for call in written] or [_json_content(terms, message)]
-    if len(texts) > terms.limits.calls or sum(map(utf8_size, texts)) > terms.limits.reply_bytes:
+    texts = [peek(peek(call, "function"), "arguments") for call in written] or [_json_content(contract, message)]
+    if len(texts) > contract.limits.calls or sum(map(utf8_size, texts)) > contract.limits.reply_bytes:
         return False  # refused for its size
     work = Work()  # one for all texts
-    read = [decode(text, terms.limits, work=work) for text in texts if isinstance(text, str) and text]
+    read = [decode(text, contract.limits, work=work) for text in texts if isinstance(text, str) and text]
     faults = [issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues]
     return Code.JSON_INCOMPLETE.value in faults
 
 
-def _json_content(terms: Terms, message: object) -> str | None:
+def _json_content(contract: Contract, message: object) -> str | None:
     """Give the content where it should be JSON, as the contract's leniencies read it; None where it need not be."""
     content = peek(message, "content")
-    is_reply = terms.channel == "text" or not (terms.answer.is_text or peek(message, "tool_calls"))
-    return extract(content, terms.extraction, terms.limits)[0] if is_reply and isinstance(content, str) else None
+    is_reply = contract.channel == "text" or not (contract.answer.is_text or peek(message, "tool_calls"))
+    return extract(content, contract.extraction, contract.limits)[0] if is_reply and isinstance(content, str) else None

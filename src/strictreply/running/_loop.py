@@ -16,8 +16,8 @@ from typing import Any, Final, Self
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive
-from strictreply.contract._terms import Terms
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._effects import TurnEffect
 from strictreply.pipeline._kinds import PipelineStep
@@ -76,9 +76,9 @@ def run(
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     request = Request(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
     keywords = _kept(keywords)
-    terms, tell = client.terms(**keywords), _listener(on_event)
-    _refuse_async(terms)
-    turn = _Turn.opened(request, terms, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
+    contract, tell = client.contract_for(**keywords), _listener(on_event)
+    _refuse_async(contract)
+    turn = _Turn.opened(request, contract, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
     asking = numbering(client, keywords)
     performer = Performer(client.watched(_telling(tell)), asking, ToolRunner(loop, tell), turn.sessions)
     with turn:
@@ -105,8 +105,8 @@ async def arun(
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     request = Request(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
     keywords = _kept(keywords)
-    terms, tell = client.terms(**keywords), _listener(on_event)
-    turn = _Turn.opened(request, terms, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
+    contract, tell = client.contract_for(**keywords), _listener(on_event)
+    turn = _Turn.opened(request, contract, loop, agent, sessions, cancel, model=str(keywords.get("model", "")))
     asking = numbering(client, keywords)
     performer = AsyncPerformer(client.watched(_telling(tell)), asking, ToolRunner(loop, tell), turn.sessions)
     async with turn:
@@ -127,7 +127,7 @@ class _Turn:
     def opened(
         cls,
         request: Request,
-        terms: Terms,
+        contract: Contract,
         loop: LoopPolicy,
         agent: AgentContext,
         sessions: SessionStore | None,
@@ -136,7 +136,7 @@ class _Turn:
         model: str,
     ) -> _Turn:
         """Open a turn; the store is the given one, that of the run that goes on, or one of its own."""
-        steps = TurnSteps.opened(terms, loop, agent, model=model, new_id=_new_id)
+        steps = TurnSteps.opened(contract, loop, agent, model=model, new_id=_new_id)
         kept = next((store for store in (sessions, request.sessions) if store is not None), None)
         return cls(request.envelope(), steps, MemorySessionStore() if kept is None else kept, cancel or _never)
 
@@ -161,7 +161,7 @@ class _Turn:
         built = ctx.built.response if ctx.built is not None else None
         told: list[Message] = [*ctx.prompt.messages, *(ctx.turn.messages if ctx.turn else ())]
         if line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER and self.steps.claim is not None:
-            told += result_turns(self.steps.claim.manifest, self.steps.terms.channel)
+            told += result_turns(self.steps.claim.manifest, self.steps.contract.channel)
         return Run(built, told, tuple(self.steps.asked), line.trace, self.sessions)
 
     def __enter__(self) -> Self:
@@ -192,9 +192,9 @@ def _refuse_other(client: object, kind: type, message: str) -> None:
         raise ContractError(message)
 
 
-def _refuse_async(terms: Terms) -> None:
+def _refuse_async(contract: Contract) -> None:
     """Refuse, before anything is asked, a tool that a sync run could not await."""
-    for tool in terms.tools.values():
+    for tool in contract.by_name.values():
         if tool.function is not None:
             tool.refuse_unrunnable(awaited=False)
 

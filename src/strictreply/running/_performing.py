@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -76,7 +76,7 @@ def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) ->
     Some servers count anew in every reply, and no other ask mends them (fw-ai/fireconnect#16).
     """
     contract: Contract = keywords.get("contract") or client.contract
-    return {**keywords, "contract": Contract.of(replace(contract.terms, ids_may_repeat=True))}
+    return {**keywords, "contract": contract.replace(ids_may_repeat=True)}
 
 
 def asked_of(exchange: Exchange) -> Asked:

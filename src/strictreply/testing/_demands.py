@@ -53,8 +53,8 @@ class Demand:
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
         if self.told.answer is not None:
             given.pop("response_format", None)
-        terms, _ = shape(contract.terms, {"messages": [], **given})
-        return Contract.of(terms)
+        contract, _ = shape(contract, {"messages": [], **given})
+        return contract
 
     @cached_property
     def targets(self) -> tuple[Target, ...]:
@@ -93,7 +93,7 @@ class Demand:
         if not results[-1]:
             return self.targets[0].clean
         answers = [target for target in self.targets if target.tool is None]
-        if not answers and self.contract.terms.choice in _FREE:
+        if not answers and self.contract.choice in _FREE:
             return Target.of().clean
         return (answers or self.targets[sum(results) :] or self.targets[-1:])[0].clean
 
@@ -119,21 +119,21 @@ class Demand:
     @property
     def _callable(self) -> list[Tool]:
         """The tools that the request lets the model call."""
-        terms = self.contract.terms
-        if terms.choice in terms.tools:
-            return [terms.tools[terms.choice]]
-        return [] if terms.choice == "none" else list(terms.tools.values())
+        contract = self.contract
+        if contract.choice in contract.by_name:
+            return [contract.by_name[contract.choice]]
+        return [] if contract.choice == "none" else list(contract.tools)
 
     def _targets(self) -> Iterator[Target]:
         """Aim at each tool, then at the answer."""
-        terms = self.contract.terms
-        place: Place = "union" if terms.channel == "text" else "call"
+        contract = self.contract
+        place: Place = "union" if contract.channel == "text" else "call"
         args = self.told.args
         for tool in self._callable:
             yield Target.of(tool, place=place, args=args)
             args = None  # what the user said is for the first
-        if terms.answer.schema is not None and terms.choice in _FREE:
-            answer = terms.answer.schema.source if self.told.answer is None else self.told.answer
+        if contract.answer.schema is not None and contract.choice in _FREE:
+            answer = contract.answer.schema.source if self.told.answer is None else self.told.answer
             yield Target.of(answer, place="json", args=args)
         elif not self._callable:
             yield Target.of(args=args)

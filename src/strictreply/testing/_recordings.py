@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from strictreply.contract._contract import Contract
-from strictreply.contract._judge import peek
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._json import Channel, JSONObject
 from strictreply.values._limits import MAX_JSON_DEPTH, Limits
 from strictreply.values._replies import Invalid, Verdict
+from strictreply.wires._chat import peek
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -97,7 +97,7 @@ class Judge:
             contract = self._contract(recording)
         except ContractError as error:
             return Unreadable(number, f"no contract can be made of its request: {error}")
-        known = replace(recording, declared=frozenset(contract.terms.tools))
+        known = replace(recording, declared=frozenset(contract.by_name))
         return Checked(number, known, contract.check(recording.response))
 
     def _contract(self, recording: Recording) -> Contract:
@@ -107,8 +107,8 @@ class Judge:
             stated = Contract(
                 tools=self._tools or [], channel=recording.channel, parallel=recording.channel == "native"
             )
-            terms, _ = shape(stated.terms, recording.request | {"messages": []})
-            self._contracts[key] = Contract.of(terms)
+            contract, _ = shape(stated, recording.request | {"messages": []})
+            self._contracts[key] = contract
         return self._contracts[key]
 
 

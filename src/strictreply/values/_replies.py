@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from pydantic_core import to_jsonable_python
+from typing_extensions import TypeVar
 
 from strictreply.values._issues import Issue
 from strictreply.values._json import JSONObject
+
+A_co = TypeVar("A_co", covariant=True, default=Any)
+"""What a contract's answers are: ``str``, an instance of its ``answer`` type, or JSON that fits its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +45,25 @@ class ToolCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectAnswer:
+class DirectAnswer(Generic[A_co]):
     """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
 
-    answer: Any
+    answer: A_co
 
     def to_dict(self) -> JSONObject:
         """Spell the answer as JSON, a typed one included."""
         return {"answer": to_jsonable_python(self.answer, by_alias=True)}
 
 
-AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer
+AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer[A_co]
 """Everything a contract lets through (requirement T3)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Valid:
+class Valid(Generic[A_co]):
     """The reply fits the contract; ``leniency`` names each step that an opted-in ``extraction`` took."""
 
-    reply: AssistantReply
+    reply: AssistantReply[A_co]
     leniency: tuple[str, ...] = ()
 
 
@@ -76,7 +80,7 @@ class Invalid:
         return "; ".join(issue.dotted for issue in self.issues)
 
 
-Verdict: TypeAlias = Valid | Invalid
+Verdict: TypeAlias = Valid[A_co] | Invalid
 
 
 def calls_of(reply: AssistantReply) -> tuple[ToolCall, ...]:

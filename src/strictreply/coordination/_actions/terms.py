@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from strictreply.contract._complaints import Checked
-from strictreply.contract._terms import Terms
+from strictreply.contract._contract import Contract
 from strictreply.coordination._actions.branches import Branch
 from strictreply.coordination._actions.kinds import ActionType, Permitted
 from strictreply.coordination._actions.shapes import ExtraKeys
@@ -24,13 +24,13 @@ Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 class ActionTerms:
     """What an action is held to.
 
-    ``tools`` are the core's terms of a tool call: several calls at once are permitted. ``extra`` says whether an action
+    ``tools`` is the contract of a tool call: several calls at once are permitted. ``extra`` says whether an action
     may have members beside its own (requirement X3). ``checks`` run last, on actions that are right so far. ``place``
     is where the conversation stands, as far as its state was given: instances of agents are told apart by it.
     """
 
     permitted: Permitted
-    tools: Terms
+    tools: Contract
     branch: Branch = field(default_factory=Branch)
     extra: ExtraKeys = "forbid"
     checks: Checks = field(default_factory=lambda: MappingProxyType({}))

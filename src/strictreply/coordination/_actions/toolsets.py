@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, cast
 
-from strictreply.contract._answer import Answer
-from strictreply.contract._terms import Terms, by_name
+from strictreply.contract._contract import Contract, by_name
 from strictreply.contract._tool import Tool
 from strictreply.coordination._topology.graph import Topology
 from strictreply.values._errors import ContractError
@@ -34,14 +33,14 @@ class Toolsets:
         Raises ContractError for what declares no tool, and for an agent that is none of the topology's.
         """
         self._limits = limits
-        self._shared = self._terms(() if isinstance(tools, Mapping) else tools)
+        self._shared = self._contract(() if isinstance(tools, Mapping) else tools)
         own = cast("Mapping[str, Declared]", tools) if isinstance(tools, Mapping) else {}
         for agent in own:
             topology.neighbours(agent)
-        self._declared = {agent: self._terms(declared) for agent, declared in own.items()}
-        self._kept: dict[str, tuple[tuple[object, ...], Terms]] = {}
+        self._declared = {agent: self._contract(declared) for agent, declared in own.items()}
+        self._kept: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
-    def of(self, agent: str, own: Declared | None) -> Terms:
+    def of(self, agent: str, own: Declared | None) -> Contract:
         """Give what calls of an agent's tools are held to, ``own`` being what it declares itself, None for nothing.
 
         Raises ContractError when that declares no tools.
@@ -52,13 +51,13 @@ class Toolsets:
         kept = self._kept.get(agent)
         if kept is not None and kept[0] == declared:
             return kept[1]
-        terms = self._terms(own)
-        self._kept[agent] = (declared, terms)
-        return terms
+        contract = self._contract(own)
+        self._kept[agent] = (declared, contract)
+        return contract
 
-    def _terms(self, declared: Declared) -> Terms:
-        """Compile tools into the core's terms of native calls, several at once permitted."""
-        return Terms(tools=compiled(declared), answer=Answer(), parallel=True, limits=self._limits)
+    def _contract(self, declared: Declared) -> Contract:
+        """Compile tools into a contract of native calls, several at once permitted."""
+        return Contract(tools=compiled(declared).values(), parallel=True, limits=self._limits)
 
 
 def compiled(declared: object) -> dict[str, Tool]:

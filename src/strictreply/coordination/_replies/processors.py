@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, cast
 
-from strictreply.contract._judge import peek
 from strictreply.coordination._actions.kinds import ActionType, Origin
 from strictreply.coordination._replies.api_errors import ERROR_ROLE, read_error_message
 from strictreply.coordination._replies.plain_json import plain_issues
@@ -22,6 +21,7 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import DEFAULT_LIMITS
 from strictreply.values._replies import Invalid
+from strictreply.wires._chat import peek
 
 ERROR_PRIORITY: Final = 100
 TOOL_PRIORITY: Final = 90

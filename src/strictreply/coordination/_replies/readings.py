@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from strictreply.contract._judge import open_envelope, peek
 from strictreply.coordination._actions.shapes import member_names
 from strictreply.coordination._replies.api_errors import ERROR_ROLE
 from strictreply.reading._decoding import decode
@@ -22,6 +21,7 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._json import JSON, Extraction, JSONObject
 from strictreply.values._limits import DEFAULT_LIMITS, Limits, utf8_size
 from strictreply.values._replies import Invalid
+from strictreply.wires._chat import open_envelope, peek
 
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _TEXTS = (str, bytes, bytearray)

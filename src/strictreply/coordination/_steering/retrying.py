@@ -57,7 +57,7 @@ class ActionSteering:
 
     def correction(self, situation: Situation) -> str:
         """Say what to change, for the model to read: more with each tier (requirement M75)."""
-        answer, issues = situation.terms.answer, situation.issues
+        answer, issues = situation.contract.answer, situation.issues
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
         if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
             return self.otherwise.correction(situation)
@@ -70,7 +70,7 @@ class ActionSteering:
             permitted=answer.terms.permitted,
             issues=issues,
             retry_count=retry_count,
-            tools=answer.terms.tools.tools,
+            tools=answer.terms.tools.by_name,
             response_format=answer.written,
         )
 
@@ -97,7 +97,8 @@ class Exchanged(Protocol):
 class Client(Protocol):
     """A wrapped sync client, as far as it matters here."""
 
-    def exchange(self, **keywords: Any) -> Exchanged:
+    @property
+    def exchange(self) -> Callable[..., Exchanged]:
         """Make one call, with its story."""
         ...
 
@@ -105,7 +106,8 @@ class Client(Protocol):
 class AsyncClient(Protocol):
     """A wrapped async client, as far as it matters here."""
 
-    def exchange(self, **keywords: Any) -> Awaitable[Exchanged]:
+    @property
+    def exchange(self) -> Callable[..., Awaitable[Exchanged]]:
         """Make one call, with its story."""
         ...
 

@@ -48,7 +48,7 @@ class CoordinationContext:
         """Say exactly what replies are held to."""
         allowed = terms.permitted
         finishes = ActionType.FINAL_RESPONSE in allowed.actions
-        return cls(list(allowed.agents), finishes, allowed.actions, terms.tools.tools)
+        return cls(list(allowed.agents), finishes, allowed.actions, terms.tools.by_name)
 
     def permitted(self, agent: str = "") -> Permitted:
         """Give what is permitted, for an agent of this name."""

@@ -107,7 +107,7 @@ class Router:
             self.topology,
             agent,
             branch=branch,
-            tools=held.tools if self._toolsets is None else self._toolsets.of(agent, None).tools,
+            tools=held.tools if self._toolsets is None else self._toolsets.of(agent, None).by_name,
             leave=leave_in(held) if self._leave is None else self._leave,
             allowed_agents=None if result.permitted is None else held.agents,
             origin=result.origin,

@@ -8,7 +8,6 @@ from typing import Any
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
-from strictreply.contract._judge import peek
 from strictreply.coordination._actions.kinds import ActionType
 from strictreply.coordination._actions.shapes import closing, union_document
 from strictreply.coordination._actions.terms import ActionTerms
@@ -25,6 +24,7 @@ from strictreply.values._issues import Issue
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+from strictreply.wires._chat import peek
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class ActionAnswer(Answer):
     def contract(self) -> Contract:
         """The contract of a client's exchange that admits exactly this: actions, and calls of the agent's tools."""
         tools = self.terms.tools
-        return Contract(tools=tools.tools.values(), answer=self, parallel=True, limits=tools.limits)
+        return Contract(tools=tools.tools, answer=self, parallel=True, limits=tools.limits)
 
     def judge_message(self, message: object) -> Verdict:
         """Judge a whole message: native calls stay the core's, any other action is the answer."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from strictreply.contract._judge import peek
 from strictreply.coordination._replies.results import ValidationResult
 from strictreply.coordination._runs.states import S, changed
 from strictreply.values._json import JSON
+from strictreply.wires._chat import peek
 
 
 def format_in(exec_state: object, agent: str) -> str | None:

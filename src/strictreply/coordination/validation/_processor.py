@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
 from strictreply.contract._checks import Check, Checked, aperform_check, perform_check
+from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive
-from strictreply.contract._terms import Terms
 from strictreply.coordination._actions.branches import Branch
 from strictreply.coordination._actions.kinds import ActionType
 from strictreply.coordination._actions.permissions import permitted_actions, read_leave
@@ -191,7 +191,7 @@ class ValidationProcessor:
             self.topology,
             name,
             branch=branch,
-            tools=tools.tools,
+            tools=tools.by_name,
             leave=self._leave,
             allowed_agents=allowed_agents,
         )
@@ -232,7 +232,7 @@ class ValidationProcessor:
         place, judgement = place_in(exec_state), kept[1]
         return replace(judgement, terms=replace(judgement.terms, place=place)) if place else judgement
 
-    def _known(self, agent: str | Agent) -> tuple[str, Terms]:
+    def _known(self, agent: str | Agent) -> tuple[str, Contract]:
         """Give an agent's name, and what calls of its tools are held to; ContractError for what is no agent."""
         name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
         if not isinstance(name, str):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from strictreply.contract._terms import Terms
+from strictreply.contract._contract import Contract
 from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos._library import load
 from strictreply.integrations.dbos._records import asked_from, asked_record, outcome_from, outcome_record
@@ -29,14 +29,14 @@ class StepPerformer:
     """
 
     perform: Performer
-    terms: Terms
+    contract: Contract
     trial: Trial
 
     def __call__(self, effect: TurnEffect) -> Any:
         """Do what the turn wants, or read what it came to before."""
         match effect:
             case AskModel():
-                told: Any = asked_from(load().DBOS.run_step(ASK, self._ask, effect), self.terms)
+                told: Any = asked_from(load().DBOS.run_step(ASK, self._ask, effect), self.contract)
             case RunTools(runs=runs):
                 told = self._run_all(runs)
             case _:
@@ -74,14 +74,14 @@ class AsyncStepPerformer:
     """The twin of :class:`StepPerformer` for an async client."""
 
     perform: AsyncPerformer
-    terms: Terms
+    contract: Contract
     trial: Trial
 
     async def __call__(self, effect: TurnEffect) -> Any:
         """Do what the turn wants, or read what it came to before, awaiting."""
         match effect:
             case AskModel():
-                told: Any = asked_from(await load().DBOS.run_step_async(ASK, self._ask, effect), self.terms)
+                told: Any = asked_from(await load().DBOS.run_step_async(ASK, self._ask, effect), self.contract)
             case RunTools(runs=runs):
                 told = await self._run_all(runs)
             case _:

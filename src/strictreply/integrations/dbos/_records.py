@@ -9,8 +9,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
-from strictreply.contract._terms import Terms
 from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
 from strictreply.pipeline._effects import Asked, ToolOutcome
 from strictreply.pipeline._line import Raised
@@ -80,11 +80,11 @@ def reply_record(asked: Asked) -> JSONObject:
     return {"message": dict(asked.message), "usage": asdict(asked.usage)}
 
 
-def asked_from(text: str, terms: Terms) -> Asked | Raised:
+def asked_from(text: str, contract: Contract) -> Asked | Raised:
     """Read what asking came to."""
     record: dict[str, Any] = json.loads(text)
     failure = failure_of(record)
-    return reply_from(record, terms) if failure is None else Raised(DurableRunFailed(failure))
+    return reply_from(record, contract) if failure is None else Raised(DurableRunFailed(failure))
 
 
 def failure_of(record: object) -> Failure | None:
@@ -92,9 +92,9 @@ def failure_of(record: object) -> Failure | None:
     return Failure(**record["failure"]) if isinstance(record, dict) and "failure" in record else None
 
 
-def reply_from(record: dict[str, Any], terms: Terms) -> Asked | Raised:
+def reply_from(record: dict[str, Any], contract: Contract) -> Asked | Raised:
     """Read an accepted reply; its message is judged again, by the tools of this process."""
-    verdict = judge(terms, record["message"])
+    verdict = judge(contract, record["message"])
     if isinstance(verdict, Invalid):
         message = "a recorded reply does not fit the tools given here; give those that the run was started with"
         error = InvokeError(code=InvokeCode.TOOLS_CHANGED, rule="loop.same_tools", message=message)

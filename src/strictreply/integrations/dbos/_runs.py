@@ -138,7 +138,7 @@ class DurableRuns:
 
         Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
         """
-        *_, last = read = [reply_from(record, self._setting.terms) for record in end.asked]
+        *_, last = read = [reply_from(record, self._setting.contract) for record in end.asked]
         if isinstance(last, Raised):
             raise last.error
         told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive
-from strictreply.contract._terms import Terms
 from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos._library import load
 from strictreply.integrations.dbos._performing import AsyncStepPerformer, StepPerformer
@@ -44,13 +44,13 @@ class Setting:
     agent: AgentContext
 
     @cached_property
-    def terms(self) -> Terms:
+    def contract(self) -> Contract:
         """What the model's replies are held to."""
-        return self.client.terms(**self.keywords)
+        return self.client.contract_for(**self.keywords)
 
     def refuse_unrunnable(self) -> None:
         """Raise ContractError when a tool has to be awaited and the client cannot."""
-        for tool in self.terms.tools.values():
+        for tool in self.contract.tools:
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(self.client, AsyncStrictClient))
 
@@ -65,7 +65,7 @@ class Setting:
         """Open the turn that a workflow was started with."""
         request, workflow_id, numbers = TurnRequest.from_json(text), str(load().DBOS.workflow_id), count()
         steps = TurnSteps.opened(
-            self.terms,
+            self.contract,
             self.loop,
             self.agent,
             model=str(self.keywords.get("model", "")),
@@ -112,7 +112,7 @@ def _body(setting: Setting, client: StrictClient) -> Callable[[str], str]:
         perform = Performer(client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store)
         try:
             turn.trial.begin()
-            return turn.ended(drive(turn.flow(), StepPerformer(perform, setting.terms, turn.trial)))
+            return turn.ended(drive(turn.flow(), StepPerformer(perform, setting.contract, turn.trial)))
         finally:
             turn.trial.end()
 
@@ -130,7 +130,7 @@ def _async_body(setting: Setting, client: AsyncStrictClient) -> Callable[[str], 
         )
         try:
             await asyncio.wrap_future(in_thread(turn.trial.begin))
-            return turn.ended(await adrive(turn.flow(), AsyncStepPerformer(perform, setting.terms, turn.trial)))
+            return turn.ended(await adrive(turn.flow(), AsyncStepPerformer(perform, setting.contract, turn.trial)))
         finally:
             turn.trial.end()
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from strictreply.contract._judge import peek
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON, JSONObject, Message
+from strictreply.wires._chat import peek
 
 ReadCompletion: TypeAlias = Callable[[Any], Any]
 """Given a provider's raw completion, gives one of the shape of Chat Completions, as it came."""

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 from strictreply.client._client import Exchange, OnAttempt, Redact
 from strictreply.client._client import wrap as wrap_client
 from strictreply.client._transport import RetryBucket
-from strictreply.contract._contract import Declaration
+from strictreply.contract._contract import ContractKeywords
 from strictreply.integrations.instructor._dialects import dialect_of
 from strictreply.integrations.instructor._library import load
 from strictreply.integrations.instructor._response_models import MODES, Context, ResponseModel, response_model
@@ -85,7 +85,7 @@ class _Settings:
     steering: Steering | None
     on_attempt: OnAttempt | None
     log_replies: Redact | None
-    declared: Declaration
+    declared: ContractKeywords
     bucket: RetryBucket = field(default_factory=RetryBucket)
 
 
@@ -262,7 +262,7 @@ def wrap(
     if not is_async and inspect.iscoroutinefunction(on_attempt):
         message = "on_attempt is async; give an AsyncInstructor"
         raise ContractError(message)
-    declared: Declaration = {"extra": extra, "formats": formats, "limits": limits}
+    declared: ContractKeywords = {"extra": extra, "formats": formats, "limits": limits}
     if extraction is not None:
         declared["extraction"] = extraction
     settings = _Settings(policy or _LEFT_TO_THE_SDK, steering, on_attempt, log_replies, declared)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
 
-from strictreply.contract._contract import Contract, Declaration
+from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._tool import Tool
 from strictreply.integrations.instructor._library import load
 from strictreply.values._errors import ContractError
@@ -49,7 +49,7 @@ class ResponseModel:
         return self.unwrap(calls_of(reply)[0].args)  # exactly one call was demanded
 
 
-def response_model(kind: Any, mode: str, declared: Declaration, context: Context | None = None) -> ResponseModel:
+def response_model(kind: Any, mode: str, declared: ContractKeywords, context: Context | None = None) -> ResponseModel:
     """Compile a type as it is asked for in one of instructor's modes.
 
     A pydantic model's reply becomes its instance; other types are wrapped by instructor (``{"content": …}``,
@@ -64,17 +64,17 @@ def response_model(kind: Any, mode: str, declared: Declaration, context: Context
     typed: Any = own if context is None else _in_context(own, context)
     if mode == "TOOLS":
         return _by_tool(shown, typed, declared)
-    terms: Declaration = {"extraction": _JSON_MODES[mode], **declared, "answer": typed}
-    return ResponseModel(Contract(**terms), {}, _unwrapped)
+    keywords: ContractKeywords = {"extraction": _JSON_MODES[mode], **declared}
+    return ResponseModel(Contract(answer=typed, **keywords), {}, _unwrapped)
 
 
-def _by_tool(shown: type[BaseModel], typed: Any, declared: Declaration) -> ResponseModel:
+def _by_tool(shown: type[BaseModel], typed: Any, declared: ContractKeywords) -> ResponseModel:
     """Ask for a call of the one tool that instructor makes of the type."""
     told = load().generate_openai_schema(shown)
     tool = Tool.from_model(typed, name=told["name"], description=told["description"])
-    terms: Declaration = {**declared, "tools": [tool]}
+    keywords: ContractKeywords = {**declared, "tools": [tool]}
     demands = {"tool_choice": {"type": "function", "function": {"name": tool.name}}}
-    return ResponseModel(Contract(**terms), demands, _unwrapped)
+    return ResponseModel(Contract(**keywords), demands, _unwrapped)
 
 
 def _unwrapped(value: Any) -> Any:

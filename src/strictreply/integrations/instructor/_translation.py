@@ -8,9 +8,8 @@ from typing import Any
 from strictreply.client._transport import as_json
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge, peek
+from strictreply.contract._judge import judge
 from strictreply.contract._shaping import shape
-from strictreply.contract._terms import Terms
 from strictreply.integrations.instructor._dialects import usage_of
 from strictreply.integrations.instructor._library import load
 from strictreply.retry._failures import classify
@@ -19,6 +18,7 @@ from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, R
 from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
+from strictreply.wires._chat import peek
 
 
 def to_instructor(error: CallFailed) -> Any:
@@ -103,14 +103,14 @@ def _attempts(error: Any) -> Iterator[Attempt]:
         kept.append((error, _plain(error.last_completion)))
     elif len(kept) < error.n_attempts:
         kept.append((error.__cause__ or error, None))
-    terms = _terms(request)
+    contract = _contract_of(request)
     for number, (exception, raw) in enumerate(kept, start=1):
         failure = classify(exception)
         yield Attempt(
             number=number,
             request=request,
             raw=raw,
-            issues=() if failure is not None else _issues(exception, raw, terms),
+            issues=() if failure is not None else _issues(exception, raw, contract),
             failure=None if failure is None else str(failure),
             usage=_total_usage(error, raw) if number == len(kept) else Usage(),
         )
@@ -122,24 +122,24 @@ def _total_usage(error: Any, raw: JSON) -> Usage:
     return Usage.of({"usage": usage_of(_plain(counted))})
 
 
-def _terms(request: JSONObject) -> Terms | None:
+def _contract_of(request: JSONObject) -> Contract | None:
     """Read what a request of Chat Completions demanded; None for one of another shape."""
     try:
-        return shape(Contract().terms, request)[0]
+        return shape(Contract(), request)[0]
     except ContractError:
         return None
 
 
-def _issues(exception: Exception, raw: JSON, terms: Terms | None) -> tuple[Issue, ...]:
+def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple[Issue, ...]:
     """Say what was wrong: by our own reader where the request tells the schema, else in instructor's words."""
     if isinstance(exception, load("instructor.core").IncompleteOutputException):
         return (Issue.of(Code.REPLY_TRUNCATED),)
-    verdict = None if terms is None or raw is None else judge(terms, raw)
+    verdict = None if contract is None or raw is None else judge(contract, raw)
     if isinstance(verdict, Invalid):
         return verdict.issues
     if raw is None or not isinstance(exception, ValueError):  # its words may be the model's, and nothing tells which
         exception = ValueError(f"instructor met {type(exception).__name__}")
-    return check_issues(exception, raw, names=() if terms is None else terms.names)
+    return check_issues(exception, raw, names=() if contract is None else contract.names)
 
 
 def _plain(value: Any) -> JSON:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.contract._judge import peek
 from strictreply.coordination._actions.terms import ActionTerms
 from strictreply.coordination._actions.toolsets import Declared
 from strictreply.coordination._runs.ledger import HumanKind
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject, Message
+from strictreply.wires._chat import peek
 
 _SAID_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
 _HELD: Final = ("text", "json_object")

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from strictreply.contract._describing import compact
-from strictreply.contract._judge import peek
 from strictreply.coordination._actions.branches import Branch, BranchType
 from strictreply.coordination._replies.results import ValidationResult
 from strictreply.coordination._runs.human_turn import put_question, request_human_input
@@ -52,6 +51,7 @@ from strictreply.integrations.langgraph._states import (
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._json import JSON, JSONObject, Message
+from strictreply.wires._chat import peek
 
 _STATUS: Mapping[RoutingReason, RunStatus] = MappingProxyType(
     {

@@ -57,7 +57,7 @@ def agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valida
         if agent.skip_to is not None and agent.skip_to not in topology.allowed_targets(agent.name):
             known = ", ".join(topology.allowed_targets(agent.name))
             raise ContractError(f"agent {agent.name!r}: skip_to must be an agent that it has an edge to: {known}")
-        for tool in processor.terms(agent).tools.tools.values():
+        for tool in processor.terms(agent).tools.tools:
             _refuse_unrunnable(tool)
     return named
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strictreply.contract._judge import peek
 from strictreply.coordination._runs.states import changed
 from strictreply.coordination._steering.content_loops import ContentStreak
 from strictreply.integrations.langgraph._states import RunState
 from strictreply.values._attempts import Attempt
+from strictreply.wires._chat import peek
 
 
 def streak_of(state: RunState, agent: str) -> ContentStreak:

@@ -91,7 +91,7 @@ def tools_turn(shared: Coordination, state: RunState, *, awaited: bool) -> Turn:
     agent = shared.agents[calling["agent"]]
     branch = _branch_of(shared, state, agent.name)
     result: ValidationResult = yield Judge(agent, branch, calling["turn"], state)
-    tools = shared.processor.terms(agent, branch).tools.tools
+    tools = shared.processor.terms(agent, branch).tools.by_name
     runs = [RunTool(tools[call.tool], call) for call in identified(ToolCalls(executable_calls(result)), "call")]
     for run in runs:
         run.tool.refuse_unrunnable(awaited=awaited)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import peek
 from strictreply.contract._shaping import shape
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Place, Target
@@ -19,6 +17,7 @@ from strictreply.testing._wire import HTTPReply, Served
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
+from strictreply.wires._chat import peek
 
 ANYWHERE: tuple[Place, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[Place, ...] = ("call", "union", "json")
@@ -159,8 +158,8 @@ def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
     """Ask the strict gate what is wrong with a fault; None when it is no completion, which the gate never sees."""
     if isinstance(fault.served, HTTPReply):
         return None
-    terms, _ = shape(target.contract.terms, {"messages": [], **fault.needs})
-    verdict = Contract.of(terms).check(fault.served)
+    contract, _ = shape(target.contract, {"messages": [], **fault.needs})
+    verdict = contract.check(fault.served)
     return verdict.issues if isinstance(verdict, Invalid) else ()
 
 

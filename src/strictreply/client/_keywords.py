@@ -1,0 +1,67 @@
+"""The keywords of a call, as editors and type checkers know them: ours, and those of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pydantic import BaseModel
+
+from strictreply.contract._contract import Contract
+from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._steering import Steering
+
+if TYPE_CHECKING:
+    from openai import Timeout
+
+
+class CallKeywords(TypedDict, total=False):
+    """The keywords of ``chat.completions.create``, with ``tools`` as a contract takes them, and ours for one call.
+
+    ``messages`` may hold the SDK's own message objects.
+    A keyword of the API that is not here yet is passed on as any other; type checkers want it in ``extra_body``.
+    """
+
+    contract: Contract | None
+    policy: RetryPolicy | None
+    steering: Steering | None
+    tools: Iterable[object]
+    response_format: type | Mapping[str, Any]
+    tool_choice: str | Mapping[str, Any]
+
+    model: str
+    messages: Iterable[Mapping[str, Any] | BaseModel]
+    audio: Mapping[str, Any] | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[str, int] | None
+    logprobs: bool | None
+    max_completion_tokens: int | None
+    max_tokens: int | None
+    metadata: Mapping[str, str] | None
+    modalities: list[str] | None
+    moderation: Mapping[str, Any] | None
+    n: int | None
+    parallel_tool_calls: bool
+    prediction: Mapping[str, Any] | None
+    presence_penalty: float | None
+    prompt_cache_key: str
+    prompt_cache_options: Mapping[str, Any]
+    prompt_cache_retention: str | None
+    reasoning_effort: str | None
+    safety_identifier: str
+    seed: int | None
+    service_tier: str | None
+    stop: str | list[str] | None
+    store: bool | None
+    stream: bool | None
+    stream_options: Mapping[str, Any] | None
+    temperature: float | None
+    top_logprobs: int | None
+    top_p: float | None
+    user: str
+    verbosity: str | None
+    web_search_options: Mapping[str, Any]
+    extra_headers: Mapping[str, str] | None
+    extra_query: Mapping[str, object] | None
+    extra_body: object | None
+    timeout: float | Timeout | None
