@@ -20,7 +20,7 @@ PROMISES: dict[str, list[str]] = {
         r"^typed reply: Oslo: 4 degrees celsius, 3 days$",
         r"^attempt 1: [a-z]+\.[a-z_]+",
         r"^attempt \d: valid$",
-        r'^completion: \{.*Oslo.*\}$',
+        r"^completion: \{.*Oslo.*\}$",
     ],
     "wrap_async": [
         r"^refunded 29\.90 EUR for order 1042 \(broken\)  \[asked [2-4]x\]$",
