@@ -1,15 +1,16 @@
-"""Asking a wrapped client that a scripted model answers over the real SDK, and the entries of a module of faults."""
+"""Asking a wrapped client that a scripted model answers over the real SDK, and the faults of one kind."""
 
 from __future__ import annotations
 
 import asyncio
-from types import ModuleType
 from typing import Any
 
 import strictreply as sr
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import Kind
 from strictreply.testing._waiting import no_backoff
+from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
 
@@ -26,9 +27,9 @@ CALL = ok.call(SEARCH, query="tea")
 CALLED = sr.ToolCall("search", {"query": "tea"}, "call_1")
 
 
-def entries_of(*modules: ModuleType) -> list[Entry]:
-    """Give the entries that modules of faults define, in their order."""
-    return [value for module in modules for value in vars(module).values() if isinstance(value, Entry)]
+def entries_of(kind: Kind) -> list[Entry]:
+    """Return the faults of one kind, in the order of the catalogue."""
+    return [entry for entry in CATALOGUE.values() if entry.kind is kind]
 
 
 def ask(client: Any, transport_retries: int = 0) -> Any:

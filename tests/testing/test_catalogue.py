@@ -14,7 +14,17 @@ from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Fault, Kind
 from strictreply.testing._targets import Place, Target
 from strictreply.testing._wire import HTTPReply, error_reply
-from strictreply.testing.faults._catalogue import ANYWHERE, WRITTEN, Entry, FaultNotMade, Spoiled, is_refused
+from strictreply.testing.faults._catalogue import (
+    ANYWHERE,
+    LEAKED_MARKER,
+    WRITTEN,
+    Entry,
+    FaultNotMade,
+    Spoiled,
+    collected,
+    is_refused,
+    response_entry,
+)
 from strictreply.values._issues import Issue
 
 
@@ -165,3 +175,52 @@ def test_whole_texts_of_the_model_are_its_own() -> None:
     model({"model": "m", "messages": [turn, {"role": "user", "content": f"this is not JSON: {text!r}"}]})
     with pytest.raises(AssertionError):
         model.assert_no_echo()
+
+
+def test_an_entry_is_named_for_the_variable_that_holds_it() -> None:
+    """A row of a table is named when the catalogue is put together, kind by kind; what has a name keeps it."""
+    shape = response_entry(Kind.SHAPE, "shape.empty", "Nothing is wrong.", lambda target: target.clean)
+    syntax = made_of("json.syntax", "{")
+    found = collected({"harmless": shape, "other": syntax, "no_entry": 5})
+    assert found == {"made": syntax, "harmless": shape}
+    assert list(found) == ["made", "harmless"]
+    assert shape.name == "harmless"
+
+
+def test_a_row_of_a_table_is_the_entry_as_declared() -> None:
+    """Kind, code, summary, places and needs are those given; without places it can be written anywhere."""
+    needs = {"tool_choice": "required"}
+    entry = response_entry(Kind.TOOL, "tool.unknown", "Nothing is wrong.", lambda _: None, ("call",), needs)
+    assert (entry.summary, entry.kind, entry.code) == ("Nothing is wrong.", Kind.TOOL, "tool.unknown")
+    assert (entry.places, entry.needs) == (("call",), needs)
+    assert response_entry(Kind.TOOL, "tool.unknown", "S.", error_reply(429, "no")).places == ANYWHERE
+
+
+@pytest.mark.parametrize("code", ["json.syntax", "tool.unknown"])
+def test_an_entry_that_spoils_nothing_makes_no_fault(code: str) -> None:
+    """The clean reply passes the gate: it is never served as a fault, and asking for it says so."""
+    entry = response_entry(Kind.JSON, code, "Nothing is wrong.", lambda target: target.clean, ("call", "union"))
+    collected({"harmless": entry})
+    assert not list(entry.all_for(ping))
+    assert not list(entry.all_for(ping, place="union"))
+    with pytest.raises(FaultNotMade, match=r"faults\.harmless"):
+        entry(ping)
+
+
+def test_an_entry_that_promises_another_code_makes_no_fault() -> None:
+    """Refused is not enough: the gate must say what the entry does."""
+    entry = response_entry(Kind.JSON, "json.syntax", "S.", lambda target: target.completion("{"), ("call",))
+    assert not list(entry.all_for(ping))
+
+
+def test_what_only_the_model_can_have_written_is_invented() -> None:
+    """The canary and the leaked marker are told wherever they stand, in JSON and in a body."""
+    assert Spoiled.of({"a": [f"the {CANARY}"]}).invented == (CANARY,)
+    assert Spoiled.of(HTTPReply.json(200, CANARY)).invented == (CANARY,)
+    assert Spoiled.of({"a": "b"}).invented == ()
+    assert Spoiled.of({"a": LEAKED_MARKER}, "/a").invented == (LEAKED_MARKER,)
+
+
+def test_a_fault_knows_where_it_was_put() -> None:
+    """The pointer is kept."""
+    assert Spoiled.of(Target.of(ping).clean, "/limit").at == "/limit"

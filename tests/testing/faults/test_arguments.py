@@ -18,10 +18,9 @@ from strictreply.testing import faults
 from strictreply.testing._steps import CANARY, Fault, Kind
 from strictreply.testing._targets import Target
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
-from strictreply.testing.faults._constraints import below_minimum
-from strictreply.testing.faults._json_types import wrong_type
-from strictreply.testing.faults._keys import misspelled_key
+from strictreply.testing.faults._constraint_faults import below_minimum
 from strictreply.testing.faults._spots import MAX_SPOTS, Spot, spots_of
+from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
 from strictreply.values._issues import pointer_tokens
 from strictreply.values._json import JSON
 from testing.faults.schemas import schemas
@@ -177,9 +176,9 @@ def made_of(tool: Tool) -> list[Fault]:
 
 def stated(spot: Spot) -> Iterator[str]:
     """Name the keywords that can refuse a value here."""
-    for judge in spot.judges:
-        for keyword in KEYWORDS.keys() & judge.schema.keys():
-            rule = judge.schema[keyword]
+    for governing in spot.governing:
+        for keyword in KEYWORDS.keys() & governing.schema.keys():
+            rule = governing.schema[keyword]
             closing = KEYWORDS[keyword] in (Rule.EXTRA_KEY, Rule.EXTRA_ITEMS)
             empty = rule in (0, [], {}) and keyword not in ("const", "minimum", "maximum", "exclusiveMinimum")
             asserted = KEYWORDS[keyword] is not Rule.CONTENT  # in draft-07 taken as written: in the table

@@ -15,7 +15,7 @@ from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import CANARY, Kind
 from strictreply.testing._targets import Place
 from strictreply.testing._wire import HTTPReply
-from strictreply.testing.faults import _http as http
+from strictreply.testing.faults import _transport_faults as http
 from strictreply.testing.faults._catalogue import Entry
 
 FINAL = {
@@ -25,7 +25,7 @@ FINAL = {
 }
 """After these the same request is not sent again."""
 
-entries = pytest.mark.parametrize("entry", entries_of(http), ids=lambda entry: entry.name)
+entries = pytest.mark.parametrize("entry", entries_of(Kind.HTTP), ids=lambda entry: entry.name)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -38,7 +38,7 @@ LEFT_OUT = {
 """The entries that also make what would be no such fault, with the tool of which they do; the proof leaves it out."""
 
 STREAMED = Kind.STREAM
-"""The wrapped client does not stream yet: tests/testing/faults/test_streams.py holds these to the SDK."""
+"""The wrapped client does not stream yet: tests/testing/faults/test_stream_faults.py holds these to the SDK."""
 
 ENTRIES = [entry for entry in faults.CATALOGUE.values() if entry.kind is not STREAMED]
 

@@ -11,7 +11,6 @@ from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import CANARY, Kind
 from strictreply.testing._wire import HTTPReply
-from strictreply.testing.faults import _sockets as sockets
 from strictreply.testing.faults._catalogue import Entry
 
 IMPATIENT = 0.2
@@ -25,7 +24,7 @@ RAISED: dict[str, type[Exception]] = {
 }
 """What the SDK itself raises for a code."""
 
-entries = pytest.mark.parametrize("entry", entries_of(sockets), ids=lambda entry: entry.name)
+entries = pytest.mark.parametrize("entry", entries_of(Kind.TRANSPORT), ids=lambda entry: entry.name)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -1,9 +1,10 @@
 """Every fault by its name: ``faults.wrong_type(search, "limit")``, ``faults.all_for(search)``, ``faults.CATALOGUE``.
 
-A fault is added by one definition in the module of its kind; it is here by that alone.
+A fault is one row in a table of the modules ``*_faults``: a variable that holds what its factory declares. The row
+alone puts it here and into the catalogue, under the variable's name; ``tools/write_faults.py`` puts it into the page.
 """
 
-# Star imports, so that a name is written once: in these modules every public definition is an entry of the catalogue.
+# Star imports, so that a name is written once.
 # ruff: noqa: F403
 from __future__ import annotations
 
@@ -11,29 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Place
-from strictreply.testing.faults._calls import *
+from strictreply.testing.faults._call_faults import *
 from strictreply.testing.faults._catalogue import Entry as Entry
 from strictreply.testing.faults._catalogue import FaultNotMade as FaultNotMade
-from strictreply.testing.faults._choices import *
-from strictreply.testing.faults._constraints import *
-from strictreply.testing.faults._deltas import *
-from strictreply.testing.faults._endings import *
-from strictreply.testing.faults._envelopes import *
-from strictreply.testing.faults._formats import *
-from strictreply.testing.faults._http import *
-from strictreply.testing.faults._items import *
-from strictreply.testing.faults._json_types import *
-from strictreply.testing.faults._keys import *
-from strictreply.testing.faults._literals import *
-from strictreply.testing.faults._shapes import *
-from strictreply.testing.faults._sockets import *
-from strictreply.testing.faults._streams import *
-from strictreply.testing.faults._texts import *
+from strictreply.testing.faults._catalogue import collected
+from strictreply.testing.faults._constraint_faults import *
+from strictreply.testing.faults._envelope_faults import *
+from strictreply.testing.faults._json_faults import *
+from strictreply.testing.faults._stream_faults import *
+from strictreply.testing.faults._transport_faults import *
+from strictreply.testing.faults._type_and_key_faults import *
 from strictreply.values._json import JSON
 
-_ENTRIES = [entry for entry in list(globals().values()) if isinstance(entry, Entry)]
-
-CATALOGUE: Mapping[str, Entry] = {entry.name: entry for kind in Kind for entry in _ENTRIES if entry.kind is kind}
+CATALOGUE: Mapping[str, Entry] = collected(globals())
 """Every entry by its name, kind by kind."""
 
 

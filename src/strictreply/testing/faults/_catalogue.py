@@ -1,6 +1,6 @@
-"""The catalogue: one entry a named fault, and the proof that what it makes is really refused.
+"""The entries of the catalogue: how one is declared, how it makes its faults, and the proof that each is refused.
 
-How each fault is made stands in the other modules of this package; one definition there is one entry here.
+The faults themselves are rows in the tables of the modules ``*_faults``.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from strictreply.contract._shaping import shape
-from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._steps import CANARY, Fault, Kind
 from strictreply.testing._targets import Place, Target
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.values._issues import Issue, pointer
@@ -22,6 +22,19 @@ from strictreply.wires._chat import peek
 ANYWHERE: tuple[Place, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[Place, ...] = ("call", "union", "json")
 """The places where a reply is JSON."""
+
+LEAKED_MARKER = "<|channel|>commentary"
+"""A token of a chat template that stands in no prompt, so that it is an invention although it is not free."""
+
+MIN_OWN_CHARS, MAX_OWN_CHARS = 12, 2_000
+"""How long a text of a reply is that is looked for in prompts: a shorter one may stand there by chance."""
+
+MAX_LISTED = 20
+"""How many places an error names."""
+
+
+class FaultNotMade(ValueError):
+    """A fault cannot be made of what was given: the message says why, and what can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +49,26 @@ class Spoiled:
     invented: tuple[str, ...] = ()
     ground: JSON = None
 
+    @classmethod
+    def of(cls, served: Served, at: str = "") -> Self:
+        """Make the value; the canary and the leaked marker are invented wherever they stand."""
+        return cls(served, at, tuple(word for word in (CANARY, LEAKED_MARKER) if word in str(served)))
+
 
 Maker: TypeAlias = Callable[[Target], Iterable[Spoiled]]
 """Spoils a good reply in every way that the fault's name covers; nothing when it cannot be made."""
 
-
-MIN_OWN_CHARS, MAX_OWN_CHARS = 12, 2_000
-"""How long a text of a reply is that is looked for in prompts: a shorter one may stand there by chance."""
-
-MAX_LISTED = 20
-"""How many places an error names."""
-
-
-class FaultNotMade(ValueError):
-    """A fault cannot be made of what was given: the message says why, and what can be."""
+ServedInstead: TypeAlias = HTTPReply | Callable[[Target], Served]
+"""What is served in place of a good reply: always the same, or made from that reply."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One named fault of the catalogue; call it to make the fault of a tool.
 
-    ``code`` is what a strict gate says; ``args.…`` codes are ``answer.…`` in a structured answer. ``places`` are where
-    it can be written, the usual one first. ``needs`` holds the keywords of a request under which alone it is a fault.
+    ``name`` is that of the variable which holds the entry (see :func:`collected`). ``code`` is what a strict gate says;
+    ``args.…`` codes are ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual one
+    first. ``needs`` holds the keywords of a request under which alone it is a fault.
     """
 
     name: str
@@ -67,6 +78,10 @@ class Entry:
     places: tuple[Place, ...]
     make: Maker = field(repr=False)
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+
+    def __set_name__(self, owner: object, name: str) -> None:
+        """Take the name of the variable that holds the entry; a name that was given stays."""
+        object.__setattr__(self, "name", self.name or name)
 
     @property
     def usual(self) -> Place | None:
@@ -90,7 +105,7 @@ class Entry:
         raise FaultNotMade(f"faults.{self.name} ({self.summary}) {self._obstacle(tool, place, path, others)}")
 
     def all_for(self, tool: object = None, *, place: Place | None = None, args: JSON = None) -> Iterator[Fault]:
-        """Make the fault at every place of a tool's arguments that it can spoil; each is proved to be refused."""
+        """Make the fault at every place of a tool's arguments that it can spoil; each is proved refused."""
         chosen = self._place(tool, place)
         if chosen is None:
             return
@@ -103,13 +118,12 @@ class Entry:
                 yield fault
 
     def _place(self, tool: object, place: Place | None) -> Place | None:
-        """Choose where to write the reply; None when it cannot be written there."""
         if tool is None:
             return "prose" if "prose" in self.places and place in {None, "prose"} else None
         return self.usual if place is None else place if place in self.places else None
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
-        """Make the step; where a place is spoiled again, on other good arguments, those are part of its source."""
+        # Where a place is spoiled again, on other good arguments, those are part of the source.
         at = [repr(spoiled.at)] if spoiled.at else []
         grounded = replace(target, value=spoiled.ground, given=True) if again and spoiled.ground is not None else target
         return Fault(
@@ -125,7 +139,6 @@ class Entry:
         )
 
     def _obstacle(self, tool: object, place: Place | None, path: str, others: list[str]) -> str:
-        """Say why no fault was made, and what would do."""
         if (place or self.usual) not in self.places:
             chosen = f"not as {place!r}" if place else "so give place="
             return f"is written as {', '.join(self.places)}, {chosen}"
@@ -134,28 +147,52 @@ class Entry:
         if others:
             more = f" and {len(others) - MAX_LISTED} more" if len(others) > MAX_LISTED else ""
             return f"cannot be made at {path}, but at {', '.join(others[:MAX_LISTED])}{more}"
-        return "cannot be made of this: nothing in it could be broken so"
+        return "cannot be made of this: nothing in it can be broken in this way"
+
+
+def response_entry(
+    kind: Kind,
+    code: str,
+    summary: str,
+    response: ServedInstead,
+    places: tuple[Place, ...] = ANYWHERE,
+    needs: Mapping[str, JSON] | None = None,
+) -> Entry:
+    """Declare a fault that is served in place of the whole good reply."""
+
+    def make(target: Target) -> Iterator[Spoiled]:
+        yield Spoiled.of(response if isinstance(response, HTTPReply) else response(target))
+
+    return Entry("", kind, code, summary, places, make, needs or {})
+
+
+def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
+    """Return the entries of a namespace kind by kind, each named for its variable."""
+    entries = [(name, value) for name, value in namespace.items() if isinstance(value, Entry)]
+    for name, entry in entries:
+        entry.__set_name__(None, name)
+    return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
+
+
+def written(value: JSON) -> str:
+    """Write JSON as a model does: characters beyond ASCII as they are."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _own_texts(spoiled: Spoiled, target: Target) -> Iterator[str]:
-    """Give the whole texts of a spoiled reply that can come from nowhere else: an app that quotes one echoes it."""
+    # Whole texts of the reply that can come from nowhere else: an app that quotes one in a prompt echoes the model.
     known = f"{target.text(target.value)}\n{json.dumps(target.tool.definition) if target.tool else ''}"
-    for text in _texts(spoiled.served):
+    choices = peek(spoiled.served, "choices")
+    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+    calls = peek(message, "tool_calls")
+    arguments = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
+    for text in (text for text in (peek(message, "content"), *arguments) if isinstance(text, str)):
         if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS and text not in known and text not in spoiled.invented:
             yield text
 
 
-def _texts(served: Served) -> Iterator[str]:
-    """Read what a completion says: its content and the arguments of its calls; what is spelled otherwise is none."""
-    choices = peek(served, "choices")
-    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-    calls = peek(message, "tool_calls")
-    written = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
-    yield from (text for text in (peek(message, "content"), *written) if isinstance(text, str))
-
-
 def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
-    """Ask the strict gate what is wrong with a fault; None when it is no completion, which the gate never sees."""
+    """Return what the strict gate says of a fault; None when it is not a completion, which the gate never sees."""
     if isinstance(fault.served, HTTPReply):
         return None
     contract, _ = shape(target.contract, {"messages": [], **fault.needs})
@@ -164,6 +201,6 @@ def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
 
 
 def is_refused(fault: Fault, target: Target) -> bool:
-    """Prove that the strict gate refuses a fault with the promised code; what is no completion is taken at its word."""
+    """Report whether the strict gate refuses a fault with its code; one that is not a completion is not judged."""
     issues = judged(fault, target)
     return issues is None or fault.code in {issue.code for issue in issues}

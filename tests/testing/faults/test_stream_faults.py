@@ -21,11 +21,10 @@ from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Place, Target
 from strictreply.testing._wire import HTTPReply
-from strictreply.testing.faults import _deltas as deltas
-from strictreply.testing.faults import _streams as streams
+from strictreply.testing.faults import _stream_faults as stream_faults
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
-from strictreply.testing.faults._streaming import stream as streamed
-from strictreply.testing.faults._streaming import stream_fault, whole
+from strictreply.testing.faults._stream_faults import GoodStream, stream_fault
+from strictreply.testing.faults._stream_faults import stream as streamed
 from strictreply.testing.mounting import async_openai_client, openai_client
 
 
@@ -56,7 +55,7 @@ TARGETS: list[tuple[object, Place]] = [
     (int, "json"),
     (None, "prose"),
 ]
-ENTRIES = entries_of(streams, deltas)
+ENTRIES = entries_of(Kind.STREAM)
 ASKED: Any = {"model": "m", "messages": [{"role": "user", "content": "find tea"}], "stream": True}
 MOST_CHUNKS = 50
 """A reader that bounds itself leaves after so many chunks."""
@@ -220,18 +219,13 @@ def test_a_strict_reader_says_the_promised_code(entry: Entry, tool: object, plac
 def test_a_strict_reader_takes_the_good_stream(tool: object, place: Place) -> None:
     """The stream that faults are made on is valid, as it is cut here and as a serving streams the same reply."""
     target = Target.of(tool, place=place)
-    assert codes_of(streamed(*whole(target)), target.contract) == []
+    assert codes_of(streamed(*GoodStream(target).events), target.contract) == []
     assert codes_of(render(ok.reply(tool, place=place).served, {"stream": True}), target.contract) == []
 
 
 def test_a_fault_that_is_none_is_found() -> None:
     """An entry that streams the good reply is taken by the strict reader: the law above would fail."""
-
-    @stream_fault("reply.broken_off")
-    def nothing_wrong(target: Target) -> HTTPReply:
-        """Nothing is wrong."""
-        return streamed(*whole(target))
-
+    nothing_wrong = stream_fault("reply.broken_off", "Nothing is wrong.", lambda good: streamed(*good.events))
     served = nothing_wrong(SEARCH).served
     assert isinstance(served, HTTPReply)
     assert codes_of(served, Target.of(SEARCH).contract) == []
@@ -246,7 +240,7 @@ def test_a_fault_of_streams_needs_a_stream(entry: Entry) -> None:
     assert fault.source.startswith(f"faults.{entry.name}(")
 
 
-@pytest.mark.parametrize("entry", [deltas.stream_finish_before_end, deltas.stream_index_gap])
+@pytest.mark.parametrize("entry", [stream_faults.stream_finish_before_end, stream_faults.stream_index_gap])
 def test_what_needs_a_bracket_or_a_call_is_not_made_of_prose(entry: Entry) -> None:
     """A plain answer has no JSON to break and no call."""
     with pytest.raises(FaultNotMade):
@@ -255,14 +249,19 @@ def test_what_needs_a_bracket_or_a_call_is_not_made_of_prose(entry: Entry) -> No
 
 def test_a_name_of_one_letter_has_no_pieces() -> None:
     """The name of a call cannot come in pieces when it has only one."""
-    assert list(deltas.stream_name_in_pieces.all_for(PING)) == []
+    assert list(stream_faults.stream_name_in_pieces.all_for(PING)) == []
 
 
 @pytest.mark.parametrize(
     "entry",
     [
-        *(streams.stream_cut_in_event, streams.stream_reset, streams.stream_hang, streams.stream_comments_forever),
-        *(streams.stream_ends_early, streams.stream_endless_text, streams.stream_html_page),
+        *(
+            stream_faults.stream_cut_in_event,
+            stream_faults.stream_reset,
+            stream_faults.stream_hang,
+            stream_faults.stream_comments_forever,
+        ),
+        *(stream_faults.stream_ends_early, stream_faults.stream_endless_text, stream_faults.stream_html_page),
     ],
     ids=lambda entry: entry.name,
 )

@@ -1,0 +1,317 @@
+"""Faults of a value's JSON type, and of an object's keys.
+
+Another type than the schema has; a value dressed as a text, a list or an object; keys that are missing, added, renamed,
+or at another level than the schema has them. A row of a table is ``name = factory(code, summary, spoil, where)``: at
+each place that ``where`` chooses, the value is spoiled so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+
+from strictreply.testing._steps import CANARY
+from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults._spots import (
+    MAX_SIZE,
+    SpoiledMembers,
+    SpoiledValues,
+    Spot,
+    anywhere,
+    at_member,
+    at_place,
+    of_kind,
+)
+from strictreply.values._json import JSON, JSONObject
+
+_OBJECT = of_kind("object")
+
+# The wrong type
+
+_EPOCH_SECONDS = 1_767_225_600
+_OF_TYPE: dict[str, JSON] = {
+    "integer": 7,
+    "string": CANARY,
+    "boolean": True,
+    "array": [CANARY],
+    "object": {CANARY: CANARY},
+    "number": 7.5,
+    "null": None,
+}
+
+
+def _typed(summary: str, spoil: Callable[[Spot], SpoiledValues], where: Callable[[Spot], bool] = anywhere) -> Entry:
+    return at_place("args.type", summary, spoil, where)
+
+
+_number = partial(_typed, where=of_kind("integer", "number"))
+_boolean = partial(_typed, where=of_kind("boolean"))
+_array = partial(_typed, where=of_kind("array"))
+_object = partial(_typed, where=_OBJECT)
+_scalar = partial(_typed, where=of_kind("string", "number", "integer", "boolean"))
+
+
+def _is_moment(spot: Spot) -> bool:
+    formats = {"date", "date-time", "date-time-local", "time"}
+    return spot.kind == "string" and not formats.isdisjoint(spot.rules("format"))
+
+
+def _may_be_null(spot: Spot) -> bool:
+    return "null" in (kind for rule in spot.rules("type") for kind in ([rule] if isinstance(rule, str) else rule))
+
+
+def _items(spot: Spot) -> list[JSON]:
+    """Return the good array, with one item at least."""
+    return spot.value or spot.examples_below(0)
+
+
+def _numbered(spot: Spot) -> SpoiledValues:
+    return [{str(number): item for number, item in enumerate(_items(spot) or [CANARY])}]
+
+
+def _one_item(spot: Spot) -> SpoiledValues:
+    items = [*spot.value, *spot.examples_below(0), CANARY]
+    return [item for item in items if not isinstance(item, dict | list)]
+
+
+def _with_wrong_item(spot: Spot) -> SpoiledMembers:
+    items = _items(spot)
+    return [(len(items), [*items, value]) for kind, value in _OF_TYPE.items() if kind != "null"]
+
+
+wrong_type = _typed(
+    "A value is of another JSON type.", lambda spot: [value for kind, value in _OF_TYPE.items() if kind != spot.kind]
+)
+number_as_text = _number("A number is written as a string.", lambda spot: [json.dumps(spot.value)])
+number_as_text_with_unit = _number(
+    "A number is written as a string with a unit.", lambda spot: [f"{json.dumps(spot.value)} {CANARY}"]
+)
+number_with_separators = _number(
+    "A number is written as a string with separators between the thousands.", lambda _: ["1,000"]
+)
+number_in_words = _number("A number is written as a word.", lambda _: ["seven"])
+fraction_for_integer = _number("An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5])
+boolean_for_number = _number("A boolean stands where a number belongs.", lambda _: [True, False])
+boolean_as_text = _boolean("A boolean is written as a string.", lambda spot: [json.dumps(spot.value)])
+boolean_in_words = _boolean("A boolean is written as yes or no.", lambda spot: ["yes" if spot.value else "no"])
+number_for_boolean = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(spot.value)])
+number_for_text = _typed("A number stands where a string belongs.", lambda _: [7, 7.5], of_kind("string"))
+timestamp_for_date = _typed(
+    "A date or a time is written as seconds since 1970.", lambda _: [_EPOCH_SECONDS], _is_moment
+)
+null_value = _typed("Null stands where the schema demands a value.", lambda _: [None], lambda spot: not spot.optional)
+null_for_optional = _typed(
+    "Null stands for an optional member that should be left out.", lambda _: [None], lambda spot: spot.optional
+)
+null_as_text = _typed("Null is written as a string.", lambda _: ["null"], _may_be_null)
+empty_text_for_optional = _typed(
+    "An empty string stands for an optional member that should be left out.",
+    lambda _: [""],
+    lambda spot: spot.optional and spot.kind != "string",
+)
+array_as_text = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
+array_as_comma_list = _array(
+    "An array is written as a string with commas.", lambda spot: [", ".join([*map(str, _items(spot)), CANARY])]
+)
+scalar_for_array = _array("One item stands where an array belongs.", _one_item)
+object_for_array = _array("An array is written as an object with numbered keys.", _numbered)
+array_for_scalar = _scalar("A string, a number or a boolean is wrapped in an array.", lambda spot: [[spot.value]])
+object_for_scalar = _scalar(
+    "A string, a number or a boolean is wrapped in an object.", lambda spot: [{"value": spot.value}]
+)
+value_in_its_schema = _scalar(
+    'A value is given with its schema around it, as {"type": …, "value": …}.',
+    lambda spot: [{"type": spot.kind, "value": spot.value}],
+)
+object_as_text = _object("An object is written as a string of JSON.", lambda spot: [json.dumps(spot.value)])
+text_for_object = _object("A description in words stands where an object belongs.", lambda _: [f"the {CANARY} one"])
+array_for_object = _object("An object is wrapped in an array.", lambda spot: [[spot.value]])
+wrong_item_type = at_member(
+    "args.type", "An item after good ones is of another JSON type.", _with_wrong_item, of_kind("array")
+)
+null_item = at_member(
+    "args.type",
+    "Null stands after the good items of an array.",
+    lambda spot: [(len(_items(spot)), [*_items(spot), None])],
+    of_kind("array"),
+)
+
+# Keys
+
+_REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
+_WRAPPERS = ("args", "arguments", "parameters", "input", "data")
+
+
+def _root(spot: Spot) -> bool:
+    return spot.kind == "object" and not spot.path
+
+
+def _nested(spot: Spot) -> bool:
+    return spot.kind == "object" and bool(spot.path)
+
+
+def _without(whole: JSONObject, name: str) -> JSONObject:
+    return {key: value for key, value in whole.items() if key != name}
+
+
+def _renamed(whole: JSONObject, name: str, other: str) -> JSONObject:
+    return {other if key == name else key: value for key, value in whole.items()}
+
+
+def _value_for(spot: Spot, name: str) -> Iterator[JSON]:
+    """Return a good value for a member, when there is one: that which is there, or an example."""
+    if name in spot.value:
+        yield spot.value[name]
+    elif spot.below(name):
+        yield from spot.examples_below(name)
+    else:
+        yield CANARY
+
+
+def _having_each(spot: Spot) -> Iterator[tuple[str, JSONObject]]:
+    """Return each member that has a name in the schema, with a good object that has it."""
+    for name in dict.fromkeys(name for rule in spot.rules("properties") for name in rule):
+        for member in _value_for(spot, name):
+            whole = {**spot.value, name: member}
+            if spot.parts.fits(spot.governing[0].node, whole):
+                yield name, whole
+
+
+def _having_objects(spot: Spot) -> Iterator[tuple[str, JSONObject, JSONObject]]:
+    """Return each member that is an object and not empty, with a good object that has it."""
+    for name, whole in _having_each(spot):
+        if isinstance(whole[name], dict) and whole[name]:
+            yield name, whole, whole[name]
+
+
+def _without_dependent(spot: Spot) -> SpoiledMembers:
+    for trigger, needed in ((key, names) for rule in spot.rules("dependentRequired") for key, names in rule.items()):
+        for member in _value_for(spot, trigger):
+            for name in needed:
+                complete = {**spot.value, **{other: one for other in needed for one in _value_for(spot, other)}}
+                yield name, _without({**complete, trigger: member}, name)
+
+
+def _with_letters_swapped(spot: Spot) -> SpoiledMembers:
+    for name, whole in _having_each(spot):
+        swapped = name[:1] + re.sub(r"([^\W_])(?!\1)([^\W_])", r"\2\1", name[1:], count=1)
+        yield name, _renamed(whole, name, swapped if swapped != name else f"{name}s")
+
+
+def _with_other_case(spot: Spot) -> SpoiledMembers:
+    for name, whole in _having_each(spot):
+        first, *rest = name.split("_")
+        snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+        for other in (first + "".join(map(str.capitalize, rest)), snake, name.capitalize(), name.upper(), name.lower()):
+            if other != name:
+                yield name, _renamed(whole, name, other)
+
+
+def _dotted(spot: Spot) -> SpoiledMembers:
+    for name, whole, inner in _having_objects(spot):
+        yield name, {**_without(whole, name), **{f"{name}.{key}": value for key, value in inner.items()}}
+
+
+def _echoed_schema(spot: Spot) -> SpoiledValues:
+    named = ("type", "properties", "required")
+    return [{"type": "object"} | {key: rule for key in named for rule in reversed([*spot.rules(key)])}]
+
+
+def _with_fewer_keys(spot: Spot) -> SpoiledValues:
+    members: JSONObject = spot.value if spot.kind == "object" else {}
+    ordered = dict.fromkeys([*(name for name in spot.listed("required") if name in members), *members])
+    for least in spot.rules("minProperties"):
+        yield {name: members[name] for name in list(ordered)[: max(0, int(least) - 1)]}
+
+
+def _with_more_keys(spot: Spot) -> SpoiledValues:
+    for most in (int(rule) for rule in spot.rules("maxProperties") if rule < MAX_SIZE):
+        grown: JSONObject = dict(spot.value)
+        named = (str(name) for rule in spot.rules("properties") for name in rule)
+        numbered = (f"{CANARY}{number}" for number in range(most + 1))
+        for name in chain(named, spot.unnamed(), numbered):
+            if len(grown) <= most and name not in grown:
+                grown[name] = (*_value_for(spot, name), CANARY)[0]
+        yield grown
+
+
+def _with_bad_name(spot: Spot) -> SpoiledValues:
+    for name in (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, ""):
+        yield {**spot.value, name: (*_value_for(spot, name), CANARY)[0]}
+
+
+def _with_forbidden_key(spot: Spot) -> SpoiledMembers:
+    for name in (name for rule in spot.rules("properties") for name, schema in rule.items() if schema is False):
+        yield name, {**spot.value, name: CANARY}
+
+
+_extra_key = partial(at_place, "args.extra_key")
+_wrong_key = partial(at_member, "args.extra_key", where=_OBJECT)
+
+missing_required = at_member(
+    "args.required",
+    "A required key is missing.",
+    lambda spot: [
+        (name, _without(spot.value, name)) for name in spot.listed("required", conditional=False) if name in spot.value
+    ],
+    _OBJECT,
+)
+empty_object = at_place("args.required", "An object that has required keys is empty.", lambda _: [{}], _OBJECT)
+dependent_key_missing = at_member(
+    "args.dependent_required",
+    "A key is missing that another key, which is present, requires.",
+    _without_dependent,
+    _OBJECT,
+)
+extra_key = _extra_key(
+    "The arguments have a key that the schema does not know.",
+    lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
+    _root,
+)
+nested_extra_key = _extra_key(
+    "An object inside the arguments has a key that the schema does not know.",
+    lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
+    _nested,
+)
+key_where_none_allowed = at_place(
+    "args.no_keys",
+    "An object that may have no keys has one, such as the arguments of a tool without parameters.",
+    lambda _: [{f"{CANARY}_key": CANARY}],
+    _OBJECT,
+)
+commentary_key = _extra_key(
+    "The arguments have a key in which the model explains itself.",
+    lambda spot: [{**spot.value, name: f"because {CANARY}"} for name in _REMARKS if name not in spot.value],
+    _root,
+)
+misspelled_key = _wrong_key("Two letters of a key are swapped.", _with_letters_swapped)
+key_in_other_case = _wrong_key("A key is written in another case, such as camelCase for snake_case.", _with_other_case)
+flattened_object = _wrong_key(
+    "The members of an inner object stand one level too high.",
+    lambda spot: [(name, {**_without(whole, name), **inner}) for name, whole, inner in _having_objects(spot)],
+)
+dotted_key = _wrong_key("The members of an inner object are written as dotted keys of the outer one.", _dotted)
+arguments_under_a_key = _extra_key(
+    "The arguments are wrapped in another object, as the value of a key like args.",
+    lambda spot: [{name: spot.value} for name in _WRAPPERS],
+    _root,
+)
+schema_instead_of_arguments = _extra_key(
+    "The schema is given back in place of arguments that fit it.", _echoed_schema, _root
+)
+too_few_properties = at_place("args.min_properties", "An object has fewer keys than it must have.", _with_fewer_keys)
+too_many_properties = at_place(
+    "args.max_properties", "An object has more keys than it may have.", _with_more_keys, _OBJECT
+)
+bad_property_name = at_place(
+    "args.property_names",
+    "A key has a name that the schema does not allow.",
+    _with_bad_name,
+    lambda spot: spot.kind == "object" and spot.states("propertyNames"),
+)
+forbidden_key = at_member(
+    "args.forbidden", "A key is present that the schema names only to forbid it.", _with_forbidden_key, _OBJECT
+)

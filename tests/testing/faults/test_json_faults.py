@@ -1,0 +1,250 @@
+"""The faults of a reply's JSON text; the laws that hold for all of them are in ``test_reply_laws``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strictreply.contract._tool import Tool
+from strictreply.testing._steps import CANARY
+from strictreply.testing._targets import Target
+from strictreply.testing.faults import _json_faults as json_faults
+from strictreply.testing.faults._catalogue import FaultNotMade, written
+from strictreply.testing.faults._json_faults import invented_member, members, slots
+from strictreply.values._issues import pointer
+from strictreply.values._limits import DEFAULT_LIMITS
+
+SCHEMA: dict[str, Any] = {"properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}}
+ORDER = Tool.from_json_schema("order", SCHEMA)
+SEARCH = Tool.from_json_schema("search", {"properties": {"query": {"type": "string"}}, "required": ["query"]})
+PING = Tool.from_json_schema("ping", {"type": "object", "properties": {}})
+HERE = Tool.from_json_schema("here", {"type": "object"})
+ARGS: dict[str, Any] = {"q": "tea", "n": 5, "b": True}
+TEA = {"query": "tea"}
+CLEAN = '{"query": "tea"}'
+SCALARS = st.none() | st.booleans() | st.integers() | st.text()
+VALUES = SCALARS | st.lists(SCALARS, max_size=4) | st.dictionaries(st.text(), SCALARS | st.lists(SCALARS), max_size=4)
+
+
+def text_of(name: str, at: str = "", *, tool: Tool = ORDER, args: Any = None) -> str:
+    """Return the arguments' text that one fault writes."""
+    fault = getattr(json_faults, name)(tool, at, args=args)
+    text: str = fault.served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+    return text
+
+
+@given(value=VALUES)
+def test_a_slot_gives_the_text_back_when_its_own_value_is_put_in(value: Any) -> None:
+    """Writing what was there changes nothing, in every slot of an answer."""
+    target = Target(value, "json")
+    for slot in slots(target):
+        assert slot.write(written(slot.value)) == target.text(value)
+
+
+@given(value=st.dictionaries(st.text(), SCALARS, max_size=4))
+def test_a_slot_is_where_its_pointer_says(value: dict[str, Any]) -> None:
+    """Putting another value in changes that member of the arguments, in the union too, and nothing else."""
+    target = Target(value, "union", tool=HERE)
+    for slot, key in zip(slots(target), value, strict=True):
+        assert slot.at == pointer("", key)
+        assert json.loads(slot.write('["new"]')) == {"tool": "here", "args": value | {key: ["new"]}}
+
+
+@pytest.mark.parametrize("value", [{}, [], 5])
+def test_a_member_can_always_be_had(value: Any) -> None:
+    """Where the value has no member the model makes one up, the only one of an object."""
+    target = Target(value, "json")
+    assert members(target) == [invented_member(target)]
+    assert json.loads(members(target)[0].write("1")) == {CANARY: 1}
+
+
+def test_a_cut_ends_with_the_value() -> None:
+    """What stands before is kept, what comes after is gone."""
+    first, second = slots(Target({"a": 1, "b": 2}, "json"))
+    assert (first.cut("x"), second.cut("x")) == ('{"a": x', '{"a": 1, "b": x')
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("nan", "NaN"),
+        ("infinity", "Infinity"),
+        ("negative_infinity", "-Infinity"),
+        ("number_overflow", "1e400"),
+        ("leading_zero", "007"),
+        ("leading_plus", "+7"),
+        ("hex_number", "0x1F"),
+        ("bare_decimal_point", ".5"),
+        ("trailing_decimal_point", "5."),
+        ("digit_separator", "1_000"),
+        ("arithmetic", "60 * 24"),
+        ("number_with_unit", "5 km"),
+    ],
+)
+def test_a_number_is_written_as_json_does_not_know_it(name: str, number: str) -> None:
+    """The literal stands in place of the number, and all else is as it was."""
+    assert text_of(name, args=ARGS) == f'{{"q": "tea", "n": {number}, "b": true}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "string"),
+    [
+        ("single_quotes", "'tea'"),
+        ("backticks", "`tea`"),
+        ("triple_quotes", '"""tea"""'),
+        ("unquoted_string", CANARY),
+        ("unescaped_quotes", f'"tea "{CANARY}""'),
+        ("raw_newline", f'"tea\n{CANARY}"'),
+        ("raw_control_character", '"tea\x1b[31m"'),
+        ("bad_escape", r'"tea\d+"'),
+        ("escaped_apostrophe", r'"tea\'s"'),
+        ("braced_unicode_escape", r'"tea\u{1F600}"'),
+        ("lone_high_surrogate", r'"tea\ud83d"'),
+        ("lone_low_surrogate", r'"\ude00tea"'),
+    ],
+)
+def test_a_string_is_written_as_json_does_not_know_it(name: str, string: str) -> None:
+    """The literal holds the good text, and all else is as it was."""
+    assert text_of(name, args=ARGS) == f'{{"q": {string}, "n": 5, "b": true}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("duplicate_key", f'"q": "tea", "q": "{CANARY}"'),
+        ("escaped_duplicate_key", rf'"q": "tea", "\u0071": "{CANARY}"'),
+        ("unquoted_key", 'q: "tea"'),
+        ("missing_colon", '"q" "tea"'),
+        ("missing_value", '"q": '),
+        ("block_comment", f'"q": /* {CANARY} */ "tea"'),
+        ("line_comment", f'"q": "tea" // {CANARY}\n'),
+    ],
+)
+def test_a_member_is_spoiled_in_one_way(name: str, member: str) -> None:
+    """Name and value are written otherwise, and all else is as it was."""
+    assert text_of(name, args=ARGS) == f'{{{member}, "n": 5, "b": true}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cut_in_string", '{"q": "tea'),
+        ("cut_in_escape", r'{"q": "tea\u00'),
+        ("cut_in_number", '{"q": "tea", "n": 12.'),
+        ("cut_in_word", '{"q": "tea", "n": 5, "b": tru'),
+        ("cut_after_key", '{"q":'),
+    ],
+)
+def test_a_text_breaks_off(name: str, text: str) -> None:
+    """Up to the cut the text is the good one."""
+    assert text_of(name, args=ARGS) == text
+
+
+def test_the_place_can_be_chosen() -> None:
+    """``at`` names the member to spoil, and the fault tells its pointer."""
+    assert json_faults.duplicate_key(ORDER, "n", args=ARGS).at == "/n"
+    assert text_of("duplicate_key", "n", args=ARGS) == f'{{"q": "tea", "n": 5, "n": "{CANARY}", "b": true}}'
+
+
+def test_only_values_of_the_sort_are_spoiled() -> None:
+    """Where there is a number, a fault of numbers spoils no string."""
+    assert [fault.at for fault in json_faults.nan.all_for(ORDER, args=ARGS)] == ["/n"]
+    with pytest.raises(FaultNotMade):
+        json_faults.nan(ORDER, "q", args=ARGS)
+
+
+@pytest.mark.parametrize(("args", "text"), [({"q": "tea"}, '{"q": NaN}'), ({"q": []}, '{"q": NaN}')])
+def test_another_value_gives_its_place_where_there_is_none_of_the_sort(args: Any, text: str) -> None:
+    """A reader refuses the literal before the schema is asked, so any place will do."""
+    open_tool = Tool.from_json_schema("open", {"properties": {"q": {}}})
+    assert text_of("nan", tool=open_tool, args=args) == text
+
+
+@pytest.mark.parametrize("name", ["nan", "single_quotes", "duplicate_key", "too_deep", "cut_in_string"])
+def test_a_member_is_made_up_where_there_is_none(name: str) -> None:
+    """Of a tool without parameters the fault is made of a member that the model invented."""
+    assert text_of(name, tool=PING).startswith(f'{{"{CANARY}": ')
+    assert getattr(json_faults, name)(PING).at == ""
+
+
+def test_the_caps_are_passed_by_little() -> None:
+    """What is too large, too deep or too much is so by about one, lest it cost more than it must."""
+    assert len(text_of("too_large", args=ARGS)) < DEFAULT_LIMITS.reply_bytes + 100
+    assert text_of("too_deep", args=ARGS).count("[") == DEFAULT_LIMITS.depth + 1
+    assert text_of("too_many_values", args=ARGS).count("0") == DEFAULT_LIMITS.nodes + 1
+    assert text_of("long_integer", args=ARGS).count("7") == 5_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("empty_text", ""),
+        ("python_repr", "{'query': 'tea'}"),
+        ("python_call", "dict(query='tea')"),
+        ("xml", "<function><parameter=query>tea</parameter></function>"),
+        ("yaml", 'query: "tea"'),
+        ("base64_text", "eyJxdWVyeSI6ICJ0ZWEifQ=="),
+        ("fenced", f"```json\n{CLEAN}\n```"),
+        ("tool_call_tags", f"<tool_call>\n{CLEAN}\n</tool_call>"),
+        ("template_token", f"{CLEAN}<|im_end|>"),
+        ("byte_order_mark", f"\ufeff{CLEAN}"),
+        ("nul_byte", f"{CLEAN}\0"),
+        ("empty_object_before", f"{{}}{CLEAN}"),
+        ("json_lines", f"{CLEAN}\n{CLEAN}"),
+        ("extra_closing_bracket", f"{CLEAN}}}"),
+        ("missing_closing_bracket", CLEAN[:-1]),
+        ("missing_opening_brace", CLEAN[1:]),
+        ("mismatched_bracket", '{"query": "tea"]'),
+        ("trailing_comma", '{"query": "tea",}'),
+        ("missing_comma", f'{{"query": "tea" "{CANARY}": true}}'),
+        ("ellipsis", '{"query": "tea", ...}'),
+        ("smart_quotes", "{“query”: “tea”}"),
+        ("html_escaped", "{&quot;query&quot;: &quot;tea&quot;}"),
+        ("escaped_quotes", r"{\"query\": \"tea\"}"),
+        ("escaped_line_breaks", r'{\n  "query": "tea"}'),
+        ("no_break_space", '{\u00a0"query": "tea"}'),
+    ],
+)
+def test_a_text_is_spoiled_in_one_way(name: str, text: str) -> None:
+    """Nothing but what the fault is named for changes in the good text."""
+    assert text_of(name, tool=SEARCH, args=TEA) == text
+
+
+@pytest.mark.parametrize("name", ["prose_before", "think_block", "prose_after"])
+def test_what_stands_around_the_json_leaves_it_whole(name: str) -> None:
+    """The good JSON is in the text as it was, and what was added is told as invented."""
+    fault = getattr(json_faults, name)(SEARCH, args={"query": "tea"})
+    assert CLEAN in text_of(name, tool=SEARCH, args=TEA)
+    assert fault.invented[:1] == (CANARY,)
+
+
+@pytest.mark.parametrize("name", ["fenced", "byte_order_mark", "extra_closing_bracket"])
+def test_arguments_without_members_are_spoiled_as_they_are(name: str) -> None:
+    """What needs no member of the text does not make one up: a lenient reader finds the good arguments."""
+    assert "{}" in text_of(name, tool=PING)
+    assert CANARY not in text_of(name, tool=PING)
+
+
+@pytest.mark.parametrize("name", ["python_repr", "trailing_comma", "smart_quotes", "yaml"])
+def test_a_text_of_a_made_up_member_is_spoiled_where_there_is_none(name: str) -> None:
+    """What needs a member is made of one that the model invented, and is told so."""
+    assert CANARY in text_of(name, tool=PING)
+    assert getattr(json_faults, name)(PING).invented[:1] == (CANARY,)
+
+
+def test_the_union_is_spoiled_as_one_text() -> None:
+    """In the content the whole union is the text, not the arguments in it."""
+    fault = json_faults.trailing_comma(SEARCH, place="union", args={"query": "tea"})
+    content: Any = fault.served
+    target = Target.of(SEARCH, place="union", args={"query": "tea"})
+    assert content["choices"][0]["message"]["content"] == f"{target.text(target.value)[:-1]},}}"
+
+
+def test_a_text_that_is_accepted_is_not_made() -> None:
+    """A tool without parameters takes an empty text for no arguments, so that is no fault of it."""
+    assert not list(json_faults.empty_text.all_for(PING))
+    assert list(json_faults.empty_text.all_for(SEARCH))
