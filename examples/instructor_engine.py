@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 import strictreply as sr
 from strictreply.integrations.instructor import wrap
 from strictreply.testing import LoopbackServer
-from strictreply.testing._demo import SCENARIO, UnreliableModel
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.testing.unreliable import UnreliableModel
 
 
 class OrderSummary(BaseModel):

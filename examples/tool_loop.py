@@ -6,7 +6,8 @@ from openai import OpenAI
 
 import strictreply as sr
 from strictreply.testing import LoopbackServer
-from strictreply.testing._demo import SCENARIO, UnreliableModel
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.testing.unreliable import UnreliableModel
 
 DEGREES = {"Paris": 14, "Tokyo": 21}
 

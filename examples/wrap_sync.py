@@ -10,7 +10,8 @@ from pydantic import Field
 
 import strictreply as sr
 from strictreply.testing import LoopbackServer
-from strictreply.testing._demo import SCENARIO, UnreliableModel
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.testing.unreliable import UnreliableModel
 
 MODEL = "unreliable-1"
 QUESTION: list[ChatCompletionUserMessageParam] = [

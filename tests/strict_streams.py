@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from typing import Any
 
 import strictreply as sr
-from strictreply.testing._wire import Ending, HTTPReply
+from strictreply.testing._wire import HTTPReply, WireEnding
 
 MOST_BYTES = 4_000_000
 """How much of an endless response is looked at."""
@@ -81,7 +81,7 @@ def _lines(reply: HTTPReply) -> Iterator[str]:
                 yield line.decode()
             except UnicodeDecodeError:
                 raise Refused("json.encoding") from None
-    _demand(reply.ending is Ending.WHOLE, "reply.broken_off")
+    _demand(reply.ending is WireEnding.WHOLE, "reply.broken_off")
 
 
 def _parts(reply: HTTPReply) -> Iterator[bytes]:

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import USER, Client, call, completion
 from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.testing._probing.junit import junit_xml
-from strictreply.testing._probing.outcomes import Outcome
-from strictreply.testing._probing.page import report_page
+from strictreply.testing._probing.report_page import report_page
+from strictreply.testing._probing.survival_report import ProbeOutcome, junit_xml
 from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
 from strictreply.values._story import tell
@@ -147,8 +146,8 @@ def test_v13_the_story_is_printable(words: str) -> None:
     assert all(line.isprintable() for line in lines_of(told))
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
-def test_v13_reports_hold_no_control_character(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", list(ProbeOutcome))
+def test_v13_reports_hold_no_control_character(outcome: ProbeOutcome) -> None:
     """HTML and JUnit are printable line by line, wherever a hostile text stands in a run."""
     hostile: dict[str, Any] = dict.fromkeys(("detail", "at", "summary", "source", "served", "fault", "code"), FORGED)
     whole = replace(

@@ -14,7 +14,7 @@ import pytest
 from shared_data import SHARED, needs_shared
 from strictreply import ContractError, Valid
 from strictreply.contract._tool import Tool
-from strictreply.testing._recordings import Checked, Judge, Unreadable, open_lines
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine, open_lines
 
 pytestmark = [
     needs_shared,
@@ -31,7 +31,7 @@ class Compared:
     """One record of the corpus, and what the library makes of its line."""
 
     record: dict[str, Any]
-    judged: Checked | Unreadable
+    judged: RecordedVerdict | UnreadableLine
 
     @property
     def comparable(self) -> bool:
@@ -42,14 +42,14 @@ class Compared:
     @property
     def agrees(self) -> bool:
         """Whether the verdict is the label."""
-        valid = isinstance(self.judged, Checked) and isinstance(self.judged.verdict, Valid)
+        valid = isinstance(self.judged, RecordedVerdict) and isinstance(self.judged.verdict, Valid)
         return valid is self.record["label"]["valid"]
 
 
 @cache
 def compared() -> tuple[Compared, ...]:
-    """Judge the whole corpus."""
-    judge = Judge()
+    """RecordingJudge the whole corpus."""
+    judge = RecordingJudge()
     lines = open_lines(CORPUS)
     return tuple(Compared(json.loads(line), judge.judge(number, line)) for number, line, _ in lines)
 
@@ -67,7 +67,7 @@ def definitions() -> set[str]:
 def test_every_line_is_judged() -> None:
     """No record is unreadable, whatever its mode, and none raises: but where a tool is declared that nothing fits."""
     assert len(compared()) > 6000
-    unreadable = [one for one in compared() if isinstance(one.judged, Unreadable)]
+    unreadable = [one for one in compared() if isinstance(one.judged, UnreadableLine)]
     assert [one.record["id"] for one in unreadable if NOTHING_FITS.isdisjoint(names(one))] == []
 
 
@@ -107,7 +107,7 @@ def test_c7_tools_that_nothing_fits_are_refused() -> None:
 def test_no_issue_is_without_words() -> None:
     """Every fault of a real reply has a code, a place that is a pointer, and words of ours."""
     for one in compared():
-        if isinstance(one.judged, Checked):
+        if isinstance(one.judged, RecordedVerdict):
             for issue in getattr(one.judged.verdict, "issues", ()):
                 assert re.fullmatch(r"[a-z]+\.[a-z_]+", issue.code)
                 assert issue.path == "" or issue.path.startswith("/")

@@ -21,7 +21,7 @@ import strictreply as sr
 from scripted import USER, Server, completion, http
 from strictreply.client._transport import ENVELOPE_FACTOR
 from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import Ending, HTTPReply, Pause
+from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS
 
 GOOD = completion("hello")
@@ -41,7 +41,7 @@ DRIP = Pause(0.05)
 Call = Callable[..., Any]
 
 
-def raw(*parts: bytes | Pause, endless: bool = False, ending: Ending = Ending.HANG) -> HTTPReply:
+def raw(*parts: bytes | Pause, endless: bool = False, ending: WireEnding = WireEnding.HANG) -> HTTPReply:
     """Send bytes as they are."""
     return HTTPReply(parts=parts, framing="raw", ending=ending, endless=endless)
 
@@ -52,7 +52,7 @@ def dripped(data: bytes) -> tuple[bytes | Pause, ...]:
 
 
 SLOW = {
-    "no answer": HTTPReply(ending=Ending.HANG),
+    "no answer": HTTPReply(ending=WireEnding.HANG),
     "dripped status line": raw(*dripped(STATUS * 40)),
     "dripped headers": raw(STATUS, *dripped(b"X: y\r\n" * 100)),
     "headers, then silence": raw(STATUS, Pause(DEADLINE / 2), b"X: y\r\n"),
@@ -60,7 +60,7 @@ SLOW = {
     "flood of interim responses": raw(b"HTTP/1.1 103 \r\n\r\n" * 100, endless=True),
     "dripped body": raw(HEAD, *dripped(BODY * 3)),
     "body, then silence": raw(HEAD, BODY[:9], Pause(DEADLINE / 2), BODY[9:12]),
-    "half a body": HTTPReply(200, JSON_TYPE, (BODY[:20],), Ending.HANG),
+    "half a body": HTTPReply(200, JSON_TYPE, (BODY[:20],), WireEnding.HANG),
     "dripped error": raw(HEAD.replace(b"200 OK", b"503 Busy"), *dripped(BODY * 3)),
     "dripped redirect": raw(HEAD.replace(b"200 OK", b"307 Go\r\nLocation: /v1/x"), *dripped(BODY * 3)),
 }
@@ -167,7 +167,7 @@ def bombs() -> Iterator[tuple[str, HTTPReply]]:
     """Spell bodies that are endless, or small and large."""
     plain = zlib.compressobj(wbits=-15)
     packed = compressed(zlib.compressobj(wbits=31), BODY)
-    yield "endless", HTTPReply(200, JSON_TYPE, (BODY, b" " * 65_536), Ending.CUT, "chunked", endless=True)
+    yield "endless", HTTPReply(200, JSON_TYPE, (BODY, b" " * 65_536), WireEnding.CUT, "chunked", endless=True)
     yield "gzip", HTTPReply(200, JSON_TYPE | {"Content-Encoding": "gzip"}, (packed,))
     yield "deflate", HTTPReply(200, JSON_TYPE | {"Content-Encoding": "deflate"}, (zlib.compress(BODY + b" " * CAP),))
     yield "raw deflate", HTTPReply(200, JSON_TYPE | {"Content-Encoding": "deflate"}, (compressed(plain, BODY),))

@@ -18,7 +18,7 @@ import pytest
 import strictreply as sr
 from scripted import USER, completion, http
 from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import Ending, HTTPReply, Pause
+from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 DEADLINE = 0.5
@@ -126,7 +126,7 @@ class Around(http.BaseTransport):  # type: ignore[misc]  # of the one HTTP libra
 def test_v4_the_deadline_holds_on_an_open_connection_behind_a_programs_own_transport(held: Callable[..., Any]) -> None:
     """A connection that another user opened is bounded, however deep in transports it lies."""
     slow = HTTPReply(
-        parts=(b"HTTP/1.1 200 OK\r\n", *(b"X: y\r\n", Pause(0.05)) * 600), framing="raw", ending=Ending.HANG
+        parts=(b"HTTP/1.1 200 OK\r\n", *(b"X: y\r\n", Pause(0.05)) * 600), framing="raw", ending=WireEnding.HANG
     )
     served: list[Any] = [slow, completion("hello")]
     http_client = http.Client(transport=Around(held(http.HTTPTransport())))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strictreply.testing._demo import SCENARIO
-from strictreply.testing._probing.catalogue_page import catalogue_page
+from strictreply.testing._probing.specimens import catalogue_page
+from strictreply.testing.shop_scenario import SCENARIO
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "faults.md"
 

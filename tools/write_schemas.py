@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from strictreply.cli._published import published_schemas
+from strictreply.cli._published_schemas import published_schemas
 from strictreply.pipeline._published import pipeline_schemas
 from strictreply.values._json import JSONObject
 

@@ -15,8 +15,9 @@ from typer.testing import CliRunner, Result
 from cli.running import Command, Process, Serve
 from strictreply.cli._app import app
 from strictreply.testing import LoopbackServer
-from strictreply.testing._demo import SCENARIO, UnreliableModel
 from strictreply.testing._wire import Responder
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.testing.unreliable import UnreliableModel
 
 FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
 """Variables of whoever runs the tests that would change what a command does."""

@@ -70,12 +70,12 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("lines", "status"), [([GOOD, GOOD], 0), ([], 0), ([GOOD, BAD], 1), ([GOOD, "broken"], 1), (["", " "], 0)]
+    ("lines", "status"), [([GOOD, GOOD], 0), ([], 1), ([GOOD, BAD], 1), ([GOOD, "broken"], 1), (["", " "], 1)]
 )
 def test_the_status_says_whether_all_were_valid(
     command: Command, tmp_path: Path, lines: list[str], status: int
 ) -> None:
-    """0 when nothing is wrong, an empty file included; 1 when a reply is invalid or a line cannot be read."""
+    """0 when every reply is valid; 1 when a reply is invalid, a line cannot be read, or there is no reply at all."""
     assert command("check", str(written(tmp_path, lines))).exit_code == status
     assert command("check", "--json", str(written(tmp_path, lines))).exit_code == status
 

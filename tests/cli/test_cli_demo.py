@@ -10,8 +10,9 @@ import pytest
 from cli.running import Command, Serve, answering
 from openai_shapes import call, completion, message
 from strictreply.cli._terminal import Status
-from strictreply.testing._demo import SCENARIO, UnreliableModel
 from strictreply.testing._wire import error_reply
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.testing.unreliable import UnreliableModel
 
 QUESTIONS = [question.text for question in SCENARIO.questions]
 CONCLUSION = re.compile(

@@ -18,8 +18,8 @@ import pytest
 from cli.running import Process, Serve, tools_file
 from openai_shapes import call, completion, message
 from strictreply.cli._terminal import Status
-from strictreply.testing._demo import SCENARIO
 from strictreply.testing._wire import HTTPReply
+from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._json import JSONObject
 
 on_a_terminal = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this platform opens no pseudo-terminals")

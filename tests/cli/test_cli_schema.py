@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cli.running import Command
-from strictreply.cli._published import published_schemas
+from strictreply.cli._published_schemas import published_schemas
 
 
 def test_all_schemas_are_printed_by_name(command: Command) -> None:

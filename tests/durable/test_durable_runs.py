@@ -26,7 +26,7 @@ from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableR
 from strictreply.integrations.dbos._presence import MAX_DROPS
 from strictreply.pipeline._results import InvokeCode, InvokeFailed
 from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
-from strictreply.testing._scripted_client import AsyncScriptedClient
+from strictreply.testing.mounting import AsyncScriptedClient
 from strictreply.values._errors import ContractError
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -8,8 +8,8 @@ import strictreply as sr
 from strictreply.coordination import ErrorPolicy, Topology
 from strictreply.integrations.langgraph import ChatAgent, begin, to_langgraph
 from strictreply.testing import LoopbackServer, ScriptedClient, ScriptedModel, Step, ok
-from strictreply.testing._scripted_client import AsyncScriptedClient
 from strictreply.testing._wire import Served
+from strictreply.testing.mounting import AsyncScriptedClient
 from strictreply.values._json import JSONObject
 
 TEAM = Topology.of(

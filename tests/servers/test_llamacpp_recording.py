@@ -9,7 +9,7 @@ from typing import Any
 import openai
 
 from strictreply.testing import Cassette, record, replay
-from strictreply.testing._wire import Ending
+from strictreply.testing._wire import WireEnding
 from strictreply.testing.mounting import openai_client
 
 MESSAGES: list[Any] = [{"role": "user", "content": "go on"}]
@@ -31,7 +31,7 @@ def test_a_stream_is_recorded_and_served_again(llamacpp: str, tmp_path: Path) ->
     choice = completion["choices"][0]
     assert choice["message"]["content"] == "".join(live)
     assert choice["finish_reason"] in {"length", "stop"}
-    assert taken.reply.ending is Ending.WHOLE
+    assert taken.reply.ending is WireEnding.WHOLE
     assert texts(openai_client(replay(path)).chat.completions.create(**ASKED, max_tokens=48)) == live
 
 
@@ -48,5 +48,5 @@ def test_a_stream_closed_early_is_recorded_as_cut(llamacpp: str, tmp_path: Path)
 
     asyncio.run(main())
     [taken] = Cassette(path)
-    assert (taken.reply.ending, taken.completion) == (Ending.CUT, None)
+    assert (taken.reply.ending, taken.completion) == (WireEnding.CUT, None)
     assert Cassette(path).failures() == []

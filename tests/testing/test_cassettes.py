@@ -17,12 +17,12 @@ import strictreply as sr
 from strictreply.cli._app import app
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, Taken, replay
-from strictreply.testing._recordings import Checked, Judge, Unreadable, open_lines
+from strictreply.testing._event_streams import events
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine, open_lines
 from strictreply.testing._redaction import REDACTED, Redaction
-from strictreply.testing._sse import events
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Target
-from strictreply.testing._wire import Ending, HTTPReply, Served, error_reply
+from strictreply.testing._wire import HTTPReply, Served, WireEnding, error_reply
 from strictreply.values._json import JSON, JSONObject
 
 
@@ -52,7 +52,7 @@ TAKEN = st.builds(
         st.sampled_from([200, 404, 429, 500]),
         st.dictionaries(st.sampled_from(["content-type", "retry-after"]), st.text("ab/;=1 ", max_size=9)),
         st.binary(max_size=20).map(lambda body: (body,) if body else ()),
-        st.sampled_from(Ending),
+        st.sampled_from(WireEnding),
     ),
 )
 
@@ -63,7 +63,7 @@ def taken(served: Served, request: JSONObject = REQUEST) -> Taken:
     return Taken(request, served, HTTPReply.json(200, served))
 
 
-def streamed(served: JSON, ending: Ending = Ending.WHOLE, keep: int | None = None) -> Taken:
+def streamed(served: JSON, ending: WireEnding = WireEnding.WHOLE, keep: int | None = None) -> Taken:
     """Take down a completion that came as events, of which the first few are kept."""
     body = b"".join(events(served)[:keep])
     return Taken(STREAMED, served, HTTPReply(200, SSE, (body,), ending))
@@ -192,10 +192,10 @@ def test_tools_stand_in_where_none_were_recorded(cassette: Cassette) -> None:
         (taken({"error": {"message": "busy"}}), "envelope.error"),
         (taken({}), "envelope.choices"),
         (Taken(REQUEST, None, error_reply(429, "slow down")), "no reply: HTTP 429"),
-        (Taken(REQUEST, None, HTTPReply(ending=Ending.RESET)), "no reply: the connection broke off"),
-        (Taken(REQUEST, None, HTTPReply(ending=Ending.HANG)), "no reply: nothing came in time"),
+        (Taken(REQUEST, None, HTTPReply(ending=WireEnding.RESET)), "no reply: the connection broke off"),
+        (Taken(REQUEST, None, HTTPReply(ending=WireEnding.HANG)), "no reply: nothing came in time"),
         (
-            Taken(STREAMED, None, HTTPReply(200, SSE, (b"data: ",), Ending.CUT)),
+            Taken(STREAMED, None, HTTPReply(200, SSE, (b"data: ",), WireEnding.CUT)),
             "no reply: the response ended early",
         ),
         (Taken(REQUEST, None, HTTPReply(200, {}, (b"<html>",))), "no reply: the body is no chat completion"),
@@ -206,13 +206,13 @@ def test_every_line_is_judged_or_says_why_not(cassette: Cassette, one: Taken, ve
     """What ``strictreply check`` makes of a line: a verdict on what came with 200, else what came in its place."""
     cassette.add(one)
     ((number, line, _),) = open_lines(cassette.path)
-    judged = Judge().judge(number, line)
-    if isinstance(judged, Unreadable):
+    judged = RecordingJudge().judge(number, line)
+    if isinstance(judged, UnreadableLine):
         assert judged.reason == verdict
     elif isinstance(judged.verdict, sr.Invalid):
         assert judged.verdict.issues[0].code == verdict
     else:
-        assert isinstance(judged, Checked)
+        assert isinstance(judged, RecordedVerdict)
         assert verdict is sr.Valid
 
 
@@ -260,10 +260,10 @@ def saying(secret: str, query: str = "tea") -> Any:
     return whole
 
 
-@pytest.mark.parametrize("ending", Ending)
+@pytest.mark.parametrize("ending", WireEnding)
 @pytest.mark.parametrize("keep", [None, -1, -2, 7])
 def test_no_secret_of_a_stream_is_written_though_it_comes_in_pieces(
-    cassette: Cassette, ending: Ending, keep: int | None
+    cassette: Cassette, ending: WireEnding, keep: int | None
 ) -> None:
     """A secret that is spread over events is taken out of the bytes as well, however the stream ended."""
     one = streamed(saying(KEY, KEY if keep is None else "tea"), ending, keep)
@@ -280,7 +280,7 @@ def test_no_secret_of_a_stream_is_written_though_it_comes_in_pieces(
     [
         error_reply(401, f"Incorrect API key provided: {KEY}"),
         HTTPReply(500, {"retry-after": KEY}, (b"\xff\xfe " + KEY.encode(),)),
-        HTTPReply(200, {}, (json.dumps(saying(KEY))[:-20].encode(),), Ending.RESET),
+        HTTPReply(200, {}, (json.dumps(saying(KEY))[:-20].encode(),), WireEnding.RESET),
     ],
 )
 def test_no_secret_of_a_body_is_written(cassette: Cassette, reply: HTTPReply) -> None:

@@ -12,7 +12,7 @@ import strictreply as sr
 from strictreply.testing import faults, ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Fault, Kind
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, error_reply
 from strictreply.testing.faults._catalogue import (
     ANYWHERE,
@@ -55,7 +55,7 @@ DEFINITION: dict[str, Any] = {
 }
 
 
-def made_of(code: str, *texts: str, places: tuple[Place, ...] = WRITTEN) -> Entry:
+def made_of(code: str, *texts: str, places: tuple[ReplyPlace, ...] = WRITTEN) -> Entry:
     """Make an entry that serves these texts in place of the arguments."""
 
     def make(target: Target) -> Iterator[Spoiled]:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._demands import Demand, Told
+from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.values._errors import ContractError
 
@@ -31,9 +31,9 @@ class Order(BaseModel):
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "Order", "schema": Order.model_json_schema()}}
 
 
-def demand(*turns: dict[str, Any], told: Told = Told(), **keywords: Any) -> Demand:  # noqa: B008 - a frozen value
+def demand(*turns: dict[str, Any], hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008 - a frozen value
     """Read a request."""
-    return Demand({"model": "m", "messages": [USER, *turns], **keywords}, told)
+    return Demand({"model": "m", "messages": [USER, *turns], **keywords}, hints)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def demand(*turns: dict[str, Any], told: Told = Told(), **keywords: Any) -> Dema
         (demand(tools=[tool("a")], response_format=SCHEMA, tool_choice="required"), ["call"]),
         (demand(response_format=SCHEMA), ["json"]),
         (demand(response_format={"type": "json_object"}), ["json"]),
-        (demand(response_format={"type": "json_object"}, told=Told(answer=Order)), ["json"]),
-        (demand(told=Told(answer=Order)), ["json"]),
-        (demand(told=Told(tools=(tool("a"),))), ["union"]),
-        (demand(tools=[tool("a")], told=Told(tools=(tool("b"),))), ["call"]),
+        (demand(response_format={"type": "json_object"}, hints=DemandHints(answer=Order)), ["json"]),
+        (demand(hints=DemandHints(answer=Order)), ["json"]),
+        (demand(hints=DemandHints(tools=(tool("a"),))), ["union"]),
+        (demand(tools=[tool("a")], hints=DemandHints(tools=(tool("b"),))), ["call"]),
     ],
 )
 def test_a_request_says_where_a_reply_is_written(asked: Demand, places: list[str]) -> None:
@@ -84,16 +84,16 @@ def test_good_replies_lead_to_an_end(asked: Demand, called: str | None) -> None:
 
 def test_what_the_user_calls_good_comes_first() -> None:
     """Given arguments are those of the first reply; the other tools get examples."""
-    asked = demand(tools=[tool("a"), tool("b")], told=Told(args={"order": 1042}))
+    asked = demand(tools=[tool("a"), tool("b")], hints=DemandHints(args={"order": 1042}))
     assert [target.value == {"order": 1042} for target in asked.targets] == [True, False]
-    assert demand(told=Told(args="Done, sir.")).targets[0].value == "Done, sir."
+    assert demand(hints=DemandHints(args="Done, sir.")).targets[0].value == "Done, sir."
 
 
 @pytest.mark.parametrize(
     "asked",
     [
         demand(tools=[{"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}}]),
-        demand(tools=[tool("a")], told=Told(args={"order": "x"})),
+        demand(tools=[tool("a")], hints=DemandHints(args={"order": "x"})),
         demand(tools=[tool("a")], tool_choice="b"),
         demand(response_format={"type": "grammar"}),
     ],
@@ -118,7 +118,10 @@ def test_words_name_the_tools() -> None:
     """What a request asks for is told with the tools' names, and whether it streams."""
     told = demand(tools=[tool("a"), tool("b")], stream=True).words
     assert ("a, b" in told, "stream" in told) == (True, True)
-    assert len({demand().words, demand(response_format=SCHEMA).words, demand(told=Told(tools=(tool("a"),))).words}) == 3
+    assert (
+        len({demand().words, demand(response_format=SCHEMA).words, demand(hints=DemandHints(tools=(tool("a"),))).words})
+        == 3
+    )
 
 
 def test_several_calls_fit_unless_they_are_forbidden() -> None:

@@ -15,7 +15,7 @@ from strictreply.testing._cassettes import Cassette, Taken
 from strictreply.testing._malformed import BY_THE_MODEL, retold, scripts_of
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import Place
+from strictreply.testing._targets import ReplyPlace
 from strictreply.testing._wire import HTTPReply
 
 USER: list[Any] = [{"role": "user", "content": "tea"}]
@@ -46,7 +46,7 @@ def cassette(tmp_path: Path) -> Path:
     ("tool", "place"),
     [(search, None), (search, "call"), (search, "union"), (Refund, "json"), (None, None), (None, "prose")],
 )
-def test_every_run_is_a_fault_and_then_good_replies(tool: object, place: Place | None) -> None:
+def test_every_run_is_a_fault_and_then_good_replies(tool: object, place: ReplyPlace | None) -> None:
     """The fault comes first, in its place; a good reply of the same tool in the same place stays."""
     runs = scripts_of(tools=[tool] if tool else [], place=place, kinds=list(Kind))
     assert len(runs) > 10
@@ -101,7 +101,7 @@ NAMED: Any = {"tool_choice": {"type": "function", "function": {"name": "aa"}}}
 
 @pytest.mark.parametrize("place", ["call", "union"])
 @pytest.mark.parametrize("said", [{}, {"parallel_tool_calls": False}])
-def test_no_good_reply_is_served_as_malformed(place: Place, said: Any) -> None:
+def test_no_good_reply_is_served_as_malformed(place: ReplyPlace, said: Any) -> None:
     """The gate of all the tools refuses every fault and lets every good reply in: a misspelt ``a`` may be ``aa``."""
     native = place == "call"
     gate = sr.Contract(tools=[a, aa], channel="native" if native else "text", parallel=native and not said)
@@ -124,7 +124,7 @@ def test_a_named_tool_must_be_called() -> None:
 
 @pytest.mark.parametrize("said", [{"tool_choice": "none"}, {"tool_choice": "required"}])
 @pytest.mark.parametrize("place", ["call", "prose"])
-def test_what_follows_a_fault_is_let_in(said: Any, place: Place) -> None:
+def test_what_follows_a_fault_is_let_in(said: Any, place: ReplyPlace) -> None:
     """The good reply is an answer where calls are forbidden, and a call where one is required."""
     gate = sr.Contract(tools=[search])
     for run in scripts_of(tools=[search], place=place, request=said):

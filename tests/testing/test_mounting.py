@@ -1,22 +1,36 @@
-"""Serving in memory: the same responses, and the same failures, as over a socket; nothing waits."""
+"""Serving in memory: what a mounted SDK client meets is what it meets over a socket; clients without HTTP agree."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import httpx
 import openai
 import pytest
+from openai.types.chat import ChatCompletion
 
+import strictreply as sr
 from scripted import USER
 from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import Ending, HTTPReply, Pause, Responder, assistant, completion, error_reply
+from strictreply.testing._wire import (
+    HTTPReply,
+    Pause,
+    Responder,
+    WireEnding,
+    assistant,
+    completion,
+    error_reply,
+    native_call,
+)
 from strictreply.testing.mounting import (
     BASE_URL,
     MAX_ENDLESS_BYTES,
+    AsyncScriptedClient,
+    ScriptedClient,
     async_openai_client,
     library_of,
     openai_client,
@@ -96,13 +110,13 @@ def test_the_library_under_the_sdk_is_found() -> None:
 
 
 BREAKAGES: list[tuple[HTTPReply, bytes, str]] = [
-    (HTTPReply(ending=Ending.HANG), b"", "ReadTimeout"),
-    (HTTPReply(ending=Ending.CUT), b"", "RemoteProtocolError"),
-    (HTTPReply(ending=Ending.RESET), b"", "ReadError"),
-    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), Ending.HANG), b"{}", "ReadTimeout"),
-    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), Ending.CUT), b"{}", "RemoteProtocolError"),
-    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), Ending.CUT, "chunked"), b"{}", "RemoteProtocolError"),
-    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), Ending.RESET), b"{}", "ReadError"),
+    (HTTPReply(ending=WireEnding.HANG), b"", "ReadTimeout"),
+    (HTTPReply(ending=WireEnding.CUT), b"", "RemoteProtocolError"),
+    (HTTPReply(ending=WireEnding.RESET), b"", "ReadError"),
+    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.HANG), b"{}", "ReadTimeout"),
+    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.CUT), b"{}", "RemoteProtocolError"),
+    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.CUT, "chunked"), b"{}", "RemoteProtocolError"),
+    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.RESET), b"{}", "ReadError"),
     (HTTPReply(200, JSON_TYPE, (b"{", Pause(3), b"}")), b"{", "ReadTimeout"),
     (HTTPReply(200, JSON_TYPE, (b"{", *[Pause(0.15)] * 2, b"}")), b"{", "ReadTimeout"),
     (HTTPReply(200, {"Content-Length": "3"}, (b"{}",)), b"{}", "ReadTimeout"),
@@ -182,7 +196,7 @@ def test_a_pause_within_the_timeout_takes_no_time() -> None:
     given = openai_client(always(years), timeout=None).chat.completions.create(**ASK)
     assert given == []
     with pytest.raises(openai.APITimeoutError):
-        openai_client(always(HTTPReply(ending=Ending.HANG)), timeout=None).chat.completions.create(**ASK)
+        openai_client(always(HTTPReply(ending=WireEnding.HANG)), timeout=None).chat.completions.create(**ASK)
 
 
 def test_an_endless_body_is_lazy_and_bounded(library: Any) -> None:
@@ -227,7 +241,7 @@ def test_respx_serves_the_sdk_as_it_is() -> None:
         assert text_of(client.chat.completions.create(**ASK)) == "naïve ✓"
 
 
-@respx_router(always(HTTPReply(200, JSON_TYPE, (b"{",), Ending.RESET)))
+@respx_router(always(HTTPReply(200, JSON_TYPE, (b"{",), WireEnding.RESET)))
 def test_respx_breaks_too() -> None:
     """Breakages come through, sync and async; the router is a decorator as well."""
 
@@ -246,3 +260,146 @@ def test_without_respx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "respx", None)
     with pytest.raises(ImportError, match=r"strictreply\[testing\]"):
         respx_router(always(GOOD))
+
+
+REQUEST: JSONObject = {"model": "m", "messages": USER}
+PLAIN = completion(assistant("hi"))
+SPOILED = completion({"role": 3, "content": [], "tool_calls": [{"id": None, "function": {"arguments": {"a": 1}}}, 5]})
+
+
+def create(served: Any, **options: Any) -> Any:
+    """Ask the sync client once."""
+    return ScriptedClient(always(served)).chat.completions.create(**REQUEST, **options)
+
+
+async def acreate(served: Any, **options: Any) -> Any:
+    """Ask the async client once."""
+    return await AsyncScriptedClient(always(served)).chat.completions.create(**REQUEST, **options)
+
+
+@pytest.mark.parametrize("served", [PLAIN, SPOILED, {}, {"choices": None}, {"error": {"message": "no"}}, [], "text", 5])
+def test_it_gives_what_the_sdk_gives(served: Any) -> None:
+    """A completion is the SDK's own object, faults and all; what is no object is what the SDK makes of it."""
+    wanted = openai_client(always(served)).chat.completions.create(**REQUEST)
+    for given in (create(served), asyncio.run(acreate(served))):
+        assert type(given) is type(wanted)
+        assert given == wanted
+
+
+def test_a_fault_survives() -> None:
+    """Nothing is checked and nothing lost: the object holds what was served."""
+    given = create(SPOILED)
+    assert isinstance(given, ChatCompletion)
+    assert given.model_dump(exclude_unset=True, warnings=False) == SPOILED
+
+
+def test_a_stream_is_the_sdks_own() -> None:
+    """Chunks come one by one, and the stream can be closed before its end."""
+
+    async def twin() -> str:
+        stream = await acreate(PLAIN, stream=True)
+        assert isinstance(stream, openai.AsyncStream)
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+    stream = create(PLAIN, stream=True)
+    assert isinstance(stream, openai.Stream)
+    assert next(iter(stream)).choices[0].delta.role == "assistant"
+    stream.close()
+    assert asyncio.run(twin()) == "hi"
+
+
+@pytest.mark.parametrize(
+    ("served", "error"),
+    [
+        (error_reply(400, "no"), openai.BadRequestError),
+        (error_reply(429, "slow down", headers={"Retry-After": "7"}), openai.RateLimitError),
+        (error_reply(529, "busy"), openai.InternalServerError),
+        (HTTPReply(ending=WireEnding.HANG), openai.APITimeoutError),
+        (HTTPReply(ending=WireEnding.RESET), openai.APIConnectionError),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_it_raises_what_the_sdk_raises(served: HTTPReply, error: type[Exception], stream: bool) -> None:
+    """HTTP errors and broken connections are the SDK's exceptions, raised by itself, and asked for only once."""
+    with pytest.raises(error) as caught:
+        create(served, stream=stream)
+    with pytest.raises(error):
+        asyncio.run(acreate(served, stream=stream))
+    if isinstance(caught.value, openai.RateLimitError):
+        assert (caught.value.status_code, caught.value.response.headers["retry-after"]) == (429, "7")
+
+
+def test_what_only_bytes_can_say_is_said() -> None:
+    """A page in HTML is to this client what it is to the SDK."""
+    page = HTTPReply(200, {"Content-Type": "text/html"}, (b"<html>",))
+    assert create(page) == openai_client(always(page)).chat.completions.create(**REQUEST)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 0.5, "stop": ["x"], "user": None},
+        {"timeout": 5, "extra_headers": {"A": "b"}, "extra_query": {"a": "b"}},
+        {"tools": [{"type": "function", "function": {"name": "f"}}], "extra_body": {"tools": [], "top_k": 2}},
+        {"seed": openai.NOT_GIVEN, "tool_choice": openai.Omit()},
+        {"stream": False},
+        {"stream": True, "stream_options": {"include_usage": True}},
+        {
+            "messages": [
+                *USER,
+                ChatCompletion.model_validate(PLAIN).choices[0].message,
+                {"role": "user", "content": "?"},
+            ]
+        },
+    ],
+)
+def test_it_asks_what_the_sdk_asks(options: dict[str, Any]) -> None:
+    """The responder is given the body that the SDK would send, once."""
+    asked: list[JSONObject] = []
+
+    def answer(request: JSONObject) -> JSONObject:
+        asked.append(request)
+        return PLAIN
+
+    for client in (openai_client(answer), ScriptedClient(answer)):
+        client.chat.completions.create(**{**REQUEST, **options})
+    asyncio.run(AsyncScriptedClient(answer).chat.completions.create(**{**REQUEST, **options}))
+    assert asked == [asked[0]] * 3
+
+
+def test_what_the_sdk_requires_is_required() -> None:
+    """A model and messages, by keyword; what is no JSON is refused."""
+    with pytest.raises(TypeError, match="messages"):
+        ScriptedClient(always(PLAIN)).chat.completions.create(model="m")
+    with pytest.raises(TypeError, match="object is no JSON"):
+        create(PLAIN, user=object())
+
+
+def test_it_goes_under_the_wrapped_client() -> None:
+    """A bad reply is asked again and a lost connection repeated, sync and async."""
+    replies = [error_reply(503, "busy", headers={"Retry-After": "0"}), SPOILED, PLAIN] * 2
+    served: Iterator[Any] = iter(replies)
+    policy = sr.RetryPolicy(max_retries=1, transport_retries=1, wait=lambda _: 0.0)
+    client = sr.wrap(ScriptedClient(lambda _: next(served)), policy=policy)
+    twin = sr.wrap(AsyncScriptedClient(lambda _: next(served)), policy=policy)
+    assert client.reply(**REQUEST) == sr.DirectAnswer("hi")
+    assert asyncio.run(twin.reply(**REQUEST)) == sr.DirectAnswer("hi")
+
+
+def test_the_wrapped_client_sees_the_fault() -> None:
+    """What a spoiled reply is, it is through this client too."""
+    bad = completion(assistant(None, [native_call("f", "{")]))
+    tool = sr.Tool.from_json_schema("f", {"type": "object", "properties": {}})
+    client = sr.wrap(
+        ScriptedClient(always(bad)).with_options(max_retries=3), tools=[tool], policy=sr.RetryPolicy(max_retries=0)
+    )
+    with pytest.raises(sr.ReplyRejected) as caught:
+        client.reply(**REQUEST)
+    assert [issue.code for issue in caught.value.issues] == ["json.incomplete"]
+
+
+def test_options_leave_it_as_it_is() -> None:
+    """There is nothing to set up."""
+    for client in (ScriptedClient(always(PLAIN)), AsyncScriptedClient(always(PLAIN))):
+        assert client.with_options(timeout=1, max_retries=0) is client

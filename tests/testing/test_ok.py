@@ -212,7 +212,7 @@ def test_only_good_calls_are_put_together(steps: list[Step]) -> None:
         ({"place": "json"}, "place='json'"),
         ({"place": "union"}, "place='union'"),
         ({"place": "native"}, "place must be"),
-        ({"tool": str, "place": "json"}, "plain text"),
+        ({"tool": str, "place": "json"}, "plain-text answer"),
         ({"args": {"a": 1}}, "place='json'"),
         ({"tool": search, "args": {}}, "search"),
     ],

@@ -251,7 +251,7 @@ def test_a_fixture_that_hides_ours_is_told(suite: pytest.Pytester) -> None:
     run(suite, "def test_it(llm):\n    assert llm == 5\n").assert_outcomes(passed=1)
     result = run(suite, "@pytest.mark.malformed(tools=[search])\ndef test_it(llm):\n    pass\n")
     result.assert_outcomes(errors=1)
-    assert "strictreply's and not one of that name" in result.stdout.str()
+    assert "not another of that name" in result.stdout.str()
 
 
 def test_marks_add_up(suite: pytest.Pytester) -> None:

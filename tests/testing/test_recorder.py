@@ -17,13 +17,12 @@ import strictreply as sr
 from scripted import http
 from strictreply.testing import ok
 from strictreply.testing._cassettes import Cassette, Taken, replay
+from strictreply.testing._event_streams import events
 from strictreply.testing._recorder import record
-from strictreply.testing._recordings import Checked, Judge, open_lines
-from strictreply.testing._rendering import EVENT_STREAM
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, open_lines
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._sse import events
 from strictreply.testing._targets import Target
-from strictreply.testing._wire import Ending, HTTPReply, Responder, Served, error_reply
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Responder, Served, WireEnding, error_reply
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
 
 
@@ -97,14 +96,14 @@ SERVED: dict[str, Served] = {
         200, {"Content-Type": "application/json", **PACKED}, (gzip.compress(json.dumps(GOOD).encode()),)
     ),
     "not packed": HTTPReply(200, {"Content-Type": "application/json", **PACKED}, (b"{}",)),
-    "cut": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), Ending.CUT),
-    "reset": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), Ending.RESET),
-    "hang": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), Ending.HANG),
-    "never begun": HTTPReply(ending=Ending.RESET),
-    "never comes": HTTPReply(ending=Ending.HANG),
+    "cut": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.CUT),
+    "reset": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.RESET),
+    "hang": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.HANG),
+    "never begun": HTTPReply(ending=WireEnding.RESET),
+    "never comes": HTTPReply(ending=WireEnding.HANG),
     "no json": HTTPReply(200, {"Content-Type": "application/json"}, (b"{broken",)),
     "bytes": HTTPReply(200, {"Content-Type": "application/json"}, (b"\xff\xfe",)),
-    "stream cut": HTTPReply(200, EVENT_STREAM, (events(GOOD)[0], events(GOOD)[1][:30]), Ending.RESET, "chunked"),
+    "stream cut": HTTPReply(200, EVENT_STREAM, (events(GOOD)[0], events(GOOD)[1][:30]), WireEnding.RESET, "chunked"),
 }
 
 
@@ -126,22 +125,22 @@ def test_an_app_sees_no_difference_and_one_line_is_written(path: Path, use: Any,
 @pytest.mark.parametrize(
     ("name", "stream", "ending", "status", "complete"),
     [
-        ("completion", False, Ending.WHOLE, 200, True),
-        ("completion", True, Ending.WHOLE, 200, True),
-        ("packed", False, Ending.WHOLE, 200, True),
-        ("refused", False, Ending.WHOLE, 429, False),
-        ("down", True, Ending.WHOLE, 503, False),
-        ("cut", False, Ending.CUT, 200, False),
-        ("reset", False, Ending.RESET, 200, False),
-        ("hang", False, Ending.HANG, 200, False),
-        ("never begun", False, Ending.RESET, 200, False),
-        ("never comes", True, Ending.HANG, 200, False),
-        ("not packed", False, Ending.CUT, 200, False),
-        ("no json", False, Ending.WHOLE, 200, False),
+        ("completion", False, WireEnding.WHOLE, 200, True),
+        ("completion", True, WireEnding.WHOLE, 200, True),
+        ("packed", False, WireEnding.WHOLE, 200, True),
+        ("refused", False, WireEnding.WHOLE, 429, False),
+        ("down", True, WireEnding.WHOLE, 503, False),
+        ("cut", False, WireEnding.CUT, 200, False),
+        ("reset", False, WireEnding.RESET, 200, False),
+        ("hang", False, WireEnding.HANG, 200, False),
+        ("never begun", False, WireEnding.RESET, 200, False),
+        ("never comes", True, WireEnding.HANG, 200, False),
+        ("not packed", False, WireEnding.CUT, 200, False),
+        ("no json", False, WireEnding.WHOLE, 200, False),
     ],
 )
 def test_a_line_says_how_it_ended(
-    path: Path, use: Any, name: str, stream: bool, ending: Ending, status: int, complete: bool
+    path: Path, use: Any, name: str, stream: bool, ending: WireEnding, status: int, complete: bool
 ) -> None:
     """The ending, the status, and the completion where one came: judged, it is what was served."""
     use(always(SERVED[name]), path, **({"stream": True} if stream else {}))
@@ -150,8 +149,8 @@ def test_a_line_says_how_it_ended(
     assert (line.completion is not None) == complete
     if complete:
         ((number, text, _),) = open_lines(path)
-        judged = Judge().judge(number, text)
-        assert isinstance(judged, Checked)
+        judged = RecordingJudge().judge(number, text)
+        assert isinstance(judged, RecordedVerdict)
         assert isinstance(judged.verdict, sr.Valid)
 
 
@@ -221,7 +220,7 @@ def test_closing_a_stream_closes_it_upstream_at_once(path: Path) -> None:
     stream.close()
     assert (body.read, body.closed) == (1, 1)
     (line,) = Cassette(path)
-    assert (line.reply.ending, line.completion) == (Ending.CUT, None)
+    assert (line.reply.ending, line.completion) == (WireEnding.CUT, None)
 
 
 def test_closing_an_async_stream_closes_it_upstream_at_once(path: Path) -> None:
@@ -244,7 +243,7 @@ def test_closing_an_async_stream_closes_it_upstream_at_once(path: Path) -> None:
     body = asyncio.run(use())
     assert (body.read, body.closed) == (1, 1)
     (line,) = Cassette(path)
-    assert (line.reply.ending, line.completion) == (Ending.CUT, None)
+    assert (line.reply.ending, line.completion) == (WireEnding.CUT, None)
 
 
 def test_nothing_of_the_headers_is_written(path: Path) -> None:

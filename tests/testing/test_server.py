@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, OpenAI, RateLimitError
 
-from strictreply.testing._rendering import wire
 from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
-from strictreply.testing._wire import Ending, HTTPReply, Pause, assistant, completion, error_reply
+from strictreply.testing._wire import HTTPReply, Pause, WireEnding, assistant, completion, error_reply, wire
 from strictreply.values._json import JSONObject
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -148,12 +147,12 @@ def over_the_wire(reply: HTTPReply, **options: Any) -> bytes:
 @pytest.mark.parametrize(
     "reply",
     [
-        HTTPReply(ending=Ending.CUT),
-        HTTPReply(200, JSON_TYPE, (b"{", b'"a"'), Ending.CUT),
-        HTTPReply(200, JSON_TYPE, (b"{", b'"a"'), Ending.CUT, "chunked"),
+        HTTPReply(ending=WireEnding.CUT),
+        HTTPReply(200, JSON_TYPE, (b"{", b'"a"'), WireEnding.CUT),
+        HTTPReply(200, JSON_TYPE, (b"{", b'"a"'), WireEnding.CUT, "chunked"),
         HTTPReply(200, JSON_TYPE, (b"{", Pause(0.01), b"}")),
         HTTPReply(parts=(b"\x00\xff garbage\r\n",), framing="raw"),
-        HTTPReply(parts=(b"HTTP/1.1 200 OK\r\n", Pause(0.01), b"\r\n"), framing="raw", ending=Ending.CUT),
+        HTTPReply(parts=(b"HTTP/1.1 200 OK\r\n", Pause(0.01), b"\r\n"), framing="raw", ending=WireEnding.CUT),
     ],
 )
 def test_the_bytes_on_the_wire(reply: HTTPReply) -> None:
@@ -166,10 +165,12 @@ def test_the_bytes_on_the_wire(reply: HTTPReply) -> None:
 def test_a_reset_is_one(parts: tuple[bytes, ...]) -> None:
     """The client's kernel reports a reset, not an end."""
     with pytest.raises(ConnectionResetError):
-        over_the_wire(HTTPReply(200, JSON_TYPE, parts, Ending.RESET))
+        over_the_wire(HTTPReply(200, JSON_TYPE, parts, WireEnding.RESET))
 
 
-@pytest.mark.parametrize("reply", [HTTPReply(ending=Ending.HANG), HTTPReply(200, JSON_TYPE, (Pause(3600), b"late"))])
+@pytest.mark.parametrize(
+    "reply", [HTTPReply(ending=WireEnding.HANG), HTTPReply(200, JSON_TYPE, (Pause(3600), b"late"))]
+)
 def test_patience_ends(reply: HTTPReply) -> None:
     """A response that hangs or pauses for longer is broken off before what would have come after."""
     assert b"late" not in over_the_wire(reply, patience=0.05)
@@ -183,7 +184,7 @@ def handlers() -> set[threading.Thread]:
 @pytest.mark.parametrize(
     "reply",
     [
-        HTTPReply(200, JSON_TYPE, (b"{",), Ending.HANG),
+        HTTPReply(200, JSON_TYPE, (b"{",), WireEnding.HANG),
         HTTPReply(200, JSON_TYPE, (b"{", Pause(3600))),
         HTTPReply(200, JSON_TYPE, (b"{" * 1000,), endless=True),
     ],
@@ -205,8 +206,8 @@ def test_a_client_that_leaves_ends_what_would_not(reply: HTTPReply) -> None:
 @pytest.mark.parametrize(
     ("reply", "last"),
     [
-        (HTTPReply(ending=Ending.HANG), b""),
-        (HTTPReply(200, JSON_TYPE, (b"{",), Ending.HANG), b"{"),
+        (HTTPReply(ending=WireEnding.HANG), b""),
+        (HTTPReply(200, JSON_TYPE, (b"{",), WireEnding.HANG), b"{"),
         (HTTPReply(200, JSON_TYPE, (b"{", Pause(3600), b"}")), b"{"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from strictreply.testing import ok
 from strictreply.testing._steps import CANARY, Fault, Kind, Step
-from strictreply.testing._targets import Place
+from strictreply.testing._targets import ReplyPlace
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_fault_is_named_by_its_place(at: str, id_: str) -> None:
 @pytest.mark.parametrize(
     ("place", "channel"), [("call", "native"), ("union", "text"), ("json", "native"), ("prose", "native")]
 )
-def test_a_place_belongs_to_a_channel(place: Place, channel: str) -> None:
+def test_a_place_belongs_to_a_channel(place: ReplyPlace, channel: str) -> None:
     """Only the JSON union is the text channel's."""
     assert Fault("f", {}, "", place=place).channel == channel
 
@@ -45,5 +45,5 @@ def test_kinds_are_chosen_by_their_words() -> None:
     """A kind is the word that a user writes for it."""
     assert {Kind("args"), Kind("http")} == {Kind.ARGS, Kind.HTTP}
     assert list(Kind) == sorted(Kind, key=list(Kind).index)
-    with pytest.raises(ValueError, match="'argz' is no kind of fault; the kinds are json, shape"):
+    with pytest.raises(ValueError, match="'argz' is not a kind of fault; the kinds are json, shape"):
         Kind("argz")

@@ -18,13 +18,13 @@ from strictreply.contract._tool import Tool
 from strictreply.testing import strategies
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from testing.faults.schemas import schemas
 from testing.tool_sample import SAMPLE, search
 
 TOOLS = {tool.name: tool for tool in map(Tool.of, SAMPLE)}
-PLACES: tuple[Place, ...] = ("call", "union", "json")
+PLACES: tuple[ReplyPlace, ...] = ("call", "union", "json")
 
 tools = pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
 quick = settings(max_examples=15)
@@ -44,7 +44,7 @@ class Period(BaseModel):
         return self
 
 
-def declared(tool: Tool, place: Place) -> Any:
+def declared(tool: Tool, place: ReplyPlace) -> Any:
     """Give what an answer must be in place of a tool."""
     return tool.parameters.source if place == "json" else tool
 
@@ -68,7 +68,7 @@ def test_valid_arguments_are_taken_by_every_reader(tool: Tool) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 @tools
-def test_valid_replies_pass_the_gate(tool: Tool, place: Place) -> None:
+def test_valid_replies_pass_the_gate(tool: Tool, place: ReplyPlace) -> None:
     """Every good reply is a Valid of a contract with that tool, or that kind of answer."""
     contract = Target.of(declared(tool, place), place=place).contract
 

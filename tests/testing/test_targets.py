@@ -9,8 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._spelling import keywords, spelled
-from strictreply.testing._targets import PROSE, Place, Target
+from strictreply.testing._targets import PROSE, ReplyPlace, Target, keywords, spelled
 
 
 def search(query: str, limit: int = 5) -> None:
@@ -57,7 +56,7 @@ def schema_of(tool: Any) -> Any:
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("place", ["call", "union"])
-def test_the_gate_of_a_tool_takes_its_clean_reply(tool: object, place: Place) -> None:
+def test_the_gate_of_a_tool_takes_its_clean_reply(tool: object, place: ReplyPlace) -> None:
     """What faults are made on is a good reply in its place."""
     target = Target.of(tool, place=place)
     verdict = target.contract.check(target.clean)

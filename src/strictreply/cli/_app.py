@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import json
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from strictreply.cli._faults import faults
-from strictreply.cli._probe import probe
-from strictreply.cli._published import published_schemas
+from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._json import Channel
@@ -22,6 +21,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Nothing a model writes reaches your code until it fits the contract.",
     epilog="Exit status: 0 fine, 1 invalid or failed, 2 wrong usage, 130 interrupted.",
 )
@@ -43,6 +43,22 @@ Seed = Annotated[int, typer.Option(help="Chooses the model's mistakes; the same 
 FailureRate = Annotated[float, typer.Option(min=0, max=1, help="The share of first replies that are bad.")]
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"strictreply {metadata.version('strictreply')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
+
+
 @app.command(short_help="Watch bad replies being judged, corrected or refused.")
 def demo(
     *,
@@ -59,7 +75,7 @@ def demo(
 
     Without --base-url and --model the questions go to an unreliable model inside this program: no key, no network.
     """
-    from strictreply.cli._demo import demo as run_demo  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._demo_command import demo as run_demo  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._endpoint import Endpoint  # noqa: PLC0415
 
     real = base_url is not None or model is not None
@@ -71,7 +87,7 @@ def demo(
 @app.command(short_help="Serve the demo's unreliable model on loopback.")
 def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate = 0.6) -> None:
     """Serve the demo's unreliable model on loopback until Ctrl-C."""
-    from strictreply.cli._demo import serve  # noqa: PLC0415
+    from strictreply.cli._demo_command import serve  # noqa: PLC0415
 
     serve(port, seed=seed, failure_rate=failure_rate)
 
@@ -92,8 +108,8 @@ def ask(
     explain: Annotated[bool, typer.Option(help="On failure tell the whole story, raw replies included.")] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
-    from strictreply.cli._ask import ask as run_ask  # noqa: PLC0415
     from strictreply.cli._endpoint import Endpoint, declare  # noqa: PLC0415
+    from strictreply.cli._endpoint import ask as run_ask  # noqa: PLC0415
 
     run_ask(
         question,
@@ -112,7 +128,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
 ) -> None:
     """Judge recorded replies offline against their tools; status 1 when any is invalid or unreadable."""
-    from strictreply.cli._check import check as run_check  # noqa: PLC0415
+    from strictreply.cli._check_command import check as run_check  # noqa: PLC0415
     from strictreply.cli._endpoint import declare  # noqa: PLC0415
 
     run_check(files, tools=list(declare(tools or []).tools), as_json=as_json)
@@ -123,12 +139,76 @@ def schema(name: Annotated[str | None, typer.Argument(help="One schema; all of t
     """Print the JSON Schemas of replies, issues and attempts, for programs in any language."""
     schemas = published_schemas()
     if name is not None and name not in schemas:
-        fail(f"no schema {name}; there are {', '.join(schemas)}")
+        fail(f"no schema {name}; the schemas are {', '.join(schemas)}")
     typer.echo(json.dumps(schemas if name is None else schemas[name], indent=2))
 
 
-app.command(short_help="Run an app against every malformed reply.")(probe)
-app.command(short_help="List the catalogue of malformed replies.")(faults)
+@app.command(short_help="Run an app against every malformed reply.")
+def probe(  # noqa: PLR0913 - one parameter an option
+    *,
+    app: Annotated[str | None, typer.Option(help="module:callable, called with the base URL if it takes one.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Or a running HTTP service on loopback, to POST to.")] = None,
+    listen: Annotated[int | None, typer.Option(min=1, max=65535, help="The port of the endpoint's base URL.")] = None,
+    body: Annotated[str, typer.Option(help="The JSON that the endpoint is sent.")] = "{}",
+    tools: Annotated[list[str] | None, typer.Option(help="Tools that only the prompt names, as for ask.")] = None,
+    answer: Annotated[str | None, typer.Option(help="module:type of an answer that only the prompt tells.")] = None,
+    good: Annotated[str | None, typer.Option(help="JSON: good arguments, or a good answer, to begin with.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")
+    ] = None,
+    fault: Annotated[list[str] | None, typer.Option(help="This fault only; may be given several times.")] = None,
+    clean: Annotated[list[str] | None, typer.Option(help="module:Class of an exception that is no crash.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="Worker processes, each with a server of its own.")] = 2,
+    as_json: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the report as JSON.")] = None,
+    junit: Annotated[Path | None, typer.Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
+    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write it as a page for a person.")] = None,
+) -> None:
+    """Run an app once per malformed reply of the catalogue; status 1 when it did not survive them all.
+
+    The faults are made from the tools that the app's own request declares. Nothing leaves this machine.
+    """
+    from strictreply.cli._probe_command import ProbeOptions  # noqa: PLC0415
+    from strictreply.cli._probe_command import probe as run_probe  # noqa: PLC0415
+
+    reports = {"json": as_json, "junit": junit, "html": html}
+    run_probe(
+        ProbeOptions(
+            app=app,
+            endpoint=endpoint,
+            listen=listen,
+            body=body,
+            tools=tools or [],
+            answer=answer,
+            good=good,
+            kinds=kind or [],
+            faults=fault or [],
+            clean=tuple(clean or ()),
+            timeout=timeout,
+            jobs=jobs,
+            reports={form: path for form, path in reports.items() if path is not None},
+        )
+    )
+
+
+@app.command(name="faults", short_help="List the catalogue of malformed replies.")
+def faults(
+    *,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")
+    ] = None,
+    tools: Annotated[list[str] | None, typer.Option(help="What --show makes the fault from, as for ask.")] = None,
+    show: Annotated[str | None, typer.Option(metavar="NAME", help="Show what one fault serves.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
+    from strictreply.cli._endpoint import load_tools  # noqa: PLC0415
+    from strictreply.cli._faults_command import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
+
+    if show is None:
+        list_faults(kinds_of(kind or []), as_json=as_json)
+    else:
+        show_fault(show, [tool for source in tools or [] for tool in load_tools(source)], as_json=as_json)
 
 
 def run() -> None:

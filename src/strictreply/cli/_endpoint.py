@@ -1,4 +1,4 @@
-"""Where the command line sends its calls, the tools it sends along, and what to say when that does not work."""
+"""Where the command line sends its calls, which tools it sends along, and ``strictreply ask``, which makes one call."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from strictreply.values._errors import ContractError, TransportFailed
 
 if TYPE_CHECKING:
     from openai import OpenAI
+import typer
+
+from strictreply.cli._terminal import Live, console, echo_json, interruptible
+from strictreply.client._client import wrap
+from strictreply.retry._policy import RetryPolicy
+from strictreply.values._errors import CallFailed
 
 NO_KEY = "none"
 """What a local server gets when there is no key: the SDK insists on one."""
@@ -53,12 +59,11 @@ class Endpoint:
         return client, self.model or self._only_model(client)
 
     def _refuse_unusable(self) -> None:
-        """End the command when its options cannot reach any server."""
         if self.base_url is None:
             if self.api_key is None:
-                fail("set OPENAI_API_KEY, or give --base-url (or OPENAI_BASE_URL) of a server that needs no key")
+                fail("set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key")
             if self.model is None:
-                fail("give --model")
+                fail("pass --model")
         elif not self.base_url.startswith(("http://", "https://")):
             fail(f"--base-url {self.name}: it must begin with http:// or https://")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
@@ -66,19 +71,18 @@ class Endpoint:
         refuse_broken(self.model or "", "--model")
 
     def _only_model(self, client: OpenAI) -> str:
-        """Take the model of a server that serves a single one."""
         from openai import OpenAIError  # noqa: PLC0415
 
         try:
             served = [model.id for model in client.models.list()]
         except OpenAIError as error:
-            fail(f"{self.name} cannot be asked which models it serves: {said(error)}", Status.FAILED)
+            fail(f"{self.name} did not list its models: {said(error)}", Status.FAILED)
         if len(served) != 1:
-            fail(f"give --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
+            fail(f"pass --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
         return served[0]
 
     def told(self, error: TransportFailed) -> str:
-        """Say in one line what became of the calls."""
+        """Report in one line what became of the calls."""
         words = said(error.cause) if error.cause is not None else ""
         return f"{self.name}: {str(error).splitlines()[0]}" + (f": {words}" if words else "")
 
@@ -109,7 +113,7 @@ def load_tools(source: str) -> list[object]:
         return _from_file(Path(source))
     module, _, attribute = source.partition(":")
     if not module or not attribute:
-        fail(f"--tools {source}: give module:attribute, or a .json file of tool definitions")
+        fail(f"--tools {source}: pass module:attribute, or a .json file of tool definitions")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
@@ -124,12 +128,29 @@ def _from_file(path: Path) -> list[object]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        fail(f"--tools {path}: {_reason(error)}")
+        # an OSError names the file again
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else f"not JSON: {error}"
+        fail(f"--tools {path}: {reason}")
     if isinstance(value, dict) and isinstance(value.get("tools"), list):
         value = value["tools"]
     return value if isinstance(value, list) else [value]
 
 
-def _reason(error: Exception) -> str:
-    """Say why a file could not be read, without naming it again."""
-    return error.strerror if isinstance(error, OSError) and error.strerror else f"not JSON: {error}"
+def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, explain: bool) -> None:
+    """Ask once; prints the reply on stdout, each attempt on stderr, and exits with 1 when none was valid.
+
+    Stdout is ASCII JSON: what a model wrote cannot act on a terminal. ``explain`` tells the whole story of a failure.
+    """
+    refuse_broken(question, "the question")
+    with interruptible():
+        client, model = endpoint.connect()
+        strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)))
+        try:
+            with strict:
+                reply = strict.reply(model=model, messages=[{"role": "user", "content": question}])
+        except CallFailed as error:
+            if explain:
+                typer.echo(error.explain(), err=True)
+            ended = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            fail(endpoint.told(error) if isinstance(error, TransportFailed) else ended, Status.FAILED)
+    echo_json(reply.to_dict())

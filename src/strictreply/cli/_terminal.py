@@ -1,17 +1,30 @@
-"""The terminal: consoles that interpret nothing, and how a command ends."""
+"""The terminal: consoles that interpret nothing, attempts shown as they happen, and how a command ends."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Generator
 from enum import IntEnum
 from typing import NoReturn
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from strictreply.values._issues import printable, printable_json
+from strictreply.values._attempts import Attempt
+from strictreply.values._issues import Issue, printable, printable_json, printable_lines
+from strictreply.values._json import JSON
+from strictreply.wires._chat import peek
+
+MAX_SHOWN_CHARS = 240
+HANGING = 8
+"""The columns before the words: two spaces and a label."""
+
+_IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
 
 
 class Status(IntEnum):
@@ -38,6 +51,21 @@ def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
     raise typer.Exit(status)
 
 
+def counted(number: int, one: str, several: str) -> str:
+    """Return a number with its noun: ``1 reply``, ``2 replies``."""
+    return f"{number} {one if number == 1 else several}"
+
+
+def titled_table(title: str, name: str, *numbers: str) -> Table:
+    """Begin a table under a title: a column of names, and columns of numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.show_edge = False
+    table.add_column(name, overflow="fold")
+    for number in numbers:
+        table.add_column(number, justify="right")
+    return table
+
+
 def echo_json(value: object) -> None:
     """Print a value as one line of ASCII JSON in which nothing acts on a terminal."""
     typer.echo(printable_json(json.dumps(value)))
@@ -59,3 +87,82 @@ def interruptible(words: str = "interrupted") -> Generator[None, None, None]:
     except KeyboardInterrupt:
         typer.echo(f"strictreply: {words}", err=True)
         raise typer.Exit(Status.INTERRUPTED) from None
+
+
+class Live:
+    """Prints each attempt of a call to a console."""
+
+    def __init__(self, console: Console) -> None:
+        """Print to ``console``."""
+        self._console = console
+
+    def __call__(self, attempt: Attempt) -> None:
+        """Print one attempt."""
+        if attempt.correction is not None:
+            self.line("asked", "\n".join(map(capped, attempt.correction.splitlines())), "cyan")
+        if attempt.failure is not None:
+            self.line("error", attempt.failure, "red")
+            return
+        self.line("came", capped(excerpt(attempt.raw)))
+        for issue in attempt.issues:
+            self.line("wrong", described(issue, attempt.raw), "yellow")
+        if attempt.accepted:
+            self.line("valid", f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens", "green")
+
+    def line(self, label: str, words: str, style: str = "default") -> None:
+        """Print ``words`` beside their label, hanging when they take several lines; no control character acts."""
+        lead = f"  {label}".ljust(HANGING)
+        text = Text(printable_lines(words), style=style)
+        for shown in text.wrap(self._console, max(1, self._console.width - HANGING)):
+            shown.rstrip()
+            self._console.print(Text(lead, style="dim").append_text(shown))
+            lead = " " * HANGING
+
+
+def described(issue: Issue, raw: JSON) -> str:
+    """Describe a fault on one line: its code, its place as a person would name it, the rule, and what was found."""
+    at = place(issue.path, raw)
+    found = f" (found {issue.found})" if issue.found else ""
+    return f"{issue.code}{f' at {at}' if at else ''}: {issue.message}{found}"
+
+
+def place(path: str, raw: JSON) -> str:
+    """Describe a place in a reply: ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``."""
+    inside = _IN_CALL.fullmatch(path)
+    if inside is None:
+        return path
+    if inside["member"] == "name":
+        return ""  # the code says that it is about the tool
+    calls = peek(_message(raw), "tool_calls")
+    index = int(inside["index"])
+    name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
+    shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
+    return f"{shown} {inside['rest'] or ''}".rstrip()
+
+
+def excerpt(raw: JSON) -> str:
+    """Show the heart of a response, printable: the calls as ``name(arguments)``, else the refusal or the content."""
+    message = _message(raw)
+    if message is None:
+        return _shown(raw)
+    calls = peek(message, "tool_calls")
+    if isinstance(calls, list) and calls:
+        functions = [peek(call, "function") for call in calls]
+        return ", ".join(f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions)
+    refusal = peek(message, "refusal")
+    return f"refusal: {_shown(refusal)}" if refusal else _shown(peek(message, "content"))
+
+
+def _message(raw: JSON) -> object:
+    choices = peek(raw, "choices")
+    return peek(choices[0], "message") if isinstance(choices, list) and choices else None
+
+
+def _shown(value: object) -> str:
+    """Show text as it is but for what is not printable, and everything else as JSON."""
+    return printable(value) if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def capped(words: str) -> str:
+    """Cut what is too long to be read at a glance."""
+    return words if len(words) <= MAX_SHOWN_CHARS else words[: MAX_SHOWN_CHARS - 1] + "…"

@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from strictreply.testing import faults, ok
     from strictreply.testing._cassettes import Cassette, replay
     from strictreply.testing._recorder import record
-    from strictreply.testing._scripted_client import AsyncScriptedClient, ScriptedClient
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._steps import Fault, Kind, Step
     from strictreply.testing._waiting import no_backoff
     from strictreply.testing._wire import HTTPReply
+    from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
-_MODULE_OF = {
+_MODULES = {
     "Asked": "_scripts",
-    "AsyncScriptedClient": "_scripted_client",
+    "AsyncScriptedClient": "mounting",
     "Cassette": "_cassettes",
     "Fault": "_steps",
     "HTTPReply": "_wire",
     "Kind": "_steps",
     "LoopbackServer": "_server",
-    "ScriptedClient": "_scripted_client",
+    "ScriptedClient": "mounting",
     "ScriptedModel": "_scripts",
     "Step": "_steps",
     "no_backoff": "_waiting",
@@ -59,6 +59,6 @@ def __getattr__(name: str) -> Any:
     """Import on demand: the pytest plugin passes through here in every test run, and most need none of it."""
     if name in {"faults", "ok"}:
         return import_module(f"{__name__}.{name}")
-    if name in _MODULE_OF:
-        return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,14 +20,12 @@ from typing import Any
 
 from strictreply.contract._shaping import SHAPING
 from strictreply.reading._decoding import decode
-from strictreply.testing._assembling import BROKEN_OFF, assembled
-from strictreply.testing._recordings import LINE_LIMITS, Checked, Judge, open_lines
-from strictreply.testing._redaction import REDACTED, Redact, Redaction
-from strictreply.testing._spelling import spelled
-from strictreply.testing._sse import events
+from strictreply.testing._event_streams import BROKEN_OFF, assembled, events
+from strictreply.testing._recordings import LINE_LIMITS, RecordedVerdict, RecordingJudge, open_lines
+from strictreply.testing._redaction import REDACTED, Redaction, RedactText
 from strictreply.testing._steps import Fault, Kind, Step
-from strictreply.testing._targets import Place
-from strictreply.testing._wire import Ending, HTTPReply, Responder, Served, error_reply
+from strictreply.testing._targets import ReplyPlace, spelled
+from strictreply.testing._wire import HTTPReply, Responder, Served, WireEnding, error_reply
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
@@ -51,7 +49,7 @@ class Taken:
     reply: HTTPReply
 
     def to_dict(self) -> JSONObject:
-        """Give the line as JSON."""
+        """Return the line as JSON."""
         http: JSONObject = {"status": self.reply.status, "headers": dict(self.reply.headers)}
         if self.served is self.reply:
             http |= {"ending": self.reply.ending.value, **_written(self.reply.body)}
@@ -68,12 +66,12 @@ class Taken:
             int(http.get("status", _OK)),
             {str(name): str(value) for name, value in dict(headers).items()},
             _read(http),
-            Ending(http.get("ending", "whole")),
+            WireEnding(http.get("ending", "whole")),
         )
         return cls(request, line.get("response"), reply)
 
     def redacted(self, redaction: Redaction) -> Taken:
-        """Give what may be written of it.
+        """Return what may be written of it.
 
         In a stream a secret may come in pieces, which no search through its bytes would find: where the reply that it
         amounts to holds one, the events are made anew from what may be written of that.
@@ -89,11 +87,11 @@ class Taken:
     @property
     def served(self) -> Served:
         """What to serve: the completion where it came whole and plain, else the bytes."""
-        plain = self.reply.status == _OK and not self.request.get("stream") and self.reply.ending is Ending.WHOLE
+        plain = self.reply.status == _OK and not self.request.get("stream") and self.reply.ending is WireEnding.WHOLE
         return self.completion if plain and isinstance(self.completion, dict) else self.reply
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ReplyPlace:
         """Where the reply was written: in a call, as JSON that the request asked for, or as text."""
         match self.completion:
             case {"choices": [{"message": {"tool_calls": [_, *_]}}, *_]}:
@@ -110,8 +108,8 @@ class Cassette:
     between threads.
     """
 
-    def __init__(self, path: str | Path, *, redact: Redact | None = None, secrets: tuple[str, ...] = ()) -> None:
-        """Name the file; it is made with the first line."""
+    def __init__(self, path: str | Path, *, redact: RedactText | None = None, secrets: tuple[str, ...] = ()) -> None:
+        """Take the path of the file; it is made with the first line."""
         self.path = Path(path)
         self._redaction = Redaction(redact).knowing(secrets)
         self._lock = threading.Lock()
@@ -150,27 +148,26 @@ class Cassette:
         ]
 
     def failures(self, tools: list[object] | None = None) -> list[Fault]:
-        """Give the recorded replies that do not fit, as faults with the code the strict gate gave.
+        """Return the recorded replies that do not fit, as faults with the code the strict gate gave.
 
         Each is judged by what its request asked for; ``tools`` stand in where a request names none. Where no reply
         came, as with an HTTP error, there is nothing to judge.
         """
-        judge = Judge(tools)
+        judge = RecordingJudge(tools)
         given = f"[{', '.join(spelled(tool) for tool in tools)}]" if tools else ""
         found: list[Fault] = []
         for index, (number, line, taken) in enumerate(self._lines(), 1):
             checked = judge.judge(number, line)
-            if isinstance(checked, Checked) and isinstance(checked.verdict, Invalid):
+            if isinstance(checked, RecordedVerdict) and isinstance(checked.verdict, Invalid):
                 source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
                 found.append(_fault(f"recorded[{index}]", source, taken, checked.verdict))
         return found
 
     def safe(self, value: Any) -> Any:
-        """Give what may be written of a JSON value, such as a request."""
+        """Return what may be written of a JSON value, such as a request."""
         return self._redaction.value(value)
 
     def _lines(self) -> Iterator[tuple[int, bytes, Taken]]:
-        """Read each line, with its number and its bytes."""
         for number, line, _ in open_lines(self.path):
             value = decode(line, LINE_LIMITS)
             try:
@@ -182,7 +179,7 @@ class Cassette:
             yield number, line, taken
 
 
-def replay(path: str | Path, *, redact: Redact | None = None) -> Responder:
+def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
     """Serve a cassette: each request gets the response that was recorded for the same one.
 
     Requests are the same when their bodies are, after redaction: give the ``redact`` that the cassette was recorded
@@ -200,7 +197,6 @@ def replay(path: str | Path, *, redact: Redact | None = None) -> Responder:
     lock = threading.Lock()
 
     def respond(request: JSONObject) -> Served:
-        """Find what was recorded for a request."""
         safe = cassette.safe(request)
         with lock:
             recorded = waiting.get(_same(safe), [])
@@ -213,42 +209,37 @@ def replay(path: str | Path, *, redact: Redact | None = None) -> Responder:
 
 
 def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
-    """Say in which members a request differs from the recorded one that it has most in common with, and what helps."""
     if not known:
         return ": it is empty"
-    differing = min((_differing(request, other) for other in known.values()), key=len)
+    differing = min(
+        (
+            sorted(name for name in {**request, **other} if _member(request, name) != _member(other, name))
+            for other in known.values()
+        ),
+        key=len,
+    )
     told = f"; the nearest one differs in {', '.join(differing)}"
     if any(REDACTED in key for key in known):
         told += "; what it holds is redacted: give replay the redact= that it was recorded with"
     return told
 
 
-def _differing(one: JSONObject, other: JSONObject) -> list[str]:
-    """Name the members that two requests do not have in common, in order."""
-    return sorted(name for name in {**one, **other} if _member(one, name) != _member(other, name))
-
-
 def _member(request: JSONObject, name: str) -> str:
-    """Spell a member of a request, so that what is missing differs from null."""
+    """Write a member of a request, so that what is missing differs from null."""
     return _same({name: request[name]}) if name in request else ""
 
 
 def _same(request: JSONObject) -> str:
-    """Spell a request so that equal ones are equal texts."""
+    """Write a request so that equal ones are equal texts."""
     return json.dumps(request, sort_keys=True)
 
 
 def _fault(name: str, source: str, taken: Taken, verdict: Invalid) -> Fault:
-    """Make the step of a recorded reply that does not fit."""
     code = verdict.issues[0].code
-    needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
-    return Fault(name, taken.served, source, kind=_kind(code), code=code, place=taken.place, needs=needs)
-
-
-def _kind(code: str) -> Kind:
-    """Tell the kind of a fault by its code; a user's own check is about the arguments."""
     kinds = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
-    return kinds.get(code.partition(".")[0], Kind.ARGS)
+    kind = kinds.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
+    needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
+    return Fault(name, taken.served, source, kind=kind, code=code, place=taken.place, needs=needs)
 
 
 def _streamed(completion: JSON) -> bytes:

@@ -11,7 +11,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.contract._tool import Tool
 from strictreply.testing._steps import API_DEFAULTS, Fault
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
@@ -21,7 +21,7 @@ _FREE = ("auto", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DemandHints:
     """What the user says because no request does.
 
     ``tools`` are those of an app that takes the JSON union in the text, ``answer`` is what a structured answer must be
@@ -38,20 +38,20 @@ class Demand:
     """What one request asks for; raises ContractError where it asks for what no verdict could honour."""
 
     request: JSONObject = field(repr=False)
-    told: Told = field(default=Told(), repr=False)
+    hints: DemandHints = field(default=DemandHints(), repr=False)
 
     @cached_property
     def contract(self) -> Contract:
         """The strict gate for replies to this request; several calls fit it unless the request forbids them."""
         native = self._listed
         contract = Contract(
-            tools=native or self.told.tools,
-            answer=str if self.told.answer is None else self.told.answer,
-            channel="text" if self.told.tools and not native else "native",
+            tools=native or self.hints.tools,
+            answer=str if self.hints.answer is None else self.hints.answer,
+            channel="text" if self.hints.tools and not native else "native",
             parallel=True,
         )
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
-        if self.told.answer is not None:
+        if self.hints.answer is not None:
             given.pop("response_format", None)
         contract, _ = shape(contract, {"messages": [], **given})
         return contract
@@ -70,7 +70,7 @@ class Demand:
         return bool(self.request.get("stream"))
 
     def missing(self, needs: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Give the keywords that the request lacks, under which alone something is a fault.
+        """Return the keywords that the request lacks, under which alone something is a fault.
 
         What shapes the verdict (``tool_choice`` and the like) is left to the verdict: see :meth:`refuses`.
         """
@@ -83,11 +83,11 @@ class Demand:
         return isinstance(fault.served, HTTPReply) or not self.admits(fault.served)
 
     def admits(self, served: Served) -> bool:
-        """Tell whether a completion is a good reply to this very request."""
+        """Report whether a completion is a good reply to this very request."""
         return not isinstance(self.contract.check(served), Invalid)
 
     def good(self) -> Served:
-        """Give a good reply: a call first, and after the tools' results what ends the conversation."""
+        """Return a good reply: a call first, and after the tools' results what ends the conversation."""
         turns: Any = self.request["messages"]  # a server lets nothing else through
         results = [turn.get("role") == "tool" for turn in turns]
         if not results[-1]:
@@ -99,7 +99,7 @@ class Demand:
 
     @property
     def words(self) -> str:
-        """Say what the request asks for."""
+        """What the request asks for, in words."""
         target = self.targets[0]
         names = ", ".join(one.name for one in self.targets if one.tool is not None)
         told = {
@@ -112,12 +112,27 @@ class Demand:
 
     @property
     def _listed(self) -> tuple[object, ...]:
-        """The tool definitions of the request."""
         tools: Any = self.request.get("tools")
         return tuple(tools) if isinstance(tools, list) else ()
 
     @property
-    def _callable(self) -> list[Tool]:
+    def choice(self) -> str:
+        """What ``tool_choice`` comes to: ``auto``, ``required``, ``none`` or the name of a tool."""
+        return self.contract.choice
+
+    @property
+    def parallel(self) -> bool:
+        """Whether several calls may come in one reply."""
+        return self.contract.parallel
+
+    @property
+    def answer_schema(self) -> JSON:
+        """The JSON Schema of a structured answer; None when an answer is text."""
+        schema = self.contract.answer.schema
+        return None if schema is None else schema.source
+
+    @property
+    def callable_tools(self) -> list[Tool]:
         """The tools that the request lets the model call."""
         contract = self.contract
         if contract.choice in contract.by_name:
@@ -125,15 +140,14 @@ class Demand:
         return [] if contract.choice == "none" else list(contract.tools)
 
     def _targets(self) -> Iterator[Target]:
-        """Aim at each tool, then at the answer."""
         contract = self.contract
-        place: Place = "union" if contract.channel == "text" else "call"
-        args = self.told.args
-        for tool in self._callable:
+        place: ReplyPlace = "union" if contract.channel == "text" else "call"
+        args = self.hints.args
+        for tool in self.callable_tools:
             yield Target.of(tool, place=place, args=args)
             args = None  # what the user said is for the first
         if contract.answer.schema is not None and contract.choice in _FREE:
-            answer = contract.answer.schema.source if self.told.answer is None else self.told.answer
+            answer = contract.answer.schema.source if self.hints.answer is None else self.hints.answer
             yield Target.of(answer, place="json", args=args)
-        elif not self._callable:
+        elif not self.callable_tools:
             yield Target.of(args=args)

@@ -9,10 +9,10 @@ from pathlib import Path
 from strictreply.contract._tool import Tool
 from strictreply.testing import ok
 from strictreply.testing._cassettes import Cassette
-from strictreply.testing._demands import Demand, Told
+from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Step
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing.faults import all_for
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._json import JSON, JSONObject
@@ -40,7 +40,7 @@ def scripts_of(
     *,
     tools: Iterable[object] = (),
     kinds: Iterable[Kind | str] | str = BY_THE_MODEL,
-    place: Place | None = None,
+    place: ReplyPlace | None = None,
     request: Mapping[str, JSON] | None = None,
     then: Step | Sequence[Step] | None = None,
     cassette: str | Path | None = None,
@@ -66,31 +66,31 @@ def scripts_of(
         recorded = Cassette(cassette).failures(declared or None)
         runs += [_run("", fault, _after(then) or (ok.answer(),)) for fault in recorded]
     if not runs:
-        raise ValueError("@pytest.mark.malformed: no fault can be made of these tools, kinds, place and cassette")
+        raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     return runs
 
 
 def _listed(tools: object) -> list[object]:
     """Read a list of tools; a tool alone is refused, as iterating over it may well work."""
     if isinstance(tools, type | str | Mapping) or not isinstance(tools, Iterable):
-        raise TypeError("tools= takes a list, also of one tool: tools=[search]")
+        raise TypeError("tools= must be a list, even for one tool: tools=[search]")
     return list(tools)
 
 
-def _asked(declared: list[object], place: Place | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:
-    """Say of each tool what replies are held to: one request declares them all, but for structured answers."""
+def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:
+    """Read for each tool what replies are held to: one request declares them all, but for structured answers."""
     if place == "json":
-        yield from ((kind, Demand(request, Told(answer=kind))) for kind in declared)
+        yield from ((kind, Demand(request, DemandHints(answer=kind))) for kind in declared)
         return
     tools = [replace(Tool.of(tool), check=None) for tool in declared]  # a check may need what a test has not
     written = place == "union"
-    told = Told(tools=tuple(tools)) if written else Told()
-    demand = Demand({**request, "tools": tools} if tools and not written else request, told)
+    hints = DemandHints(tools=tuple(tools)) if written else DemandHints()
+    demand = Demand({**request, "tools": tools} if tools and not written else request, hints)
     yield from ((tool, demand) for tool in declared or [None])
 
 
 def _made_of(
-    tool: object, demand: Demand, kinds: Collection[Kind], place: Place | None, after: Sequence[Step]
+    tool: object, demand: Demand, kinds: Collection[Kind], place: ReplyPlace | None, after: Sequence[Step]
 ) -> Iterator[Malformed]:
     """Script every fault of one tool that is one under this demand, each with good replies after it."""
     name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
@@ -100,25 +100,23 @@ def _made_of(
             yield from [_run(name, fault, following)] if following else []
 
 
-def _good(tool: object, demand: Demand, place: Place) -> tuple[Step, ...]:
+def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     """Choose a good reply: in the fault's place, else a call, else plain text; none for a tool not to be called."""
-    places: tuple[Place, ...] = (place, "call", "prose")
+    places: tuple[ReplyPlace, ...] = (place, "call", "prose")
     steps = (ok.reply(tool, place=one) for one in places)
     return next(((step,) for step in steps if demand.admits(step.served)), ())
 
 
 def _run(name: str, fault: Fault, after: Sequence[Step]) -> Malformed:
-    """Script one fault."""
     return Malformed(f"{name}-{fault.id}" if name else fault.id, fault, tuple(after[:-1]), after[-1])
 
 
 def _after(then: Step | Sequence[Step] | None) -> tuple[Step, ...]:
-    """Read what follows the fault."""
     return () if then is None else (then,) if isinstance(then, Step) else tuple(then)
 
 
 def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:
-    """Tell a failed run: the script, what was asked, what our error says of its attempts, and how to run it again."""
+    """Report a failed run: the script, what was asked, what our error says of its attempts, and how to run it again."""
     lines = [model.story(), "", "reproduce it in a test of its own:", ""]
     names = ["faults", "ok", *(["Cassette"] if "Cassette(" in model.source else [])]
     lines += ["    from strictreply import Tool"] if "Tool." in model.source else []

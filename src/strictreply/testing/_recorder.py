@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,11 +12,11 @@ from typing import Any, TypeVar
 from openai import AsyncOpenAI, OpenAI
 
 from strictreply.reading._decoding import decode
-from strictreply.testing._assembling import assembled
 from strictreply.testing._cassettes import KEPT_HEADERS, Cassette, Taken
+from strictreply.testing._event_streams import assembled
 from strictreply.testing._recordings import LINE_LIMITS
-from strictreply.testing._redaction import Redact
-from strictreply.testing._wire import Ending, HTTPReply
+from strictreply.testing._redaction import RedactText
+from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.mounting import library_of
 from strictreply.values._credentials import credentials_of
 from strictreply.values._json import JSON, JSONObject
@@ -28,8 +29,8 @@ _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _OK = 200
 
 
-def record(client: Client, path: str | Path, *, redact: Redact | None = None) -> Client:
-    """Give a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
+def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
+    """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
 
     A line is added to the file at ``path`` as the response to a chat completion ends, also when it broke off or was
     closed early; of a request only the body is kept, and no secret that can be told is written: ``redact`` is given
@@ -49,60 +50,41 @@ def record(client: Client, path: str | Path, *, redact: Redact | None = None) ->
 
 
 def _recording(http: Any, cassette: Cassette) -> Any:
-    """Make an HTTP client that sends through another one, and writes down what comes."""
+    """Make an HTTP client that sends through another one, and records what comes."""
     library: Any = library_of(http)
+    stream = type("RecordedStream", (_Tee, library.SyncByteStream, library.AsyncByteStream), {})
+    kind: Any = type("Recorder", (_Recorder, library.BaseTransport, library.AsyncBaseTransport), {})
+    made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
     defaults = {"headers": http.headers, "params": http.params, "cookies": http.cookies, "timeout": http.timeout}
-    if isinstance(http, library.AsyncClient):
-        stream = type("RecordedAsyncStream", (_AsyncTee, library.AsyncByteStream), {})
-        sends: Any = type("AsyncRecorder", (_AsyncRecorder, library.AsyncBaseTransport), {})
-        return library.AsyncClient(transport=sends(http, cassette, library, stream), **defaults)
-    stream = type("RecordedStream", (_Tee, library.SyncByteStream), {})
-    sends = type("Recorder", (_Recorder, library.BaseTransport), {})
-    return library.Client(transport=sends(http, cassette, library, stream), **defaults)
+    return made(transport=kind(http, cassette, library, stream), **defaults)
 
 
 class _Recorder:
-    """A transport that sends through a client and hands the response on; with a base class of its library it is one."""
+    """A transport that sends through a sync or an async client; the base classes of its library make it one."""
 
     def __init__(self, http: Any, cassette: Cassette, library: Any, stream: type[Any]) -> None:
-        """Keep what sends, what writes, and the kind of stream that the library wants."""
         self._http, self._cassette, self._library, self._stream = http, cassette, library, stream
 
     def close(self) -> None:
-        """Close the client that sends."""
         self._http.close()
 
-    def handle_request(self, request: Any) -> Any:
-        """Send a request; a connection that fails is a line too."""
-        take = _Take(request, self._cassette, self._library)
-        try:
-            response = self._http.send(request, stream=True)
-        except self._library.TransportError as error:
-            take.failed(error)
-            raise
-        return take.handed_on(response, self._stream)
-
-
-class _AsyncRecorder:
-    """The async twin of :class:`_Recorder`."""
-
-    def __init__(self, http: Any, cassette: Cassette, library: Any, stream: type[Any]) -> None:
-        """Keep what sends, what writes, and the kind of stream that the library wants."""
-        self._http, self._cassette, self._library, self._stream = http, cassette, library, stream
-
     async def aclose(self) -> None:
-        """Close the client that sends."""
         await self._http.aclose()
 
+    def handle_request(self, request: Any) -> Any:
+        with self._taking(request) as take:
+            return take.handed_on(self._http.send(request, stream=True), self._stream)
+
     async def handle_async_request(self, request: Any) -> Any:
-        """Send a request; a connection that fails is a line too."""
+        with self._taking(request) as take:
+            return take.handed_on(await self._http.send(request, stream=True), self._stream)
+
+    @contextlib.contextmanager
+    def _taking(self, request: Any) -> Generator[_Take, None, None]:
+        """Record one exchange; a connection that fails is a line too."""
         take = _Take(request, self._cassette, self._library)
-        try:
-            response = await self._http.send(request, stream=True)
-        except self._library.TransportError as error:
-            take.failed(error)
-            raise
-        return take.handed_on(response, self._stream)
+        with take.watching():
+            yield take
 
 
 class _Take:
@@ -111,7 +93,6 @@ class _Take:
     def __init__(self, request: Any, cassette: Cassette, library: Any) -> None:
         """Remember the request; what is no chat completion is not written."""
         self.response: Any = None
-        self.transport_error: type[Exception] = library.TransportError
         self._request = request
         self._cassette = cassette
         self._library = library
@@ -119,37 +100,36 @@ class _Take:
         self._done = not request.url.path.endswith(_RECORDED)
 
     def handed_on(self, response: Any, stream: type[Any]) -> Any:
-        """Give the response that the caller reads, its body passing by here."""
+        """Return the response that the caller reads, its body passing by here."""
         self.response = response
-        if response.is_stream_consumed:
-            return self._read_before()
-        return self._library.Response(
-            response.status_code, headers=response.headers, stream=stream(self), extensions=response.extensions
-        )
-
-    def _read_before(self) -> Any:
-        """Give a response that a hook of the client's own has read."""
-        headers = {name: value for name, value in self.response.headers.items() if name.lower() not in _OF_THE_WIRE}
-        self.response = self._library.Response(
-            self.response.status_code, headers=headers, content=self.response.content
-        )
-        self.piece(self.response.content)
-        self.ended(Ending.WHOLE)
+        if not response.is_stream_consumed:
+            return self._library.Response(
+                response.status_code, headers=response.headers, stream=stream(self), extensions=response.extensions
+            )
+        # A hook of the client's own has read the body: it is decoded.
+        headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_WIRE}
+        self.response = self._library.Response(response.status_code, headers=headers, content=response.content)
+        self.piece(response.content)
+        self.ended(WireEnding.WHOLE)
         return self.response
 
     def piece(self, piece: bytes) -> bytes:
-        """Keep a piece of the body, and pass it on."""
         if not self._done:
             self._pieces.append(piece)
         return piece
 
-    def failed(self, error: Exception) -> None:
-        """Write the line of a response that a broken connection ended, or that never began."""
-        timed_out = isinstance(error, self._library.TimeoutException)
-        closed = isinstance(error, self._library.RemoteProtocolError)
-        self.ended(Ending.HANG if timed_out else Ending.CUT if closed else Ending.RESET)
+    @contextlib.contextmanager
+    def watching(self) -> Generator[None, None, None]:
+        """Write the line of a response that a broken connection ends, or that never begins."""
+        try:
+            yield
+        except self._library.TransportError as error:
+            timed_out = isinstance(error, self._library.TimeoutException)
+            closed = isinstance(error, self._library.RemoteProtocolError)
+            self.ended(WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET)
+            raise
 
-    def ended(self, ending: Ending, *, left: bool = False) -> None:
+    def ended(self, ending: WireEnding, *, left: bool = False) -> None:
         """Write the line; only the first ending counts.
 
         With ``left`` it is the reader who closed the response: past an event stream's ``[DONE]`` it was whole all the
@@ -162,11 +142,11 @@ class _Take:
         request: JSONObject = asked if isinstance(asked, dict) else {}
         reply = HTTPReply(ending=ending) if self.response is None else self._reply(ending)
         if left and _DONE.search(reply.body):
-            reply, left = replace(reply, ending=Ending.WHOLE), False
+            reply, left = replace(reply, ending=WireEnding.WHOLE), False
         completion = None if left else completion_of(request, reply)
         self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
 
-    def _reply(self, ending: Ending) -> HTTPReply:
+    def _reply(self, ending: WireEnding) -> HTTPReply:
         """Put the response together, its content encoding undone; bytes that cannot be decoded stay as they are."""
         headers = {name: value for name, value in self.response.headers.items() if name.lower() in KEPT_HEADERS}
         body = b"".join(self._pieces)
@@ -179,49 +159,31 @@ class _Take:
 
 
 class _Tee:
-    """The body of a response on its way to a sync reader."""
+    """The body of a response on its way to a sync or an async reader."""
 
     def __init__(self, take: _Take) -> None:
-        """Read for this exchange."""
         self._take = take
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give each piece as it came over the wire."""
-        try:
+        with self._take.watching():
             for piece in self._take.response.iter_raw():
                 yield self._take.piece(piece)
-        except self._take.transport_error as error:
-            self._take.failed(error)
-            raise
-        self._take.ended(Ending.WHOLE)
+        self._take.ended(WireEnding.WHOLE)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with self._take.watching():
+            async for piece in self._take.response.aiter_raw():
+                yield self._take.piece(piece)
+        self._take.ended(WireEnding.WHOLE)
 
     def close(self) -> None:
         """Close the response underneath at once: a server goes on generating for a reader who merely went away."""
         self._take.response.close()
-        self._take.ended(Ending.CUT, left=True)
-
-
-class _AsyncTee:
-    """The async twin of :class:`_Tee`."""
-
-    def __init__(self, take: _Take) -> None:
-        """Read for this exchange."""
-        self._take = take
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give each piece as it came over the wire."""
-        try:
-            async for piece in self._take.response.aiter_raw():
-                yield self._take.piece(piece)
-        except self._take.transport_error as error:
-            self._take.failed(error)
-            raise
-        self._take.ended(Ending.WHOLE)
+        self._take.ended(WireEnding.CUT, left=True)
 
     async def aclose(self) -> None:
-        """Close the response underneath at once, as in the twin."""
         await self._take.response.aclose()
-        self._take.ended(Ending.CUT, left=True)
+        self._take.ended(WireEnding.CUT, left=True)
 
 
 def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:

@@ -34,6 +34,9 @@ _ENDINGS = {
     "hang": "nothing came in time",
 }
 """How a cassette says that a response ended, and what that means."""
+NO_NAME = "-"
+"""What a recording calls a model or a tool that is not there."""
+
 _SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 
@@ -53,18 +56,18 @@ class Recording:
 
     @property
     def called(self) -> str:
-        """Name the first tool that was called, for a table: ``-`` when none was, never a name that was not declared."""
+        """The first tool that was called, for a table: ``-`` when none was, never a name that was not declared."""
         choices = peek(self.response, "choices")
         message = peek(choices[0], "message") if isinstance(choices, list) and choices else self.response
         calls = peek(message, "tool_calls")
         name = peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
         if not isinstance(name, str):
-            return "-"
+            return NO_NAME
         return name if name in self.declared else "(unknown tool)"
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableLine:
     """A line that holds no recorded reply, and why; lines count from 1."""
 
     line: int
@@ -72,7 +75,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class RecordedVerdict:
     """A recorded reply and the verdict on it."""
 
     line: int
@@ -80,7 +83,7 @@ class Checked:
     verdict: Verdict
 
 
-class Judge:
+class RecordingJudge:
     """Judges recordings by what their requests asked for, compiling each kind of request once."""
 
     def __init__(self, tools: list[object] | None = None) -> None:
@@ -88,20 +91,19 @@ class Judge:
         self._tools = tools
         self._contracts: dict[str, Contract] = {}
 
-    def judge(self, number: int, line: bytes) -> Checked | Unreadable:
+    def judge(self, number: int, line: bytes) -> RecordedVerdict | UnreadableLine:
         """Read one line and judge the reply in it."""
         recording = read_line(number, line)
-        if isinstance(recording, Unreadable):
+        if isinstance(recording, UnreadableLine):
             return recording
         try:
             contract = self._contract(recording)
         except ContractError as error:
-            return Unreadable(number, f"no contract can be made of its request: {error}")
+            return UnreadableLine(number, f"no contract can be made of its request: {error}")
         known = replace(recording, declared=frozenset(contract.by_name))
-        return Checked(number, known, contract.check(recording.response))
+        return RecordedVerdict(number, known, contract.check(recording.response))
 
     def _contract(self, recording: Recording) -> Contract:
-        """Find or make the contract that the recorded request amounts to."""
         key = json.dumps([recording.request, recording.channel])
         if key not in self._contracts:
             stated = Contract(
@@ -129,16 +131,16 @@ def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
             raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
 
 
-def read_line(number: int, line: bytes) -> Recording | Unreadable:
+def read_line(number: int, line: bytes) -> Recording | UnreadableLine:
     """Read one line as a recorded reply."""
     record = decode(line, LINE_LIMITS)
     if isinstance(record, Invalid):
-        return Unreadable(number, record.issues[0].message)
+        return UnreadableLine(number, record.issues[0].message)
     if not isinstance(record, dict):
-        return Unreadable(number, "not a JSON object")
+        return UnreadableLine(number, "not a JSON object")
     reply = record.get("reply")
     recording = _from_record(record, reply) if isinstance(reply, dict) else _from_dump(record)
-    return recording or Unreadable(number, _nothing_in(record))
+    return recording or UnreadableLine(number, _nothing_in(record))
 
 
 def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
@@ -152,11 +154,11 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
     wanted = {"type": "json_schema", "json_schema": {"schema": schema}} if isinstance(schema, dict) else None
     channel: Channel = "text" if record.get("mode") == "text_calls" else "native"
     request = _shaping(record | {"response_format": wanted})
-    return Recording(str(record.get("model", "-")), request, {"choices": [choice]}, channel)
+    return Recording(str(record.get("model", NO_NAME)), request, {"choices": [choice]}, channel)
 
 
 def _recorded_call(index: int, call: object) -> object:
-    """Give a recorded ``{name, arguments}`` the shape of the API; anything else stays for the contract to refuse."""
+    """Write a recorded ``{name, arguments}`` as the API has it; anything else stays for the contract to refuse."""
     if not isinstance(call, dict) or "function" in call:
         return call
     arguments = call.get("arguments")
@@ -176,12 +178,12 @@ def _from_dump(record: JSONObject) -> Recording | None:
     answered = response is not record and isinstance(record.get("http"), dict)
     if "choices" not in response and not answered:
         return None
-    model = response.get("model") or request.get("model") or "-"
+    model = response.get("model") or request.get("model") or NO_NAME
     return Recording(str(model), _shaping(request), response)
 
 
 def _nothing_in(record: JSONObject) -> str:
-    """Say why a record holds no reply; a cassette's line says what came in place of one."""
+    """Report why a record holds no reply; a cassette's line says what came in place of one."""
     http = record.get("http")
     if not isinstance(http, dict):
         return "neither a chat completion nor a record with a reply"

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from strictreply.values import _credentials as credentials
 
-Redact: TypeAlias = Callable[[str], str]
+RedactText: TypeAlias = Callable[[str], str]
 """Given a text of a request or a response, gives what may be written of it."""
 
 REDACTED = credentials.REDACTED
@@ -73,7 +73,7 @@ def redacted(text: str) -> str:
 class Redaction:
     """What is taken out of what is written: what looks like a secret, known secrets, and what ``more`` takes out."""
 
-    more: Redact | None = None
+    more: RedactText | None = None
     secrets: tuple[str, ...] = ()
 
     def knowing(self, secrets: tuple[str, ...]) -> Redaction:
@@ -82,14 +82,14 @@ class Redaction:
         return replace(self, secrets=tuple(dict.fromkeys((*self.secrets, *long))))
 
     def text(self, text: str) -> str:
-        """Give what may be written of a text."""
+        """Return what may be written of a text."""
         for secret in self.secrets:
             text = text.replace(secret, REDACTED)
         text = redacted(text)
         return self.more(text) if self.more else text
 
     def value(self, value: Any, name: str = "") -> Any:
-        """Give what may be written of a JSON value; what stands under a ``name`` that says it is a secret is left out.
+        """Return what may be written of a JSON value; what stands under a ``name`` of a secret is left out.
 
         True, false and null stay, and so does a JSON Schema: it declares a parameter of that name.
         """
@@ -107,7 +107,7 @@ class Redaction:
 
 
 def _may_be_secret(value: Any) -> bool:
-    """Tell what can hold a secret: a text, a number, and an object that has members and is no JSON Schema."""
+    """Report what can hold a secret: a text, a number, and an object that has members and is no JSON Schema."""
     if isinstance(value, dict):
         named = value.get("type")
         return bool(value) and not (_SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES)

@@ -7,15 +7,14 @@ import threading
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, cast
 
 from strictreply.contract._judge_native import ids_in, with_numbered_ids
-from strictreply.testing._probing.excerpts import abridged
-from strictreply.testing._scripted_client import AsyncScriptedClient, ScriptedClient
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
 from strictreply.testing._wire import Served, error_reply
-from strictreply.testing.mounting import async_openai_client, openai_client
+from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient, async_openai_client, openai_client
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject
 
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 
 MAX_QUOTED = 2_000
 """How many characters of a correction are shown in a story."""
+
+_HEAD_SHARE = 0.7
+_CONTEXT = 20
+"""How many characters of what is good stand beside what is not, in an abridged text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,28 +104,28 @@ class ScriptedModel:
             asked = f"{len(self._steps)} step{'s' if len(self._steps) != 1 else ''}"
             return error_reply(400, f"the script has {asked}, and this is request {number}", code="script_spent")
         served = deepcopy(step.served)
-        if isinstance(step, Fault):
+        if isinstance(step, Fault):  # its ids may be what is wrong with it
             return served
         return cast("Served", _with_fresh_ids(served, _objects(request.get("messages"))))
 
     def client(self) -> ScriptedClient:
-        """Give a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
+        """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
         return ScriptedClient(self)
 
     def async_client(self) -> AsyncScriptedClient:
-        """Give the async twin of :meth:`client`."""
+        """Return the async twin of :meth:`client`."""
         return AsyncScriptedClient(self)
 
     def openai(self, **options: Any) -> OpenAI:
-        """Give a real ``openai.OpenAI`` over an in-memory transport that serves the script; ``options`` are its own."""
+        """Return a real ``openai.OpenAI`` over a transport in memory that serves the script, with these options."""
         return openai_client(self, **options)
 
     def async_openai(self, **options: Any) -> AsyncOpenAI:
-        """Give a real ``openai.AsyncOpenAI``, as :meth:`openai` does."""
+        """Return a real ``openai.AsyncOpenAI``, as :meth:`openai` does."""
         return async_openai_client(self, **options)
 
     def serve(self, **options: Any) -> LoopbackServer:
-        """Give a loopback server of the script, for any client in any language: a context manager."""
+        """Return a loopback server of the script, for any client in any language: a context manager."""
         return LoopbackServer(self, **options)
 
     @property
@@ -162,7 +165,7 @@ class ScriptedModel:
             raise AssertionError(f"what the model wrote came back in a prompt: {'; '.join(leaks)}")
 
     def echoes(self) -> Iterator[tuple[int, str, str]]:
-        """Give each echo as the number of the request, the role of the turn and the name of the fault."""
+        """Yield each echo as the number of the request, the role of the turn and the name of the fault."""
         own = list[str]()
         served: list[tuple[str, set[str]]] = []
         for request in self.requests:
@@ -176,7 +179,7 @@ class ScriptedModel:
                 served.append((request.step.name, _spellings(words)))
 
     def story(self) -> str:
-        """Tell the script and what was asked, for the report of a failed test.
+        """Report the script and what was asked, for the report of a failed test.
 
         The words are ours and the app's. An app that quotes a reply in a correction is shown to do so: abridged, and
         escaped where a terminal would act on it.
@@ -188,7 +191,9 @@ class ScriptedModel:
             served = request.step.name if request.step else "nothing left: HTTP 400"
             turns = f"{len(request.messages)} message{'s' if len(request.messages) != 1 else ''}"
             lines.append(f"request {request.number}: {turns} -> {served}")
-            lines += [f"  correction: {_quoted(request.correction)}"] if request.correction else []
+            said = abridged(request.correction, MAX_QUOTED).splitlines()
+            quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
+            lines += [f"  correction: {quoted}"] if said else []
         return "\n".join(lines)
 
     @property
@@ -199,7 +204,7 @@ class ScriptedModel:
 
 
 def text_of(turn: JSONObject) -> str:
-    """Give the text of a turn, its parts joined; empty when it has none."""
+    """Return the text of a turn, its parts joined; empty when it has none."""
     content: object = turn.get("content")
     if isinstance(content, str):
         return content
@@ -209,7 +214,7 @@ def text_of(turn: JSONObject) -> str:
 
 
 def _spellings(words: Iterable[str]) -> set[str]:
-    """Give what a text looks like in a prompt: as it is, in JSON, in JSON within JSON, and as Python prints it."""
+    """Write a text as it may stand in a prompt: as it is, in JSON, in JSON within JSON, and as Python prints it."""
     found = set(words)
     for word in words:
         for ascii_only in (True, False):
@@ -219,17 +224,11 @@ def _spellings(words: Iterable[str]) -> set[str]:
     return found
 
 
-def _quoted(text: str) -> str:
-    """Show what an app said, line by line; a hostile reply may be in it."""
-    return "\n".join(map(printable, abridged(text, MAX_QUOTED).splitlines()))
-
-
 def _refuse_other(step: object) -> None:
-    """Refuse what is no step, and say what was probably meant."""
     if not isinstance(step, Step):
         name = getattr(step, "name", None)
         meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
-        raise TypeError(f"a script is made of steps, and this is of the type {type(step).__name__}; {meant}")
+        raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
 
 
 def _with_fresh_ids(served: Any, messages: list[JSONObject]) -> Any:
@@ -248,5 +247,24 @@ def _objects(value: Any) -> list[JSONObject]:
 
 
 def _told(step: Step) -> str:
-    """Describe a step in a line."""
     return f"{step.source}: a strict gate says {step.code}" if isinstance(step, Fault) else step.source
+
+
+def abridged(text: str, limit: int, good: str = "") -> str:
+    """Shorten a text of more than ``limit`` characters: first what it begins and ends with like the ``good`` one."""
+    if len(text) <= limit:
+        return text
+    total = f"({len(text):,} characters)"
+    start = max(0, _in_common(good, text) - _CONTEXT)
+    rest = text[start:]
+    after = max(0, _in_common(good[start:][::-1], rest[::-1]) - _CONTEXT)
+    shown = rest[: len(rest) - after]
+    lead, trail = "… " * bool(start), f" … {total}" * bool(after or start)
+    if len(shown) <= limit:
+        return f"{lead}{shown}{trail}"
+    head = int(limit * _HEAD_SHARE)
+    return f"{lead}{shown[:head]} … {total} … {shown[head - limit :]}"
+
+
+def _in_common(one: str, other: str) -> int:
+    return len(commonprefix([one, other]))  # noqa: RUF071 - characters are what is compared

@@ -1,7 +1,7 @@
 """An OpenAI-compatible Chat Completions server on loopback: sockets and HTTP/1.1, nothing of what is answered.
 
 It sends every :class:`HTTPReply`, also those that no HTTP library would send. Any client in any language can be tested
-against it; it serves what :mod:`strictreply.testing._routing` knows.
+against it; it serves what :mod:`strictreply.testing._wire` knows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from socketserver import ThreadingTCPServer
 from types import TracebackType
 from typing import Any, Self, cast
 
-from strictreply.testing._rendering import ending_of, wire
-from strictreply.testing._routing import respond
-from strictreply.testing._wire import Ending, HTTPReply, Pause, Responder, error_reply
+from strictreply.testing._wire import HTTPReply, Pause, Responder, WireEnding, ending_of, error_reply, respond, wire
 
 MAX_BODY_BYTES = 8_000_000
 POLL_SECONDS = 0.05
@@ -53,7 +51,10 @@ class LoopbackServer:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Bind the port; nothing is served yet."""
-        self._server = _Server((_loopback(host), port), responder, log, patience)
+        if not is_loopback(host):
+            raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
+        address = "127.0.0.1" if host == "localhost" else host
+        self._server = _Server((address, port), responder, log, patience)
         self._thread: threading.Thread | None = None
 
     @property
@@ -92,20 +93,15 @@ class LoopbackServer:
             self._server.server_close()
 
     def _serve(self) -> None:
-        """Run the socket loop."""
         self._server.serve_forever(poll_interval=POLL_SECONDS)
 
 
-def _loopback(host: str) -> str:
-    """Give the address to bind; ValueError when others than this machine could reach it."""
-    address = "127.0.0.1" if host == "localhost" else host
+def is_loopback(host: str) -> bool:
+    """Report whether a name or an address reaches this machine only."""
     try:
-        local = ip_address(address).is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        local = False
-    if not local:
-        raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
-    return address
+        return False
 
 
 class _Server(ThreadingTCPServer):
@@ -141,13 +137,11 @@ class _Server(ThreadingTCPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Remember the connection, and serve it from a thread of its own."""
         with self._lock:
             self._open.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget the connection, and close it."""
         with self._lock:
             self._open.discard(request)
         super().shutdown_request(request)
@@ -161,7 +155,7 @@ class _Server(ThreadingTCPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
-        """Say that a connection broke; the client has gone, so there is nobody to answer."""
+        """Log that a connection broke; the client has gone, so there is nobody to answer."""
         if self.log is not None:
             self.log("a connection broke")
 
@@ -174,7 +168,6 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """Answer a request of any method."""
         body = self._read_body()
         owner = self._owner
         reply = body if isinstance(body, HTTPReply) else respond(owner.responder, self.command, self.path, body)
@@ -183,18 +176,15 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what http.server itself refuses in OpenAI's shape, not in HTML."""
         self.close_connection = True
         self._send(error_reply(code, message or explain or HTTPStatus(code).phrase))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-        """Pass a line on to the log, if there is one."""
         if self._owner.log is not None:
             self._owner.log(format % args)
 
     @property
     def _owner(self) -> _Server:
-        """The server that this connection came in by."""
         return cast("_Server", self.server)
 
     def _read_body(self) -> bytes | HTTPReply:
@@ -217,13 +207,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a response, and end it as it says; only a whole one without pauses leaves the connection open."""
         self.log_request(reply.status)
         ending = ending_of(reply)
-        if ending is not Ending.WHOLE or any(isinstance(part, Pause) for part in reply.parts):
+        if ending is not WireEnding.WHOLE or any(isinstance(part, Pause) for part in reply.parts):
             self.close_connection = True
         if not self._send_parts(reply):
             return
-        if ending is Ending.HANG:
+        if ending is WireEnding.HANG:
             self._wait(self._owner.patience)
-        if ending is Ending.RESET:
+        if ending is WireEnding.RESET:
             self._reset()
 
     def _send_parts(self, reply: HTTPReply) -> bool:

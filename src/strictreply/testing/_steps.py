@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from strictreply.testing._targets import Place
+from strictreply.testing._targets import ReplyPlace
 from strictreply.testing._wire import Served
 from strictreply.values._json import JSON, Channel
 
@@ -32,8 +32,7 @@ class Kind(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        """Refuse another word, and say which there are."""
-        raise ValueError(f"{value!r} is no kind of fault; the kinds are {', '.join(cls)}")
+        raise ValueError(f"{value!r} is not a kind of fault; the kinds are {', '.join(cls)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Fault(Step):
 
     kind: Kind = Kind.JSON
     code: str = ""
-    place: Place = "call"
+    place: ReplyPlace = "call"
     at: str = ""
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
 

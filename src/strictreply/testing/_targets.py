@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from keyword import iskeyword
 from types import FunctionType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
@@ -15,11 +17,10 @@ from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
-from strictreply.testing._spelling import spelled
 from strictreply.testing._wire import assistant, completion, native_call
 from strictreply.values._json import JSON, JSONObject
 
-Place: TypeAlias = Literal["call", "union", "json", "prose"]
+ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
 """Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain text."""
 
 Made = TypeVar("Made")
@@ -40,14 +41,14 @@ class Target:
     """
 
     value: JSON
-    place: Place
+    place: ReplyPlace
     schema: Schema | None = None
     tool: Tool | None = None
     declared: object = field(default=str, repr=False)
     given: bool = field(default=False, repr=False)
 
     @classmethod
-    def of(cls, declared: object = None, *, place: Place = "call", args: Any = None) -> Self:
+    def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
         """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
 
         ``declared`` is whatever a contract takes for a tool or an answer. ``args`` are the good arguments or the good
@@ -57,8 +58,8 @@ class Target:
         Raises ContractError when the declaration is wrong, ValueError when no example could be made, when ``args`` do
         not fit, and when there is nothing to write in that place.
         """
-        if place not in get_args(Place):
-            raise ValueError(f"place must be one of {', '.join(get_args(Place))}; got {place!r}")
+        if place not in get_args(ReplyPlace):
+            raise ValueError(f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}")
         if declared is None and place in {"union", "json"}:
             what = "a tool" if place == "union" else "what the answer must be, a type or a JSON Schema"
             raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
@@ -68,7 +69,7 @@ class Target:
         if place == "json":
             schema = _of(Answer.of, declared).schema
             if schema is None:
-                raise ValueError("an answer of plain text is no JSON; leave out what it must be, and the place")
+                raise ValueError("a plain-text answer is not JSON: pass neither its type nor place='json'")
             return cls(_fitting(schema, given, "the answer"), place, schema, None, declared, given is not None)
         tool = replace(_of(Tool.of, declared), check=None)
         value = _fitting(tool.parameters, given, tool.name)
@@ -92,7 +93,7 @@ class Target:
         return "" if self.place == "prose" else spelled(self.declared, tool=self.tool is not None)
 
     def code(self, code: str) -> str:
-        """Give the code of a broken rule here: ``args.…`` is ``answer.…`` for an answer."""
+        """Return the code of a broken rule here: ``args.…`` is ``answer.…`` for an answer."""
         return code.replace("args.", "answer.", 1) if self.tool is None else code
 
     def around(self, value: JSON) -> JSON:
@@ -115,7 +116,7 @@ class Target:
         return self.completion(self.text(self.value))
 
     def call(self, *words: str, place: bool = False) -> str:
-        """Spell the arguments of a call that aims here: the tool, these words, and what is not as usual."""
+        """Write the arguments of a call that aims here: the tool, these words, and what is not as usual."""
         spelt = [*([self.source] if self.source else []), *words]
         spelt += [f"place={self.place!r}"] if place and self.place != "prose" else []
         return ", ".join([*spelt, f"args={self.value!r}"] if self.given else spelt)
@@ -131,19 +132,19 @@ def _of(make: Callable[[object], Made], declared: object) -> Made:
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def _compiled(make: Callable[[object], Made], declared: object) -> Made:
-    """Compile a declaration that does not change."""
     return make(declared)
 
 
 def _prose(given: JSON) -> JSON:
-    """Give the text of an answer that is one."""
     if given is not None and not isinstance(given, str):
-        raise ValueError("args= of plain text is a text; structured answers take place='json' and what they must be")
+        raise ValueError(
+            "args= must be str for a plain-text answer; for a structured one pass place='json' and the answer's type"
+        )
     return PROSE if given is None else given
 
 
 def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
-    """Give arguments that fit: those given, or an example."""
+    """Return arguments that fit: those given, or an example."""
     value = schema.example() if given is None else given
     issues = schema.check(value)
     if not issues:
@@ -151,3 +152,30 @@ def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
     if given is None:
         raise ValueError(f"no example could be made from the schema of {name}; give args=")
     raise ValueError(f"the arguments do not fit {name}: {cast('Any', issues)[0].dotted}")
+
+
+def spelled(declared: object, *, tool: bool = True) -> str:
+    """Write a tool, or with ``tool=False`` the kind of an answer.
+
+    A function or a class is spelled by its name. A :class:`Tool` or a definition has a name of its own, which is a
+    variable's only by habit: it is used where a module that is loaded has this very object under it, and else the
+    definition is written out.
+    """
+    if isinstance(declared, type) or (isinstance(declared, FunctionType) and declared.__name__.isidentifier()):
+        return declared.__name__ if "<locals>" in declared.__qualname__ else declared.__qualname__
+    if not tool:
+        return repr(declared)
+    known = Tool.of(declared)
+    if any(getattr(module, "__dict__", {}).get(known.name) is declared for module in [*sys.modules.values()]):
+        return known.name
+    options = {"extra": known.extra, "formats": known.formats}
+    said = "".join(f", {word}={value!r}" for word, value in options.items() if value not in {"forbid", "assert"})
+    return f"Tool.from_openai({known.definition!r}{said})" if said else repr(known.definition)
+
+
+def keywords(args: Mapping[str, JSON]) -> str:
+    """Write keyword arguments as they follow another one; names that Python does not take come as a mapping."""
+    named = {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
+    others = {name: value for name, value in args.items() if name not in named}
+    words = "".join(f", {name}={value!r}" for name, value in named.items())
+    return f"{words}, **{others!r}" if others else words

@@ -16,7 +16,6 @@ class _NoSleep(tenacity.DoSleep):
     """tenacity's word for a wait; sync and async retrying both obey it."""
 
     def __new__(cls, _seconds: float = 0.0) -> Self:
-        """Wait for nothing, however long was asked."""
         return super().__new__(cls, 0.0)
 
 
@@ -36,15 +35,13 @@ def no_backoff() -> Generator[None, None, None]:
 
 
 def _at_once(*_given: object, **_named: object) -> float:
-    """How long the SDK waits before a retry, in seconds."""
     return 0.0
 
 
 @contextmanager
 def _replaced(owner: Any, name: str, value: object) -> Generator[None, None, None]:
-    """Put a value in the place of an attribute for a while."""
     if not hasattr(owner, name):
-        raise RuntimeError(f"no_backoff() does not know where this {owner.__name__} waits: it has no {name}")
+        raise RuntimeError(f"no_backoff() cannot patch {owner.__name__}: it has no {name} in the installed version")
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -1,16 +1,20 @@
-"""What a served model gives back: a completion as JSON, or one HTTP response byte by byte.
+"""What a served model gives back, how a request is routed to it, and how a response becomes the bytes of HTTP.
 
-Values only: who asks, over which client or socket, and how often, is the business of the servings.
+Values and pure functions: who asks, over which client or socket, and how often, is not known here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from http import HTTPStatus
+from http.client import responses
+from itertools import repeat
+from typing import Literal, TypeAlias, cast
 
+from strictreply.testing._event_streams import events
 from strictreply.values._json import JSON, JSONObject
 
 CREATED = 1_767_225_600
@@ -19,8 +23,22 @@ CREATED = 1_767_225_600
 Framing: TypeAlias = Literal["length", "chunked", "raw"]
 """How the client learns where a body ends: by its length, by chunks, or not at all, as ``parts`` are the raw bytes."""
 
+MAX_ENDLESS_BYTES = 64_000_000
+"""How much of an endless body is sent before it is broken off, should the client never leave."""
 
-class Ending(StrEnum):
+EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+"""The headers of a streamed completion."""
+
+_FIRST_FINAL_STATUS = 200
+
+MODEL = "scripted"
+"""The one model that ``GET /v1/models`` lists; requests may name any."""
+
+_ROUTES = {"/chat/completions": "POST", "/models": "GET", "/health": "GET"}
+_SERVED = "POST …/chat/completions, GET …/models and GET /health are served"
+
+
+class WireEnding(StrEnum):
     """What becomes of the connection after the last part."""
 
     WHOLE = "whole"  # the response ends as its framing says
@@ -48,7 +66,7 @@ class HTTPReply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     parts: tuple[bytes | Pause, ...] = ()
-    ending: Ending = Ending.WHOLE
+    ending: WireEnding = WireEnding.WHOLE
     framing: Framing = "length"
     endless: bool = False
 
@@ -110,11 +128,134 @@ def completion(
 
 
 def native_call(name: JSON, arguments: JSON, id: JSON = "call_1") -> JSONObject:  # noqa: A002 - the API's word
-    """Spell one native tool call; ``arguments`` is the text as the model wrote it."""
+    """Write one native tool call; ``arguments`` is the text as the model wrote it."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def assistant(content: JSON = None, calls: list[JSON] | None = None, **more: JSON) -> JSONObject:
-    """Spell an assistant message."""
+    """Write an assistant message."""
     message: JSONObject = {"role": "assistant", "content": content, "refusal": None}
     return message | ({"tool_calls": calls} if calls else {}) | more
+
+
+def render(served: Served, request: JSONObject) -> HTTPReply:
+    """Make the response to a request: a completion goes out plain or as events, as ``stream`` says."""
+    if isinstance(served, HTTPReply):
+        return served
+    if not request.get("stream"):
+        return HTTPReply.json(HTTPStatus.OK, served)
+    options = request.get("stream_options")
+    usage = isinstance(options, dict) and bool(options.get("include_usage"))
+    return HTTPReply(HTTPStatus.OK, EVENT_STREAM, events(served, usage=usage), framing="chunked")
+
+
+def wire(
+    reply: HTTPReply, *, close: bool = False, bodiless: bool = False, most: int = MAX_ENDLESS_BYTES
+) -> Iterator[bytes | Pause]:
+    """Yield a response as the bytes that leave a server; :func:`ending_of` says what follows the last of them.
+
+    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD. A length that the
+    reply does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to
+    be cut. An endless body has no length and is chunked, unless it is raw; ``most`` is about how many bytes of it come.
+    """
+    if reply.framing == "raw":
+        yield from () if bodiless else _parts(reply, most)
+    elif reply.parts or reply.ending is WireEnding.WHOLE:
+        yield _head(reply, close=close)
+        yield from () if bodiless or not _has_body(reply.status) else _body(reply, most)
+
+
+def _body(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
+    chunked = _is_chunked(reply)
+    for part in _parts(reply, most):
+        yield b"%x\r\n%b\r\n" % (len(part), part) if chunked and isinstance(part, bytes) else part
+    if chunked and not reply.endless and reply.ending is WireEnding.WHOLE:
+        yield b"0\r\n\r\n"
+
+
+def ending_of(reply: HTTPReply) -> WireEnding:
+    """Return what follows the last byte; a raw or endless response that is whole can only end with its connection."""
+    ends_itself = reply.framing != "raw" and not reply.endless
+    return reply.ending if ends_itself or reply.ending is not WireEnding.WHOLE else WireEnding.CUT
+
+
+def _parts(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
+    yield from (part for part in reply.parts if part)
+    if reply.endless:
+        last = next((part for part in reversed(reply.parts) if part and isinstance(part, bytes)), b"")
+        yield from repeat(last, most // len(last) if last else 0)
+
+
+def _head(reply: HTTPReply, *, close: bool) -> bytes:
+    """Write the status line and the headers; those of the reply stay as they are."""
+    headers = dict(reply.headers)
+    given = {name.lower() for name in headers}
+    if _is_chunked(reply) and "transfer-encoding" not in given:
+        headers["Transfer-Encoding"] = "chunked"
+    elif _has_body(reply.status) and not given & {"content-length", "transfer-encoding"}:
+        headers["Content-Length"] = str(len(reply.body) + (reply.ending is not WireEnding.WHOLE))
+    if close and "connection" not in given:
+        headers["Connection"] = "close"
+    lines = [
+        f"HTTP/1.1 {reply.status} {responses.get(reply.status, '')}",
+        *(f"{name}: {headers[name]}" for name in headers),
+    ]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
+
+
+def _is_chunked(reply: HTTPReply) -> bool:
+    return reply.framing == "chunked" or reply.endless
+
+
+def _has_body(status: int) -> bool:
+    """Report whether a response of this status has a body (RFC 9110 §6.4.1)."""
+    return status >= _FIRST_FINAL_STATUS and status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
+
+
+def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTPReply:
+    """Answer one request; the path may stand under any prefix, of which ``/v1`` is the usual one.
+
+    What is no request of a chat completion is refused with a 400 that names the member at fault, and never reaches the
+    responder; what the responder raises becomes a 500 that names the type alone.
+    """
+    path = target.partition("?")[0].rstrip("/")
+    route = next((route for route in _ROUTES if path.endswith(route)), None)
+    if route is None:
+        only = "only Chat Completions is served, not the Responses API; " if path.endswith("/responses") else ""
+        return error_reply(404, f"unknown path: {only}{_SERVED}", code="unknown_url")
+    if method != _ROUTES[route]:
+        allowed = {"Allow": _ROUTES[route]}
+        return error_reply(405, f"use {_ROUTES[route]} here", code="method_not_allowed", headers=allowed)
+    if route == "/health":
+        return HTTPReply.json(200, {"status": "ok"})
+    if route == "/models":
+        model: JSON = {"id": MODEL, "object": "model", "created": 0, "owned_by": "strictreply"}
+        return HTTPReply.json(200, {"object": "list", "data": [model]})
+    return _complete(responder, body)
+
+
+def read_request(body: bytes) -> JSONObject | HTTPReply:
+    """Read the body of a chat completion, or give the 400 that says what is wrong with it."""
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return error_reply(400, "the body is not valid JSON", code="invalid_json")
+    if not isinstance(value, dict):
+        return error_reply(400, "the body must be a JSON object", code="invalid_type")
+    request = cast("JSONObject", value)
+    if not isinstance(request.get("model"), str):
+        return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
+    messages: object = request.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
+        return error_reply(400, "'messages' must be a list of objects, at least one", param="messages")
+    return request
+
+
+def _complete(responder: Responder, body: bytes) -> HTTPReply:
+    request = read_request(body)
+    if isinstance(request, HTTPReply):
+        return request
+    try:
+        return render(responder(request), request)
+    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
+        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")

@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING, Any
 import h11
 import openai
 
-from strictreply.testing._rendering import ending_of, wire
-from strictreply.testing._routing import respond
-from strictreply.testing._wire import Ending, HTTPReply, Responder
+from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
 
 if TYPE_CHECKING:
     from respx import MockRouter
+from types import SimpleNamespace
+from typing import Self
+
+from openai import NotGiven, Omit
+from openai.types.chat import ChatCompletion
+
+from strictreply.client._transport import as_json
+from strictreply.values._json import JSONObject
 
 BASE_URL = "http://model.invalid/v1"
 """An address that no name server knows (RFC 2606): what is not mounted cannot get out."""
@@ -32,6 +38,8 @@ MAX_HEAD_BYTES = 100 * 1024
 """How long the head of a response may be, as in httpcore."""
 
 _LIBRARIES = ("httpx", "httpx2")
+
+_NOT_IN_BODY = ("extra_headers", "extra_query", "extra_body", "timeout")
 
 
 def openai_client(responder: Responder, **options: Any) -> openai.OpenAI:
@@ -80,7 +88,7 @@ def respx_router(responder: Responder, *, base_url: str = BASE_URL) -> MockRoute
 
 
 def library_of(client: object) -> ModuleType:
-    """Give the HTTP library that a client, or a class of clients, belongs to: ``httpx`` or ``httpx2``.
+    """Return the HTTP library that a client, or a class of clients, belongs to: ``httpx`` or ``httpx2``.
 
     ``openai.DefaultHttpxClient`` tells which one is under the installed SDK: httpx2 under openai 3, httpx under
     openai 2. Raises TypeError for what is a client of neither.
@@ -90,7 +98,7 @@ def library_of(client: object) -> ModuleType:
         name = base.__module__.partition(".")[0]
         if name in _LIBRARIES:
             return import_module(name)
-    raise TypeError(f"{kind.__name__} is a client of neither httpx nor httpx2")
+    raise TypeError(f"{kind.__name__} is not a client of httpx or httpx2")
 
 
 def _completed(options: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +107,6 @@ def _completed(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _response(http: Any, responder: Responder, request: Any) -> Any:
-    """Answer one request of an HTTP library with a response of the same library."""
     target = request.url.raw_path.decode("ascii")
     inbound = _Inbound(http, request, respond(responder, request.method, target, request.read()))
     head = inbound.head()
@@ -112,15 +119,13 @@ class _Body:
     """The body of a response, read as it is asked for; a stream of the HTTP library whose base classes it is given."""
 
     def __init__(self, inbound: _Inbound) -> None:
-        """Read from this connection."""
         self._inbound = inbound
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give the body piece by piece."""
         return self._inbound.body()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give the body piece by piece; nothing here waits."""
+        """Return the body piece by piece; nothing here waits."""
         for piece in self._inbound.body():
             yield piece
 
@@ -129,7 +134,6 @@ class _Inbound:
     """A response on its way in: its bytes go through h11, and what breaks raises the library's own exceptions."""
 
     def __init__(self, http: Any, request: Any, reply: HTTPReply) -> None:
-        """Send the request, of which the method alone decides how the response is read."""
         self._http = http
         self._request = request
         self._reply = reply
@@ -151,7 +155,6 @@ class _Inbound:
             yield bytes(event.data)
 
     def _next(self) -> Any:
-        """Give the next event of the connection."""
         try:
             while (event := self._connection.next_event()) is h11.NEED_DATA:
                 self._receive()
@@ -160,7 +163,6 @@ class _Inbound:
         return event
 
     def _receive(self) -> None:
-        """Take in the next bytes, or what comes when there are none."""
         waited = 0.0
         for part in self._wire:
             if isinstance(part, bytes):
@@ -174,12 +176,73 @@ class _Inbound:
     def _end(self) -> None:
         """Let the connection end, as it does when the server has nothing more to send."""
         match ending_of(self._reply):
-            case Ending.RESET:
+            case WireEnding.RESET:
                 raise self._http.ReadError("the connection was reset", request=self._request)
-            case Ending.CUT if self._connection.their_state is h11.SEND_RESPONSE:
+            case WireEnding.CUT if self._connection.their_state is h11.SEND_RESPONSE:
                 message = "Server disconnected without sending a response."  # httpcore's words
                 raise self._http.RemoteProtocolError(message, request=self._request)
-            case Ending.CUT:
+            case WireEnding.CUT:
                 self._connection.receive_data(b"")
             case _:
                 raise self._http.ReadTimeout("nothing more came", request=self._request)
+
+
+class _ClientOfResponder:
+    """What the sync and the async client without HTTP have in common; ``_create`` differs."""
+
+    def __init__(self, responder: Responder) -> None:
+        """Ask this responder."""
+        self._responder = responder
+        self.chat = SimpleNamespace(completions=SimpleNamespace(create=self._create))
+
+    def with_options(self, **options: object) -> Self:  # noqa: ARG002 - the SDK's signature
+        """Return the client itself: it has no connection to set up, and retries nothing."""
+        return self
+
+    _create: Any
+
+    def _answered(self, keywords: JSONObject) -> tuple[Any, bool]:
+        """Return what the responder serves, and whether that is an object at once: it takes no HTTP to say it."""
+        served = self._responder(_request_body(keywords))
+        if isinstance(served, HTTPReply) or keywords.get("stream"):
+            return served, False
+        # As the SDK builds it of a body: its own object without any check, or the value where it is no object.
+        build: Any = ChatCompletion.construct
+        return build(**served) if isinstance(served, dict) else served, True
+
+
+class ScriptedClient(_ClientOfResponder):
+    """A client for code that needs no more of one than ``chat.completions.create``; also under ``strictreply.wrap``.
+
+    It gives what the SDK gives: a ``ChatCompletion``, built as leniently, so that faults survive; a ``Stream`` of
+    chunks for ``stream=True``; exceptions such as ``openai.RateLimitError``, without a retry. All that takes HTTP to
+    say (streams, errors, broken connections) comes from the SDK itself, over the in-memory transport of this module.
+    Where more of the SDK is needed, :func:`openai_client` makes a real client over memory.
+    """
+
+    def _create(self, *, model: object, messages: object, **options: Any) -> Any:
+        keywords: JSONObject = {"model": model, "messages": messages, **options}
+        served, whole = self._answered(keywords)
+        if whole:
+            return served
+        client: Any = openai_client(lambda _: served)
+        return client.chat.completions.create(**keywords)
+
+
+class AsyncScriptedClient(_ClientOfResponder):
+    """The async twin of :class:`ScriptedClient`."""
+
+    async def _create(self, *, model: object, messages: object, **options: Any) -> Any:
+        keywords: JSONObject = {"model": model, "messages": messages, **options}
+        served, whole = self._answered(keywords)
+        if whole:
+            return served
+        client: Any = async_openai_client(lambda _: served)
+        return await client.chat.completions.create(**keywords)
+
+
+def _request_body(keywords: JSONObject) -> JSONObject:
+    """Return the body that the SDK would send; TypeError when a value of it is no JSON."""
+    kept = {name: value for name, value in keywords.items() if name not in _NOT_IN_BODY}
+    given = {name: as_json(value) for name, value in kept.items() if not isinstance(value, NotGiven | Omit)}
+    return given | dict(keywords.get("extra_body") or {})

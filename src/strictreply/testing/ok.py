@@ -6,16 +6,15 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.testing._spelling import keywords
 from strictreply.testing._steps import Fault, Step
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target, keywords
 from strictreply.testing._wire import assistant, completion, native_call
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
 
 
-def reply(tool: object = None, *, place: Place = "call", args: Any = None) -> Step:
-    """Give the good reply that faults of the same arguments are made on; see :class:`Target` for the arguments.
+def reply(tool: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Step:
+    """Return the good reply that faults of the same arguments are made on; see :class:`Target` for the arguments.
 
     Raises ValueError when the arguments do not fit, or no example that does could be made.
     """
@@ -32,7 +31,7 @@ def calls(*steps: Step) -> Step:
     """Put several calls into one reply, each made by :func:`call`; ValueError for other steps, and for none."""
     made = [called for step in steps for called in _calls_of(step)]
     if not made:
-        raise ValueError("ok.calls() takes one step or more made by ok.call")
+        raise ValueError("ok.calls() takes at least one step made by ok.call")
     joined: list[JSON] = [native_call(name, text, f"call_{number}") for number, (name, text) in enumerate(made, 1)]
     return Step("ok.calls", completion(assistant(None, joined)), f"ok.calls({', '.join(s.source for s in steps)})")
 
@@ -52,8 +51,7 @@ def union(tool: object, /, **args: Any) -> Step:
     return _called("union", tool, "union", args)
 
 
-def _called(name: str, tool: object, place: Place, args: dict[str, Any]) -> Step:
-    """Call one tool in some place."""
+def _called(name: str, tool: object, place: ReplyPlace, args: dict[str, Any]) -> Step:
     target = Target.of(tool, place=place, args=args or None)
     given: Any = target.value if args else {}
     return _proved(name, target, target.source + keywords(given))

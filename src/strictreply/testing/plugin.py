@@ -35,7 +35,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marked = f"{metafunc.definition.nodeid}: @pytest.mark.{MARK}"
     if _SCRIPT not in metafunc.fixturenames:
-        pytest.fail(f"{marked} needs the fixture llm or llm_server, strictreply's and not one of that name", False)
+        pytest.fail(
+            f"{marked} needs strictreply's fixture llm or llm_server; another fixture of that name hides it", False
+        )
     if any(mark.args for mark in marks):
         pytest.fail(f"{marked} takes keywords: tools=[…]", False)
     from strictreply.testing._malformed import scripts_of  # noqa: PLC0415

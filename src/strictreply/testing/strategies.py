@@ -5,26 +5,52 @@ All of them shrink: to the example that the schema gives, and to the first fault
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 try:
     from hypothesis import strategies as st
-
-    from strictreply.testing._generating import values_of
+    from hypothesis_jsonschema import from_schema
 except ImportError as error:
     raise ImportError(
         "hypothesis or hypothesis-jsonschema is not installed: pip install 'strictreply[testing]'"
     ) from error
 
 from strictreply.contract._tool import Tool
+from strictreply.schema import Schema
+from strictreply.schema._graph import Node
 from strictreply.testing import faults, ok
 from strictreply.testing._steps import Fault, Kind, Step
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.testing.faults._spots import spots_of
-from strictreply.values._json import JSON
+from strictreply.testing.faults._spots import KIND_OF, spots_of
+from strictreply.testing.faults._subschemas import Subschemas, subschemas_of
+from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Valid
+
+MAX_PARTS = 500
+"""Sub-schemas that are looked into; beyond, an example stands for each."""
+
+MAX_SIZE = 5
+"""Items or unnamed members beyond the fewest that there must be."""
+
+_NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_TEXTUAL = ({"format"}, {"pattern"}, {"minLength", "maxLength"})
+"""A text is made by the first of these that is there: by two of them, most would be made in vain."""
+
+_FORMATS = {
+    "uuid": st.uuids().map(str),
+    "duration": st.integers(0, 999).map("P{}D".format),
+    "date-time-local": st.datetimes().map(str),
+}
+"""Texts in the formats that hypothesis-jsonschema does not know."""
+
+_ANYTHING = st.none() | st.booleans() | st.integers() | st.text()
+
+_Values = st.SearchStrategy[Any]
+
 
 REPLY_KINDS = (Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.FINISH)
 """The kinds of faults that a completion can have, the simplest first; the others are faults of its delivery."""
@@ -32,7 +58,7 @@ REPLY_KINDS = (Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.
 _Draw: TypeAlias = st.DrawFn
 
 
-def valid_arguments(tool: object, *, place: Place = "call") -> st.SearchStrategy[JSON]:
+def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[JSON]:
     """Make arguments that a tool takes, as JSON; with ``place="json"`` answers of a type or a JSON Schema.
 
     ``tool`` is a Tool, whatever a Tool is made of, or the JSON Schema of arguments. hypothesis-jsonschema makes the
@@ -44,7 +70,7 @@ def valid_arguments(tool: object, *, place: Place = "call") -> st.SearchStrategy
     return _arguments(Target.of(_declared(tool, place), place=place))
 
 
-def valid_replies(tool: object, *, place: Place = "call") -> st.SearchStrategy[Step]:
+def valid_replies(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[Step]:
     """Make good replies with all sorts of arguments: steps of a script, each a whole completion as ``served``."""
     declared = _declared(tool, place)
     arguments = _arguments(Target.of(declared, place=place))
@@ -52,7 +78,7 @@ def valid_replies(tool: object, *, place: Place = "call") -> st.SearchStrategy[S
 
 
 def invalid_replies(
-    tool: object, *, place: Place = "call", kinds: Collection[Kind] = REPLY_KINDS
+    tool: object, *, place: ReplyPlace = "call", kinds: Collection[Kind] = REPLY_KINDS
 ) -> st.SearchStrategy[Fault]:
     """Make faults of good replies with all sorts of arguments: steps of a script, each with the code it deserves.
 
@@ -72,7 +98,7 @@ def invalid_replies(
 
 @st.composite
 def _spoiled(
-    draw: _Draw, declared: object, place: Place, entries: list[Entry], arguments: st.SearchStrategy[JSON]
+    draw: _Draw, declared: object, place: ReplyPlace, entries: list[Entry], arguments: st.SearchStrategy[JSON]
 ) -> Fault:
     """Draw an entry, arguments, and one of the places where the entry can spoil them; else those of the example.
 
@@ -86,10 +112,9 @@ def _spoiled(
 
 
 def _arguments(target: Target) -> st.SearchStrategy[JSON]:
-    """Make values that fit, the target's own first."""
     examples = list(_examples(target))
     if not examples:
-        raise ValueError(f"no example could be made that {target.name or 'the answer'} takes")
+        raise ValueError(f"no example could be made for {target.name or 'the answer'}; pass args=")
     chosen = st.sampled_from(examples)
     values = None if target.schema is None else values_of(target.schema)
     return chosen if values is None else chosen | _made(values, chosen, target)
@@ -103,7 +128,6 @@ def _made(draw: _Draw, values: st.SearchStrategy[JSON], examples: st.SearchStrat
 
 
 def _examples(target: Target) -> Iterator[JSON]:
-    """Give the example of a schema, and those that have other members and other branches."""
     grounds = [spot.ground for spot in spots_of(target.schema, target.value)] if target.schema is not None else []
     seen: list[JSON] = []
     for ground in (target.value, *grounds):
@@ -113,19 +137,161 @@ def _examples(target: Target) -> Iterator[JSON]:
 
 
 def _is_taken(target: Target, value: JSON) -> bool:
-    """Ask the gate."""
     return isinstance(target.contract.check(target.completion(target.text(value))), Valid)
 
 
 def _ordered(kinds: Collection[Kind]) -> list[Entry]:
-    """Give the entries of some kinds, the simplest kind first."""
     order = {kind: index for index, kind in enumerate((*REPLY_KINDS, *Kind))}
     chosen = [entry for entry in faults.CATALOGUE.values() if entry.kind in kinds]
     return sorted(chosen, key=lambda entry: order[entry.kind])
 
 
-def _declared(tool: object, place: Place) -> Any:
+def _declared(tool: object, place: ReplyPlace) -> Any:
     """Take the JSON Schema of arguments for a tool, too; what an answer must be is taken as it is."""
     if place == "json" or not isinstance(tool, Mapping) or {"function", "inputSchema", "name"} & tool.keys():
         return tool
     return Tool.from_json_schema("tool", tool)
+
+
+def values_of(schema: Schema) -> _Values | None:
+    """Make values that fit a schema as far as it can be generated by; None when it is a boolean."""
+    parts = subschemas_of(schema)
+    return None if parts.graph.root is None else _Generating(parts).values(parts.graph.root, frozenset())
+
+
+class _Generating:
+    """One reading of a document."""
+
+    def __init__(self, parts: Subschemas) -> None:
+        self._parts = parts
+        self._read = 0
+
+    def values(self, node: Node, above: frozenset[int]) -> _Values:
+        """Make values for one sub-schema; where it recurs, or there is too much, its example."""
+        self._read += 1
+        if id(node) in above or self._read > MAX_PARTS:
+            return _one_of(st.just(value) for value in self._parts.examples(node))
+        nodes = list(_together(node))
+        inside = above.union(map(id, nodes))
+        rules = _merged(nodes)
+        branches = [
+            self.values(edge.target, inside)
+            for judge in nodes
+            for edge in judge.edges
+            if edge.keyword in ("anyOf", "oneOf")
+        ]
+        own = _one_of(self._of_kind(kind, rules, nodes, inside) for kind in _kinds(rules))
+        if not branches:
+            return own
+        return st.tuples(own, st.one_of(branches)).map(_joined) if "properties" in rules else st.one_of(branches)
+
+    def _of_kind(self, kind: str, rules: JSONObject, nodes: list[Node], above: frozenset[int]) -> _Values:
+        if "const" in rules:
+            return st.just(rules["const"])
+        if "enum" in rules:
+            return _one_of(st.just(value) for value in rules["enum"])
+        below = self._below(_HOLDING.get(kind, ()), nodes, above)
+        match kind:
+            case "object":
+                return _objects(rules, below)
+            case "array":
+                return _arrays(rules, below)
+            case "":
+                return _ANYTHING
+            case _:
+                return from_schema({"type": kind, **_easy(rules)}, custom_formats=_FORMATS)
+
+    def _below(
+        self, keywords: tuple[str, ...], nodes: list[Node], above: frozenset[int]
+    ) -> dict[str, dict[Any, _Values]]:
+        """Make the values of members and items, by keyword and token; the first that speaks of one says it."""
+        below: dict[str, dict[Any, _Values]] = defaultdict(dict)
+        for edge in (edge for judge in nodes for edge in judge.edges):
+            if edge.keyword in keywords and edge.token not in below[edge.keyword]:
+                below[edge.keyword][edge.token] = self.values(edge.target, above)
+        return below
+
+
+_HOLDING = {
+    "object": ("properties", "patternProperties", "additionalProperties", "propertyNames"),
+    "array": ("prefixItems", "items"),
+}
+
+
+def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
+    """Make objects: the members that have names, and some that have none."""
+    named = below["properties"]
+    required = {name: named.get(name, _ANYTHING) for name in rules.get("required", ())}
+    optional = {name: values for name, values in named.items() if name not in required}
+    least = max(0, int(rules.get("minProperties", 0)) - len(required))
+    most = max(least, min(least + MAX_SIZE, int(rules.get("maxProperties", MAX_SIZE)) - len(required)))
+    made: _Values = st.fixed_dictionaries(required, optional=optional if most else {})
+    for pattern, values in below["patternProperties"].items():
+        names: _Values = from_schema({"type": "string", "pattern": pattern})
+        made = st.tuples(st.dictionaries(names, values, max_size=most), made).map(_joined)
+    for values in below["additionalProperties"].values():
+        names = below["propertyNames"].get(None, st.text())
+        others = st.dictionaries(
+            names.filter(lambda name: isinstance(name, str)), values, min_size=least, max_size=most
+        )
+        made = st.tuples(others, made).map(_joined)
+    return made
+
+
+def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
+    """Make arrays: the items that have places, and some behind them."""
+    first = list(below["prefixItems"].values())
+    least = max(0, int(rules.get("minItems", 0)) - len(first))
+    most = max(least, min(int(rules.get("maxItems", least + MAX_SIZE)) - len(first), least + MAX_SIZE))
+    rest = below["items"].get(None, _ANYTHING)
+    unique = json.dumps if rules.get("uniqueItems") else None
+    if rules.get("items") is False:
+        return st.tuples(*first).map(list)
+    behind = st.lists(rest, min_size=least, max_size=most, unique_by=unique)
+    return st.tuples(st.tuples(*first), behind).map(lambda both: [*both[0], *both[1]])
+
+
+def _together(node: Node) -> Iterator[Node]:
+    together = {id(node): node}
+    pending = [node]
+    for judge in pending:  # grows while it is walked
+        for edge in judge.edges:
+            if edge.keyword in ("$ref", "allOf") and id(edge.target) not in together:
+                together[id(edge.target)] = edge.target
+                pending.append(edge.target)
+    yield from pending
+
+
+def _merged(nodes: list[Node]) -> JSONObject:
+    """Merge the rules of sub-schemas of the same value: required names of all, else what the first says."""
+    merged: JSONObject = {}
+    for node in nodes:
+        required = [*merged.get("required", ()), *node.schema.get("required", ())]
+        merged = {**node.schema, **merged, "required": list(dict.fromkeys(required))}
+    return merged
+
+
+def _kinds(rules: JSONObject) -> list[str]:
+    """List the types that values may have; an empty name when the rules name none."""
+    declared = rules.get("type")
+    if declared is not None:
+        return [declared] if isinstance(declared, str) else list(declared)
+    spoken = dict.fromkeys(KIND_OF[keyword] for keyword, rule in rules.items() if keyword in KIND_OF and rule != [])
+    return list(spoken) or ["object" if "additionalProperties" in rules else ""]
+
+
+def _easy(rules: JSONObject) -> JSONObject:
+    textual = next((group for group in _TEXTUAL if not group.isdisjoint(rules)), set[str]())
+    return {keyword: rule for keyword, rule in rules.items() if keyword in textual or keyword in _NUMERIC}
+
+
+def _one_of(strategies: Iterator[_Values]) -> _Values:
+    """Choose among strategies; of none, none."""
+    made = list(strategies)
+    return st.one_of(made) if made else st.none()
+
+
+def _joined(both: tuple[Any, Any]) -> JSON:
+    """Join two objects; of other values, the second."""
+    one, other = both
+    return {**one, **other} if isinstance(one, dict) and isinstance(other, dict) else other

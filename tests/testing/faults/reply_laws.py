@@ -21,7 +21,7 @@ from strictreply.contract._tool import Tool
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Step
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._issues import Code, Remedy
@@ -87,7 +87,7 @@ def targets(entry: Entry) -> Iterator[tuple[str, Target]]:
 
 
 @cache
-def _targets_in(place: Place) -> list[tuple[str, Target]]:
+def _targets_in(place: ReplyPlace) -> list[tuple[str, Target]]:
     """Aim at every tool, or answer, in one place."""
     declared: Any = {"prose": {"text": (None, None)}, "json": ANSWERS}.get(place, TOOLS)
     return [(name, Target.of(one, place=place, args=args)) for name, (one, args) in declared.items()]

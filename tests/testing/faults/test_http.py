@@ -13,7 +13,7 @@ from served_faults import CALL, CALLED, SEARCH, ask, ask_in_memory, codes_of, en
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import Place
+from strictreply.testing._targets import ReplyPlace
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import _transport_faults as http
 from strictreply.testing.faults._catalogue import Entry
@@ -98,7 +98,7 @@ def test_an_http_fault_needs_no_tool(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize(("tool", "place"), [(SEARCH, "call"), (SEARCH, "union"), (int, "json"), (None, "prose")])
-def test_the_bomb_is_bounded(tool: object, place: Place) -> None:
+def test_the_bomb_is_bounded(tool: object, place: ReplyPlace) -> None:
     """Under 32 KB on the wire, in memory more than the gate's 16 MB and at most 32 MB of JSON."""
     served = http.gzip_bomb(tool, place=place).served
     assert isinstance(served, HTTPReply)

@@ -14,13 +14,12 @@ import strictreply as sr
 from scripted import USER
 from strictreply.contract._tool import Tool
 from strictreply.testing import faults
-from strictreply.testing._scripted_client import ScriptedClient
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults._catalogue import Entry, is_refused
-from strictreply.testing.mounting import openai_client
+from strictreply.testing.mounting import ScriptedClient, openai_client
 from testing.tool_sample import SAMPLE
 
 POLICY = sr.RetryPolicy(max_retries=1, transport_retries=0)
@@ -53,7 +52,7 @@ def targets(entry: Entry) -> Iterator[Target]:
 
 
 @cache
-def targets_in(place: Place) -> list[Target]:
+def targets_in(place: ReplyPlace) -> list[Target]:
     """Aim at every tool of the sample in one place; as an answer each is what its arguments are."""
     if place == "prose":
         return [Target.of()]

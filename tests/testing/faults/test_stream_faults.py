@@ -15,12 +15,11 @@ import strictreply as sr
 from served_faults import entries_of
 from strict_streams import codes_of
 from strictreply.testing import ok
-from strictreply.testing._rendering import render
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import Place, Target
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._wire import HTTPReply, render
 from strictreply.testing.faults import _stream_faults as stream_faults
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.faults._stream_faults import GoodStream, stream_fault
@@ -49,7 +48,7 @@ NESTED = sr.Tool.from_json_schema(
         "required": ["a"],
     },
 )
-TARGETS: list[tuple[object, Place]] = [
+TARGETS: list[tuple[object, ReplyPlace]] = [
     *((tool, place) for tool in (SEARCH, Refund, NESTED, PING) for place in ("call", "union")),
     (Refund, "json"),
     (int, "json"),
@@ -207,7 +206,7 @@ def test_what_the_sdk_alone_does_with_an_answer_is_as_recorded(entry: Entry) -> 
 
 @targets
 @entries
-def test_a_strict_reader_says_the_promised_code(entry: Entry, tool: object, place: Place) -> None:
+def test_a_strict_reader_says_the_promised_code(entry: Entry, tool: object, place: ReplyPlace) -> None:
     """Whatever the reply is made of, no fault is read as a good one, and the promised code is among those said."""
     target = Target.of(tool, place=place)
     for fault in entry.all_for(tool, place=place):
@@ -216,7 +215,7 @@ def test_a_strict_reader_says_the_promised_code(entry: Entry, tool: object, plac
 
 
 @targets
-def test_a_strict_reader_takes_the_good_stream(tool: object, place: Place) -> None:
+def test_a_strict_reader_takes_the_good_stream(tool: object, place: ReplyPlace) -> None:
     """The stream that faults are made on is valid, as it is cut here and as a serving streams the same reply."""
     target = Target.of(tool, place=place)
     assert codes_of(streamed(*GoodStream(target).events), target.contract) == []

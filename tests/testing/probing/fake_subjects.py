@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from strictreply.testing._probing.outcomes import Behaviour, Raised, Returned
-from strictreply.testing._probing.worker import digest, is_clean, type_of
+from strictreply.testing._probing.probe_worker import digest, is_clean, type_of
+from strictreply.testing._probing.survival_report import AppRaised, Behaviour, Returned
 
 
 class InProcess:
@@ -25,7 +25,7 @@ class InProcess:
         try:
             value = await asyncio.to_thread(self.function, self.base_url)
         except Exception as error:  # noqa: BLE001 - as a worker does
-            return Raised(type(error).__name__, is_clean(error, ()), "app.py:1")
+            return AppRaised(type(error).__name__, is_clean(error, ()), "app.py:1")
         return Returned(type_of(value), digest(value))
 
     async def close(self) -> None:
@@ -39,7 +39,7 @@ class Hanging(InProcess):
     async def call(self, *, told: bool = False) -> Behaviour:
         """Call it once; where it raises, wait until the caller gives up."""
         behaviour = await super().call(told=told)
-        if isinstance(behaviour, Raised):
+        if isinstance(behaviour, AppRaised):
             await asyncio.Event().wait()
         return behaviour
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from strictreply.testing._probing.outcomes import Outcome, Report, Run
+from strictreply.testing._probing.survival_report import ProbeOutcome, ProbeRun, Report
 from strictreply.testing._steps import Kind
 
 HOSTILE = "<script>document.title='owned'</script> & </pre> ]]> \"'"
 """What would act on a page, if it were not text."""
 
 _DETAILS = {
-    Outcome.ACCEPTED: "returned dict, other than for a good reply",
-    Outcome.CRASHED: "KeyError at shop.py:42",
-    Outcome.HUNG: "did not come back within 10 s",
-    Outcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
-    Outcome.NOTHING: "returned None, other than for a good reply",
-    Outcome.CLEAN: "openai.APIError",
-    Outcome.NOT_APPLICABLE: "needs a request with stream=True",
+    ProbeOutcome.ACCEPTED: "returned dict, other than for a good reply",
+    ProbeOutcome.CRASHED: "KeyError at shop.py:42",
+    ProbeOutcome.HUNG: "did not return within 10 s",
+    ProbeOutcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
+    ProbeOutcome.NOTHING: "returned None, other than for a good reply",
+    ProbeOutcome.CLEAN: "openai.APIError",
+    ProbeOutcome.NOT_APPLICABLE: "needs a request with stream=True",
 }
 
 
-def run(number: int, outcome: Outcome, kind: Kind) -> Run:
+def run(number: int, outcome: ProbeOutcome, kind: Kind) -> ProbeRun:
     """Make one run."""
     name = f"fault_{number}"
-    return Run(
+    return ProbeRun(
         fault=name,
         kind=kind,
         code="args.type",
@@ -34,13 +34,13 @@ def run(number: int, outcome: Outcome, kind: Kind) -> Run:
         summary="A value is of another type.",
         seconds=0.25,
         requests=2,
-        recovered=outcome is Outcome.CLEAN,
+        recovered=outcome is ProbeOutcome.CLEAN,
         source=f"faults.{name}(search, '/limit')",
         served=f"arguments reads {HOSTILE}",
     )
 
 
-def report(*outcomes: Outcome, complete: bool = True) -> Report:
+def report(*outcomes: ProbeOutcome, complete: bool = True) -> Report:
     """Make a report with one run an outcome, in turn of every kind."""
     kinds = list(Kind)
     runs = tuple(run(number, outcome, kinds[number % len(kinds)]) for number, outcome in enumerate(outcomes))
@@ -49,7 +49,7 @@ def report(*outcomes: Outcome, complete: bool = True) -> Report:
     return Report(f"shop:app {HOSTILE}", "native calls of search", started, 12.5, versions, runs, complete)
 
 
-FULL = report(*([*Outcome] * 7))
+FULL = report(*([*ProbeOutcome] * 7))
 """Seven runs of each outcome."""
 
-SURVIVED = report(Outcome.CLEAN, Outcome.NOT_APPLICABLE)
+SURVIVED = report(ProbeOutcome.CLEAN, ProbeOutcome.NOT_APPLICABLE)

@@ -1,10 +1,11 @@
-"""A worker is a process of its own that can be killed; a service is asked over HTTP. Both say what the app did."""
+"""Apps under test: a callable in a worker, a running service, and the server that each is run on."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,15 +16,16 @@ import pytest
 
 import strictreply
 from strictreply.testing import ok
-from strictreply.testing._probing.outcomes import Behaviour, Died, Raised, Returned
-from strictreply.testing._probing.subjects import Service, Worker
-from strictreply.testing._probing.worker import Unusable
+from strictreply.testing._probing.probe_worker import Unusable
+from strictreply.testing._probing.subjects import Played, ProbeStage, ProbeWorker, Service
+from strictreply.testing._probing.survival_report import AppRaised, Behaviour, Died, Returned, Silent
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.values._json import JSONObject
-from testing.probing.sample_apps import REFUND
+from testing.probing.fake_subjects import Hanging, InProcess, connecting
+from testing.probing.sample_apps import REFUND, strict
 
 Result = TypeVar("Result")
 
@@ -39,13 +41,15 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
 
 
-def with_worker(name: str, model: ScriptedModel, use: Callable[[Worker], Awaitable[Result]], *clean: str) -> Result:
+def with_worker(
+    name: str, model: ScriptedModel, use: Callable[[ProbeWorker], Awaitable[Result]], *clean: str
+) -> Result:
     """Start a worker for one of the sample apps, and use it."""
 
     async def run() -> Result:
         """Start, use, end."""
         with LoopbackServer(model) as server:
-            worker = await Worker.start(f"sample_apps:{name}", server.base_url, clean)
+            worker = await ProbeWorker.start(f"sample_apps:{name}", server.base_url, clean)
             try:
                 return await use(worker)
             finally:
@@ -59,7 +63,7 @@ def test_a_worker_calls_its_app_again_and_again(monkeypatch: pytest.MonkeyPatch)
     """One process answers call after call, whatever the app prints; the environment names server and key."""
     monkeypatch.setenv("OPENAI_API_KEY", "a real one")
 
-    async def twice(worker: Worker) -> list[Behaviour]:
+    async def twice(worker: ProbeWorker) -> list[Behaviour]:
         """Call twice, the second time with everything told."""
         behaviours = [await worker.call(), await worker.call(told=True)]
         assert worker.versions["strictreply"] == strictreply.__version__
@@ -74,12 +78,12 @@ def test_a_worker_calls_its_app_again_and_again(monkeypatch: pytest.MonkeyPatch)
 def test_a_worker_tells_what_was_raised() -> None:
     """An exception comes with its class, its place and, when it is asked for, its traceback."""
 
-    async def once(worker: Worker) -> tuple[Behaviour, str]:
+    async def once(worker: ProbeWorker) -> tuple[Behaviour, str]:
         """Call once."""
         return await worker.call(told=True), worker.traceback
 
     behaviour, traceback = with_worker("vouched", BAD, once, "sample_apps:Vouched")
-    assert isinstance(behaviour, Raised)
+    assert isinstance(behaviour, AppRaised)
     assert (behaviour.name, behaviour.clean) == ("sample_apps.Vouched", True)
     assert behaviour.at.partition(":")[0].endswith("sample_apps.py")
     assert "Vouched" in traceback
@@ -89,7 +93,7 @@ def test_a_worker_tells_what_was_raised() -> None:
 def test_a_worker_that_dies_is_noticed() -> None:
     """The end of the process is a behaviour; its status is told."""
 
-    async def once(worker: Worker) -> Behaviour:
+    async def once(worker: ProbeWorker) -> Behaviour:
         """Call once."""
         return await worker.call()
 
@@ -111,7 +115,7 @@ def test_a_worker_that_hangs_can_be_killed() -> None:
             asked.set()
             return super().__call__(request)
 
-    async def given_up(worker: Worker) -> int | None:
+    async def given_up(worker: ProbeWorker) -> int | None:
         """Wait in vain until the app has asked, then close."""
         call = asyncio.create_task(worker.call())
         await asyncio.to_thread(asked.wait, 60)
@@ -127,7 +131,7 @@ def test_a_worker_that_hangs_can_be_killed() -> None:
 def test_an_app_that_cannot_be_called_is_unusable(name: str, word: str) -> None:
     """What is wrong with the name or the callable is said before anything is called."""
 
-    async def never(_: Worker) -> None:
+    async def never(_: ProbeWorker) -> None:
         """Be not reached."""
         raise AssertionError
 
@@ -165,11 +169,11 @@ def served() -> Iterator[str]:
     [
         ("/200/done", Returned, None),
         ("/201/echo", Returned, None),
-        ("/400/no", Raised, True),
-        ("/422/{}", Raised, True),
-        ("/502/{}", Raised, True),
-        ("/500/oops", Raised, False),
-        ("/302/{}", Raised, True),
+        ("/400/no", AppRaised, True),
+        ("/422/{}", AppRaised, True),
+        ("/502/{}", AppRaised, True),
+        ("/500/oops", AppRaised, False),
+        ("/302/{}", AppRaised, True),
         ("/0/", Died, None),
     ],
 )
@@ -178,7 +182,7 @@ def test_a_service_is_judged_by_its_status(served: str, path: str, kind: type, c
     service = Service(served + path, b'{"ask": 1}', timeout=5)
     behaviour = asyncio.run(service.call())
     assert isinstance(behaviour, kind)
-    assert not isinstance(behaviour, Raised) or behaviour.clean is clean
+    assert not isinstance(behaviour, AppRaised) or behaviour.clean is clean
 
 
 def test_equal_answers_of_a_service_are_equal(served: str) -> None:
@@ -203,3 +207,78 @@ def test_a_service_is_not_started() -> None:
     assert asyncio.run(service.start("http://127.0.0.1:2/v1")) is service
     asyncio.run(service.close())
     assert isinstance(asyncio.run(service.call()), Died)
+
+
+GOOD_CALL = ok.reply(REFUND)
+BAD_CALL = CATALOGUE["trailing_comma"](REFUND)
+
+
+class Dead(InProcess):
+    """Is dead from the beginning."""
+
+    async def call(self, *, told: bool = False) -> Behaviour:
+        """Be dead."""
+        return Died("its process ended")
+
+
+def played(stage: ProbeStage, *models: ScriptedModel) -> list[Played]:
+    """Play run after run, and close."""
+
+    async def run() -> list[Played]:
+        """Play."""
+        try:
+            return [await stage.play(model, told=True) for model in models]
+        finally:
+            await stage.close()
+
+    return asyncio.run(run())
+
+
+def test_each_run_has_its_own_model() -> None:
+    """Runs follow each other on one server and one app; each model sees the requests of its own run."""
+    started: list[InProcess] = []
+    first, second = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=GOOD_CALL)
+    runs = played(ProbeStage(connecting(strict, started), timeout=30), first, second)
+    assert [type(run.behaviour) for run in runs] == [Returned, Returned]
+    assert (len(started), len(first.requests), len(second.requests)) == (1, 1, 1)
+    assert (runs[0].versions, started[0].closed) == ({"app": "1"}, True)
+    assert all(run.seconds >= 0 for run in runs)
+
+
+def test_after_a_hang_everything_is_new() -> None:
+    """An app that does not come back is given up after the timeout; the next run has another app and another server."""
+    started: list[InProcess] = []
+    bad, good = ScriptedModel(then=BAD_CALL), ScriptedModel(then=GOOD_CALL)
+    runs = played(ProbeStage(connecting(strict, started, Hanging), timeout=1.0), bad, good)
+    assert [type(run.behaviour) for run in runs] == [Silent, Returned]
+    assert [subject.closed for subject in started] == [True, True]
+    assert started[0].base_url != started[1].base_url
+
+
+def test_a_new_app_is_warmed_up() -> None:
+    """Every app that is started is called once with good replies before it is measured, when there is what to reply."""
+    warm, bad = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=BAD_CALL)
+    stage = ProbeStage(connecting(strict, kind=Hanging), timeout=1.0)
+    stage.warm_up = warm
+    assert [type(run.behaviour) for run in played(stage, bad, bad)] == [Silent, Silent]
+    assert (len(warm.requests), len(bad.requests)) == (2, 2)
+
+
+def test_an_app_that_died_is_started_anew() -> None:
+    """The end of a process is the end of its server as well."""
+    started: list[InProcess] = []
+    played(ProbeStage(connecting(strict, started, Dead), timeout=30), ScriptedModel(), ScriptedModel())
+    assert len(started) == 2
+
+
+def test_a_port_may_be_chosen() -> None:
+    """A service finds the server at the port it was told, again after a hang; a port in use is said."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Unusable, match=str(port)):
+            played(ProbeStage(connecting(strict), timeout=5, port=port), ScriptedModel())
+    started: list[InProcess] = []
+    played(ProbeStage(connecting(strict, started), timeout=5, port=port), ScriptedModel(then=GOOD_CALL))
+    assert f":{port}/" in started[0].base_url

@@ -1,18 +1,153 @@
-"""Specimens of the catalogue: each fault made from somebody's tools, with what the strict gate says of it."""
+"""Specimens of the catalogue: each fault made from somebody's tools, what the strict gate says, and how it is shown.
+
+Excerpts are the one place where a served reply becomes words: abridged, and safe to print. The catalogue's page for
+people is made of them.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import zip_longest
 
 from strictreply.contract._tool import Tool
 from strictreply.schema._example import FORMAT_SAMPLES
-from strictreply.testing._probing.excerpts import MAX_CHARS, excerpt
-from strictreply.testing._steps import Fault
+from strictreply.testing._event_streams import events
+from strictreply.testing._probing.survival_report import KIND_WORDS
+from strictreply.testing._scripts import abridged
+from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Target
-from strictreply.testing.faults._catalogue import Entry, judged
-from strictreply.values._issues import Issue
-from strictreply.values._json import JSONObject
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.faults._catalogue import ANYWHERE, Entry, judged
+from strictreply.values._issues import Issue, printable
+from strictreply.values._json import JSON, JSONObject
+
+MAX_CHARS = 400
+"""How much of a reply is shown unless told otherwise."""
+
+MAX_PLACES = 6
+MAX_MEMBERS = 3
+"""In how many members an object may differ before it is shown as a whole."""
+
+_MESSAGE = "choices[0].message."
+_MISSING = object()
+_AROUND = re.compile(r'"id": "[^"]*", "object": "[^"]*", "created": [0-9]+, "model": "[^"]*", ')
+_REPEATED = re.compile(r', "logprobs": null, "finish_reason": null')
+_ENDINGS = {
+    WireEnding.CUT: "the connection is closed before the end",
+    WireEnding.RESET: "the connection is reset",
+    WireEnding.HANG: "nothing more comes",
+}
+
+MAX_CELL_CHARS = 110
+MAX_CELL_LINES = 5
+
+
+def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
+    """Show what is served, one line a place, each of at most some ``limit`` characters.
+
+    Of a completion only what differs from the ``clean`` one is shown: a text as it is (``content reads …``), anything
+    else as JSON (``finish_reason = "length"``). Of an HTTP response it is the status, the headers and the body.
+    """
+    if isinstance(served, HTTPReply):
+        return "\n".join(_response(served, clean, limit))
+    found = list(_differences(clean, served, ""))
+    lines = [f"{_named(path)} {_told(value, good, limit)}" for path, good, value in found[:MAX_PLACES]]
+    lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
+    return "\n".join(lines) or "a good reply, had the request not forbidden it"
+
+
+def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
+    """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
+    if _equal(clean, served):
+        return
+    parts = list(_parts(clean, served, path))
+    for inner, one, other in parts:
+        yield from _differences(one, other, inner)
+    if not parts:
+        yield path, clean, served
+
+
+def _parts(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
+    """Pair the parts of two objects or two arrays; none when the two are to be shown as wholes."""
+    if isinstance(clean, dict) and isinstance(served, dict):
+        pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
+        if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
+            yield from ((f"{path}.{name}".lstrip("."), *pair) for name, pair in pairs.items())
+    elif isinstance(clean, list) and isinstance(served, list) and clean and served:
+        items = enumerate(zip_longest(clean, served, fillvalue=_MISSING))
+        yield from ((f"{path}[{index}]", one, other) for index, (one, other) in items)
+
+
+def _equal(clean: object, served: object) -> bool:
+    """Report whether two parts are the same JSON, or both are missing."""
+    if clean is _MISSING or served is _MISSING:
+        return clean is served
+    return json.dumps(clean) == json.dumps(served)
+
+
+def _named(path: str) -> str:
+    """Describe a place as a person would: from the message on, where it is in there."""
+    return path.removeprefix(_MESSAGE) or "the response"
+
+
+def _told(value: object, good: object, limit: int) -> str:
+    """Show one value: a text as the model wrote it, anything else as JSON."""
+    if value is _MISSING:
+        return "is missing"
+    if isinstance(value, str):
+        wanted = good if isinstance(good, str) else ""
+        return f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
+    return f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
+
+
+def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
+    """Show an HTTP response: its head, its body, and how it ends."""
+    if reply.framing != "raw" and (reply.parts or reply.ending is WireEnding.WHOLE):
+        yield f"HTTP {reply.status}"
+        told = reply.headers.items() - EVENT_STREAM.items()
+        yield from (printable(f"{name}: {value}") for name, value in reply.headers.items() if (name, value) in told)
+    body = reply.body.decode("ascii", "backslashreplace")
+    streamed = _compact(b"".join(events(clean)).decode())
+    lines = _compact(body)
+    if set(lines) & set(streamed):
+        yield from (printable(abridged(line, limit)) for line in _changes(streamed, lines))
+    else:
+        yield from map(printable, abridged(body, limit, json.dumps(clean)).splitlines())
+    yield from _remarks(reply)
+
+
+def _compact(stream: str) -> list[str]:
+    return [_REPEATED.sub("", _AROUND.sub("… ", line)) for line in stream.splitlines() if line.strip()]
+
+
+def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
+    shown = 0
+    for change, begun, ended, first, last in SequenceMatcher(None, good, lines, autojunk=False).get_opcodes():
+        if change == "equal":
+            yield f"[lines of a good stream: {last - first}]"
+            continue
+        if change == "delete":
+            yield f"[lines of a good stream left out: {ended - begun}]"
+        yield from lines[first:last][: MAX_PLACES - shown]
+        shown += last - first
+    if shown > MAX_PLACES:
+        yield f"[more lines: {shown - MAX_PLACES}]"
+
+
+def _remarks(reply: HTTPReply) -> Iterator[str]:
+    pauses = [part.seconds for part in reply.parts if isinstance(part, Pause)]
+    if pauses:
+        yield f"[{len(pauses)} {'pause' if len(pauses) == 1 else 'pauses'}, {sum(pauses):g} s in all]"
+    if reply.endless:
+        yield "[the last part again and again, without end]"
+    elif reply.ending in _ENDINGS:
+        yield f"[{_ENDINGS[reply.ending]}]"
+
 
 _TEXT: JSONObject = {"type": "string"}
 _SIZE: JSONObject = {"type": "integer", "minimum": 1}
@@ -115,3 +250,63 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
 def specimen(entry: Entry, tools: Sequence[object] = ()) -> Specimen | None:
     """Make one fault, from the first of the tools that it can be made from, else from :data:`SAMPLES`."""
     return next(specimens(entry, [*tools, *SAMPLES]), None)
+
+
+_HEAD = """# The catalogue of malformed replies
+
+Every fault by its name, with the output of one specimen; `tools/write_faults.py` writes this page. `strictreply faults
+--show NAME` shows the same at full length, `--tools shop:TOOLS` makes it from your own tools.
+
+```python
+from strictreply.testing import faults
+
+faults.trailing_comma(search)  # one fault, made from your own tool
+faults.wrong_type(search, "limit")  # at one place of its arguments
+```
+
+*Where* says which replies can be spoiled: `call` (a native call), `union` (the JSON union in the text), `json` (a
+structured answer), `prose` (plain text). What is shown is what differs from a good reply: `reads` gives a text as the
+model wrote it, `=` gives JSON.
+"""
+
+
+def catalogue_page(tools: Sequence[object]) -> str:
+    """Write the page, with specimens made from ``tools`` where that is possible."""
+    sections = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
+    for kind in Kind:
+        entries = [entry for entry in CATALOGUE.values() if entry.kind is kind]
+        sections.append("\n".join(_section(kind, entries, tools)))
+    return "\n".join(sections)
+
+
+def _section(kind: Kind, entries: Sequence[Entry], tools: Sequence[object]) -> Iterator[str]:
+    """Write one kind: a table with a row for each fault."""
+    yield f"## {kind.value}: {KIND_WORDS[kind]}\n"
+    yield "| fault | what is wrong | what is served | a strict gate says | where |"
+    yield "|---|---|---|---|---|"
+    for entry in entries:
+        needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
+        where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
+        served = _served(entry, tools)
+        yield f"| `{entry.name}` | {_cell(entry.summary)} | {served} | `{entry.code}` | {where}{needs} |"
+    yield ""
+
+
+def _served(entry: Entry, tools: Sequence[object]) -> str:
+    found = specimen(entry, tools)
+    lines = found.shown(MAX_CELL_CHARS).splitlines() if found else []
+    more = ["…"] if len(lines) > MAX_CELL_LINES else []
+    return "<br>".join([*map(_code, lines[:MAX_CELL_LINES]), *more])
+
+
+def _code(text: str) -> str:
+    """Quote text as code within a table: the fence is longer than any run of backticks in it."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return _cell(f"{fence}{pad}{text}{pad}{fence}")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")

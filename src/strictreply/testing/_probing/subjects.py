@@ -1,7 +1,4 @@
-"""The two kinds of apps under test: a callable in a worker process, and a running HTTP service. Each can be called.
-
-What a call meant is not judged here.
-"""
+"""The apps under test, a callable in a worker process or a running HTTP service, and the server that each is run on."""
 
 from __future__ import annotations
 
@@ -12,21 +9,26 @@ import json
 import os
 import signal
 import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
-from ipaddress import ip_address
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from strictreply.testing._probing import worker
-from strictreply.testing._probing.outcomes import Behaviour, Died, Raised, Returned
-from strictreply.testing._probing.worker import Unusable, digest
+from strictreply.testing._probing import probe_worker
+from strictreply.testing._probing.probe_worker import Unusable, digest
+from strictreply.testing._probing.survival_report import AppRaised, Behaviour, Died, Returned, Silent
+from strictreply.testing._server import LoopbackServer, is_loopback
+from strictreply.testing._wire import Responder, Served
+from strictreply.values._json import JSONObject
 
 START_SECONDS = 60.0
 KEY = "sk-made-up-for-the-probe"
 MAX_BODY_BYTES = 1_000_000
 
 
-class Subject(Protocol):
+class ProbeSubject(Protocol):
     """An app under test, which asks the server at one base URL; TimeoutError may come out of a call."""
 
     versions: dict[str, str]
@@ -41,7 +43,7 @@ class Subject(Protocol):
         ...
 
 
-class Worker:
+class ProbeWorker:
     """A callable in a process of its own, which is killed when it is closed.
 
     ``versions`` and ``traceback`` are those of the last call that asked for them.
@@ -59,10 +61,10 @@ class Worker:
         return self._process.returncode
 
     @classmethod
-    async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> Worker:
+    async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
         """Start a process and import the app; raises Unusable when that does not work within a minute."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", worker.__name__, source, base_url, *clean),
+            *(sys.executable, "-m", probe_worker.__name__, source, base_url, *clean),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -86,7 +88,7 @@ class Worker:
         if "died" in answer:
             return Died(f"its process {answer['died']}")
         if "raised" in answer:
-            return Raised(answer["raised"], answer["clean"], answer["at"])
+            return AppRaised(answer["raised"], answer["clean"], answer["at"])
         return Returned(answer["returned"], answer["digest"])
 
     async def close(self) -> None:
@@ -99,20 +101,18 @@ class Worker:
         await self._process.wait()
 
     async def _asked(self, *, told: bool) -> dict[str, Any]:
-        """Send one command and read its answer."""
         commands = cast("asyncio.StreamWriter", self._process.stdin)
         commands.write(f"{json.dumps({'told': told})}\n".encode())
         return await self._answer()
 
     async def _answer(self) -> dict[str, Any]:
-        """Read one answer, or how the process ended instead."""
         line = await cast("asyncio.StreamReader", self._process.stdout).readline()
         if line:
             answer: dict[str, Any] = json.loads(line)
             return answer
         status = await self._process.wait()
         return {
-            "died": f"ended with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
+            "died": f"ended with status {status}" if status >= 0 else f"was killed by {signal.Signals(-status).name}"
         }
 
 
@@ -126,7 +126,7 @@ class Service:
     def __init__(self, url: str, body: bytes, *, timeout: float) -> None:
         """Take the address and the body; nothing is asked yet. ``timeout`` is in seconds, for each wait."""
         parts = urlsplit(url)
-        if parts.scheme != "http" or not _is_loopback(parts.hostname or ""):
+        if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
             raise ValueError(
                 f"the service must be at http:// on loopback, such as http://127.0.0.1:8000/ask; got {url}"
             )
@@ -138,7 +138,7 @@ class Service:
         self.traceback = ""
 
     async def start(self, _base_url: str) -> Service:
-        """Give the service itself: it runs already, and was told the base URL by its user."""
+        """Return the service itself: it runs already, and was told the base URL by its user."""
         return self
 
     async def call(self, *, told: bool = False) -> Behaviour:  # noqa: ARG002 - a service tells nothing
@@ -153,13 +153,12 @@ class Service:
             return Returned(f"HTTP {status}", digest(content.decode("utf-8", "replace")))
         client_error = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         said = _is_json(content)
-        return Raised(f"HTTP {status} {'with' if said else 'without'} a JSON body", clean=said or client_error)
+        return AppRaised(f"HTTP {status} {'with' if said else 'without'} a JSON body", clean=said or client_error)
 
     async def close(self) -> None:
         """Leave the service as it is."""
 
     def _posted(self) -> tuple[int, bytes]:
-        """Send the request, and read its answer up to a megabyte."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         with contextlib.closing(connection):
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
@@ -167,16 +166,8 @@ class Service:
             return response.status, response.read(MAX_BODY_BYTES)
 
 
-def _is_loopback(host: str) -> bool:
-    """Tell whether only this machine is reached by a name or an address."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _is_json(content: bytes) -> bool:
-    """Tell whether a body is JSON."""
+    """Report whether a body is JSON."""
     try:
         json.loads(content)
     except (ValueError, RecursionError):
@@ -185,7 +176,6 @@ def _is_json(content: bytes) -> bool:
 
 
 def _environment(base_url: str) -> dict[str, str]:
-    """Point every SDK that reads the environment to the server, with a made-up key and past any proxy."""
     return os.environ | {
         "OPENAI_BASE_URL": base_url,
         "OPENAI_API_BASE": base_url,
@@ -193,3 +183,83 @@ def _environment(base_url: str) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
+
+
+Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
+"""Starts an app whose model is at this base URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What the app did in one run, and how long it took; ``traceback`` and ``versions`` when they were asked for."""
+
+    behaviour: Behaviour
+    seconds: float
+    traceback: str
+    versions: dict[str, str]
+
+
+class ProbeStage:
+    """A server on loopback with one app on it; runs take place one after the other.
+
+    ``port`` 0 takes a free one, ``timeout`` is how many seconds a run may take. ``warm_up`` answers one call of each
+    app that is started, before it is measured: a first call may load half a framework. None makes no such call.
+    """
+
+    def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
+        """Start nothing yet."""
+        self._connect = connect
+        self._timeout = timeout
+        self._port = port
+        self.warm_up: Responder | None = None
+        self._server: LoopbackServer | None = None
+        self._subject: ProbeSubject | None = None
+
+    async def play(self, responder: Responder, *, told: bool = False) -> Played:
+        """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started.
+
+        ``told`` keeps its traceback and versions.
+        """
+        subject = await self._opened()
+        self._responder = responder
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(self._timeout):
+                behaviour = await subject.call(told=told)
+        except TimeoutError:
+            behaviour = Silent(self._timeout)
+        seconds = time.monotonic() - begun
+        if isinstance(behaviour, Silent | Died):
+            await self.close()  # who is still asking must not ask the next run's server
+        return Played(behaviour, seconds, subject.traceback, subject.versions)
+
+    async def close(self) -> None:
+        """End the app and the server; the next run starts them anew."""
+        subject, self._subject = self._subject, None
+        server, self._server = self._server, None
+        if subject is not None:
+            await subject.close()
+        if server is not None:
+            server.__exit__(None, None, None)
+
+    async def _opened(self) -> ProbeSubject:
+        """Start the server and the app unless they run."""
+        if self._server is None:
+            patience = 2 * self._timeout  # a hanging reply must outlast the app
+
+            def answer(request: JSONObject) -> Served:  # by what the present run serves
+                return self._responder(request)
+
+            try:
+                server = LoopbackServer(answer, port=self._port, patience=patience)
+            except OSError as error:
+                raise Unusable(f"port {self._port} cannot be bound: {error.strerror}") from error
+            self._server = server.__enter__()
+        if self._subject is None:
+            self._subject = await self._connect(self._server.base_url)
+            if self.warm_up is not None:  # how this first call ends will be seen in the next one
+                self._responder = self.warm_up
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(START_SECONDS):
+                        await self._subject.call()
+        return self._subject

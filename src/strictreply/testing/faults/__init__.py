@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import Place
+from strictreply.testing._targets import ReplyPlace
 from strictreply.testing.faults._call_faults import *
 from strictreply.testing.faults._catalogue import Entry as Entry
 from strictreply.testing.faults._catalogue import FaultNotMade as FaultNotMade
@@ -34,7 +34,7 @@ def __dir__() -> list[str]:
 
 
 def all_for(
-    tool: object = None, *, kinds: Iterable[Kind] = (Kind.ARGS,), place: Place | None = None, args: JSON = None
+    tool: object = None, *, kinds: Iterable[Kind] = (Kind.ARGS,), place: ReplyPlace | None = None, args: JSON = None
 ) -> Iterator[Fault]:
     """Make every fault of some kinds that can be made of a tool: by default one per constraint of its schema.
 
@@ -42,7 +42,7 @@ def all_for(
     (for plain text without a tool). Each fault is invalid by construction and proved so.
     """
     wanted = frozenset(kinds)
-    chosen: Place | None = place or (None if tool is None else "call")
+    chosen: ReplyPlace | None = place or (None if tool is None else "call")
     for entry in CATALOGUE.values():
         if entry.kind in wanted:
             yield from entry.all_for(tool, place=chosen, args=args)

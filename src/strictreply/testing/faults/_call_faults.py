@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import PROSE, Place, Target
+from strictreply.testing._targets import PROSE, ReplyPlace, Target
 from strictreply.testing._wire import assistant, completion, native_call
 from strictreply.testing.faults._catalogue import LEAKED_MARKER, Entry, response_entry, written
 from strictreply.values._json import JSON, JSONObject
@@ -149,7 +149,7 @@ answer_as_object = _wrong_type(
 # A structured answer, and the content of the message
 
 
-def _content(code: str, places: tuple[Place, ...], summary: str, change: Callable[[Target], JSON]) -> Entry:
+def _content(code: str, places: tuple[ReplyPlace, ...], summary: str, change: Callable[[Target], JSON]) -> Entry:
     """Put something else into the content of the message."""
     return response_entry(Kind.SHAPE, code, summary, lambda target: target.completion(change(target)), places)
 
@@ -244,7 +244,7 @@ def _message(
     summary: str,
     write: Callable[[Target], JSONObject],
     needs: Mapping[str, JSON] | None = None,
-    places: tuple[Place, ...] = ("call",),
+    places: tuple[ReplyPlace, ...] = ("call",),
 ) -> Entry:
     """Write another message."""
     return response_entry(Kind.TOOL, code, summary, lambda target: completion(write(target)), places, needs)

@@ -12,15 +12,15 @@ from typing import Self, TypeAlias
 
 from strictreply.contract._shaping import shape
 from strictreply.testing._steps import CANARY, Fault, Kind
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
 
-ANYWHERE: tuple[Place, ...] = ("call", "union", "json", "prose")
-WRITTEN: tuple[Place, ...] = ("call", "union", "json")
+ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
+WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")
 """The places where a reply is JSON."""
 
 LEAKED_MARKER = "<|channel|>commentary"
@@ -75,7 +75,7 @@ class Entry:
     kind: Kind
     code: str
     summary: str
-    places: tuple[Place, ...]
+    places: tuple[ReplyPlace, ...]
     make: Maker = field(repr=False)
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
@@ -84,11 +84,13 @@ class Entry:
         object.__setattr__(self, "name", self.name or name)
 
     @property
-    def usual(self) -> Place | None:
+    def usual(self) -> ReplyPlace | None:
         """Where the reply is written unless a place is given: as a call; None when the fault is no call's."""
         return next((place for place in self.places if place in {"call", "union"}), None)
 
-    def __call__(self, tool: object = None, at: str = "", *, place: Place | None = None, args: JSON = None) -> Fault:
+    def __call__(
+        self, tool: object = None, at: str = "", *, place: ReplyPlace | None = None, args: JSON = None
+    ) -> Fault:
         """Make the fault of a tool, a structured answer (``place="json"``), or of nothing where none is needed.
 
         ``at`` is the place in the arguments: a member's name or a JSON Pointer; empty takes the first that can be
@@ -104,7 +106,7 @@ class Entry:
             others.append(fault.at or "the whole")
         raise FaultNotMade(f"faults.{self.name} ({self.summary}) {self._obstacle(tool, place, path, others)}")
 
-    def all_for(self, tool: object = None, *, place: Place | None = None, args: JSON = None) -> Iterator[Fault]:
+    def all_for(self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None) -> Iterator[Fault]:
         """Make the fault at every place of a tool's arguments that it can spoil; each is proved refused."""
         chosen = self._place(tool, place)
         if chosen is None:
@@ -117,7 +119,7 @@ class Entry:
                 known.add(fault.at)
                 yield fault
 
-    def _place(self, tool: object, place: Place | None) -> Place | None:
+    def _place(self, tool: object, place: ReplyPlace | None) -> ReplyPlace | None:
         if tool is None:
             return "prose" if "prose" in self.places and place in {None, "prose"} else None
         return self.usual if place is None else place if place in self.places else None
@@ -138,7 +140,7 @@ class Entry:
             needs=self.needs,
         )
 
-    def _obstacle(self, tool: object, place: Place | None, path: str, others: list[str]) -> str:
+    def _obstacle(self, tool: object, place: ReplyPlace | None, path: str, others: list[str]) -> str:
         if (place or self.usual) not in self.places:
             chosen = f"not as {place!r}" if place else "so give place="
             return f"is written as {', '.join(self.places)}, {chosen}"
@@ -155,7 +157,7 @@ def response_entry(
     code: str,
     summary: str,
     response: ServedInstead,
-    places: tuple[Place, ...] = ANYWHERE,
+    places: tuple[ReplyPlace, ...] = ANYWHERE,
     needs: Mapping[str, JSON] | None = None,
 ) -> Entry:
     """Declare a fault that is served in place of the whole good reply."""

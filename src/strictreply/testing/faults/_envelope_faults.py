@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry, response_entry, written
 from strictreply.values._json import JSON, JSONObject
@@ -174,7 +174,7 @@ bare_message = _malformed(
 
 
 def _ending(
-    code: str, summary: str, end: Callable[[Target], JSONObject], places: tuple[Place, ...] = ANYWHERE
+    code: str, summary: str, end: Callable[[Target], JSONObject], places: tuple[ReplyPlace, ...] = ANYWHERE
 ) -> Entry:
     """Serve a completion that ended badly."""
     return response_entry(Kind.FINISH, code, summary, end, places)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import Place, Target
+from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, written
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSON
@@ -119,7 +119,7 @@ def _member(code: str, summary: str, member: Callable[[str, str], str], *, cut: 
     return Entry("", Kind.JSON, code, summary, WRITTEN, make)
 
 
-def _text(code: str, summary: str, text: Rewriting, places: tuple[Place, ...] = WRITTEN) -> Entry:
+def _text(code: str, summary: str, text: Rewriting, places: tuple[ReplyPlace, ...] = WRITTEN) -> Entry:
     """Write the whole text anew; where that changes nothing, the text of an object that the model made up."""
 
     def make(target: Target) -> Iterator[Spoiled]:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from strictreply.testing._rendering import EVENT_STREAM
-from strictreply.testing._sse import DONE, chunks, event
+from strictreply.testing._event_streams import DONE, chunks, event
 from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import Place, Target
-from strictreply.testing._wire import Ending, HTTPReply
+from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding
 from strictreply.testing.faults._catalogue import ANYWHERE, WRITTEN, Entry, Spoiled
 from strictreply.testing.faults._transport_faults import as_sent
 from strictreply.values._json import JSON, JSONObject
@@ -98,7 +97,7 @@ def _call_part(index: JSON = 0, call: JSONObject | None = None, **function: JSON
     return {"tool_calls": [{"index": index, **(call or {}), "function": function}]}
 
 
-def stream(*events: bytes, ending: Ending = Ending.WHOLE, endless: bool = False) -> HTTPReply:
+def stream(*events: bytes, ending: WireEnding = WireEnding.WHOLE, endless: bool = False) -> HTTPReply:
     """Return a response that streams these events."""
     return HTTPReply(200, EVENT_STREAM, events, ending, "chunked", endless)
 
@@ -107,7 +106,7 @@ def stream_fault(
     code: str,
     summary: str,
     respond: Callable[[GoodStream], HTTPReply],
-    places: tuple[Place, ...] = ANYWHERE,
+    places: tuple[ReplyPlace, ...] = ANYWHERE,
     where: Callable[[GoodStream], bool] = lambda _: True,
 ) -> Entry:
     """Declare a fault that only a streamed reply can have; ``where`` chooses the replies of which it can be made."""
@@ -127,7 +126,7 @@ def _deltas(
     code: str,
     summary: str,
     deltas: Callable[[GoodStream], Iterable[JSON]],
-    places: tuple[Place, ...] = ANYWHERE,
+    places: tuple[ReplyPlace, ...] = ANYWHERE,
     where: Callable[[GoodStream], bool] = lambda _: True,
 ) -> Entry:
     """Stream other deltas between the role and the finish."""
@@ -266,7 +265,7 @@ def _events(
     code: str,
     summary: str,
     events: Callable[[GoodStream], Iterable[bytes]],
-    ending: Ending = Ending.WHOLE,
+    ending: WireEnding = WireEnding.WHOLE,
     *,
     endless: bool = False,
 ) -> Entry:
@@ -294,20 +293,22 @@ _malformed = partial(_events, "envelope.malformed")
 stream_cut_in_event = _broken_off(
     "The connection is closed in the middle of an event.",
     lambda good: [*good.head, good.tail[0][: len(good.tail[0]) // 2]],
-    Ending.CUT,
+    WireEnding.CUT,
 )
 stream_cut_in_character = _broken_off(
-    "The connection is closed in the middle of a character of two bytes.", _cut_in_character, Ending.CUT
+    "The connection is closed in the middle of a character of two bytes.", _cut_in_character, WireEnding.CUT
 )
 stream_cut_between_events = _broken_off(
-    "The connection is closed between two events.", lambda good: good.head, Ending.CUT
+    "The connection is closed between two events.", lambda good: good.head, WireEnding.CUT
 )
-stream_reset = _broken_off("The connection is reset between two events.", lambda good: good.head, Ending.RESET)
-stream_hang = _broken_off("No more events come, and the connection stays open.", lambda good: good.head, Ending.HANG)
+stream_reset = _broken_off("The connection is reset between two events.", lambda good: good.head, WireEnding.RESET)
+stream_hang = _broken_off(
+    "No more events come, and the connection stays open.", lambda good: good.head, WireEnding.HANG
+)
 stream_comments_forever = _broken_off(
     "Comments keep the connection busy for ever, and no more events come.",
     lambda good: [*good.head, _COMMENT],
-    Ending.CUT,
+    WireEnding.CUT,
     endless=True,
 )
 stream_ends_early = _broken_off(
@@ -363,14 +364,14 @@ stream_endless_event = _events(
     "json.too_large",
     "The data of an event goes on for ever.",
     lambda good: [*good.head, b'data: {"id": "', b"a" * (1 << 16)],
-    Ending.CUT,
+    WireEnding.CUT,
     endless=True,
 )
 stream_endless_text = _events(
     "json.too_large",
     "The arguments or the answer go on for ever.",
     lambda good: [*good.head, event(good.chunk(good.said(" " * (1 << 14))))],
-    Ending.CUT,
+    WireEnding.CUT,
     endless=True,
 )
 stream_goes_on_after_finish = _malformed(

@@ -11,11 +11,10 @@ import zlib
 from collections.abc import Iterator
 from functools import partial
 
-from strictreply.testing._rendering import EVENT_STREAM
-from strictreply.testing._sse import events
+from strictreply.testing._event_streams import events
 from strictreply.testing._steps import CANARY, Kind
 from strictreply.testing._targets import Target
-from strictreply.testing._wire import Ending, HTTPReply, Pause, error_reply
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, WireEnding, error_reply
 from strictreply.testing.faults._catalogue import response_entry
 
 _JSON = {"Content-Type": "application/json"}
@@ -193,7 +192,7 @@ gzip_not_compressed = _http(
 endless_body = _http(
     "response_too_large",
     "Blanks follow the completion for ever; each is valid JSON so far.",
-    lambda target: HTTPReply(200, _JSON, (as_sent(target), _BLANKS), Ending.CUT, "chunked", endless=True),
+    lambda target: HTTPReply(200, _JSON, (as_sent(target), _BLANKS), WireEnding.CUT, "chunked", endless=True),
 )
 
 # The connection
@@ -204,7 +203,7 @@ _DRIPPED_BYTES = 20
 _DRIP = Pause(0.5)
 
 
-def _raw(*parts: bytes, ending: Ending = Ending.CUT, endless: bool = False) -> HTTPReply:
+def _raw(*parts: bytes, ending: WireEnding = WireEnding.CUT, endless: bool = False) -> HTTPReply:
     """Send bytes that no server would."""
     return HTTPReply(parts=parts, ending=ending, framing="raw", endless=endless)
 
@@ -214,7 +213,7 @@ def _first_half(target: Target) -> bytes:
     return whole[: len(whole) // 2]
 
 
-def _half(target: Target, ending: Ending) -> HTTPReply:
+def _half(target: Target, ending: WireEnding) -> HTTPReply:
     """Send the head, and half of the body that it announces."""
     headers = {**_JSON, "Content-Length": str(len(as_sent(target)))}
     return HTTPReply(200, headers, (_first_half(target),), ending)
@@ -228,34 +227,34 @@ def _with_lengths(target: Target, *lengths: int | str) -> HTTPReply:
 
 def _dripping(target: Target) -> HTTPReply:
     parts = tuple(part for drop in as_sent(target)[:_DRIPPED_BYTES] for part in (_DRIP, bytes([drop])))
-    return HTTPReply(200, _JSON, parts, Ending.HANG)
+    return HTTPReply(200, _JSON, parts, WireEnding.HANG)
 
 
 _connection = partial(response_entry, Kind.TRANSPORT, "connection")
 _timeout = partial(response_entry, Kind.TRANSPORT, "timeout")
 
-reset_before_response = _connection("The connection is reset before the response.", HTTPReply(ending=Ending.RESET))
-closed_before_response = _connection("The connection is closed before the response.", HTTPReply(ending=Ending.CUT))
-no_response = _timeout("The request is taken, and nothing is answered.", HTTPReply(ending=Ending.HANG))
+reset_before_response = _connection("The connection is reset before the response.", HTTPReply(ending=WireEnding.RESET))
+closed_before_response = _connection("The connection is closed before the response.", HTTPReply(ending=WireEnding.CUT))
+no_response = _timeout("The request is taken, and nothing is answered.", HTTPReply(ending=WireEnding.HANG))
 closed_in_head = _connection("The connection is closed between two headers.", _raw(_HEAD))
-hang_in_head = _timeout("Nothing more comes after the first headers.", _raw(_HEAD, ending=Ending.HANG))
+hang_in_head = _timeout("Nothing more comes after the first headers.", _raw(_HEAD, ending=WireEnding.HANG))
 endless_head = _connection(
     "Headers come without end, and no body.", _raw(_STATUS_LINE, b"X-Filler: %b\r\n" % (b"a" * 1000), endless=True)
 )
 reset_in_body = _connection(
-    "The connection is reset in the middle of the body.", lambda target: _half(target, Ending.RESET)
+    "The connection is reset in the middle of the body.", lambda target: _half(target, WireEnding.RESET)
 )
 closed_in_body = _connection(
     "The connection is closed before all the bytes came that Content-Length announces.",
-    lambda target: _half(target, Ending.CUT),
+    lambda target: _half(target, WireEnding.CUT),
 )
-hang_in_body = _timeout("Nothing more comes after half of the body.", lambda target: _half(target, Ending.HANG))
+hang_in_body = _timeout("Nothing more comes after half of the body.", lambda target: _half(target, WireEnding.HANG))
 dripping_body = _timeout(
     "The body comes byte by byte, half a second apart, and stops: only a total deadline notices early.", _dripping
 )
 closed_between_chunks = _connection(
     "The chunked body is complete but for the last chunk, which ends it (RFC 9112 section 7.1).",
-    lambda target: HTTPReply(200, _JSON, (as_sent(target),), Ending.CUT, "chunked"),
+    lambda target: HTTPReply(200, _JSON, (as_sent(target),), WireEnding.CUT, "chunked"),
 )
 broken_chunk = _connection(
     "The size of a chunk is not a hexadecimal number.",

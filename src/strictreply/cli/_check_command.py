@@ -1,0 +1,162 @@
+"""``strictreply check``: recorded replies judged offline; counts by tool, model and issue code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from strictreply.cli._terminal import Status, console, counted, echo_json, fail, titled_table
+from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine, open_lines
+from strictreply.values._issues import printable
+from strictreply.values._replies import Invalid
+
+MAX_ROWS = 20
+
+_Rates: TypeAlias = dict[str, dict[str, int]]
+"""For each name how many ``replies`` were seen and how many were ``invalid``, most invalid first."""
+
+
+@dataclass
+class ReplyTally:
+    """What was found in the files read so far; ``complete`` once all of them were read."""
+
+    complete: bool = False
+    replies: int = 0
+    invalid: list[dict[str, Any]] = field(default_factory=list)
+    unreadable: list[dict[str, Any]] = field(default_factory=list)
+    codes: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    models: Counter[str] = field(default_factory=Counter)
+    tools: Counter[str] = field(default_factory=Counter)
+    bad_models: Counter[str] = field(default_factory=Counter)
+    bad_tools: Counter[str] = field(default_factory=Counter)
+
+    def add(self, path: Path, judged: RecordedVerdict | UnreadableLine) -> None:
+        """Count one line; a code counts once a reply."""
+        if isinstance(judged, UnreadableLine):
+            self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
+            return
+        model, tool = judged.recording.model, judged.recording.called
+        self.replies += 1
+        self.models[model] += 1
+        self.tools[tool] += 1
+        if isinstance(judged.verdict, Invalid):
+            self.bad_models[model] += 1
+            self.bad_tools[tool] += 1
+            for code in {issue.code for issue in judged.verdict.issues}:
+                self.codes[code] += 1
+                self.first.setdefault(code, f"{path.name}:{judged.line}")
+            issues = [issue.to_dict() for issue in judged.verdict.issues]
+            where = {"file": str(path), "line": judged.line, "model": model, "tool": tool}
+            self.invalid.append({**where, "issues": issues})
+
+    @property
+    def by_model(self) -> _Rates:
+        """The rates of each model."""
+        return _rates(self.models, self.bad_models)
+
+    @property
+    def by_tool(self) -> _Rates:
+        """The rates of each tool that was called first in a reply."""
+        return _rates(self.tools, self.bad_tools)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-safe values."""
+        return {
+            "complete": self.complete,
+            "replies": self.replies,
+            "valid": self.replies - len(self.invalid),
+            "invalid": len(self.invalid),
+            "by_code": dict(self.codes.most_common()),
+            "by_model": self.by_model,
+            "by_tool": self.by_tool,
+            "unreadable": self.unreadable,
+            "invalid_replies": self.invalid,
+        }
+
+
+def _rates(seen: Counter[str], bad: Counter[str]) -> _Rates:
+    order = sorted(seen, key=lambda name: (-bad[name], -seen[name], name))
+    return {name: {"replies": seen[name], "invalid": bad[name]} for name in order}
+
+
+def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
+    """Judge every reply in the files; exits with 1 when one is invalid, a line cannot be read, or there is none.
+
+    After Ctrl-C what was counted so far is shown, marked as incomplete, and the status is 130.
+    """
+    tally = ReplyTally()
+    judge = RecordingJudge(tools or None)
+    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(_judged(files, judge)) as found:
+        for path, judged in found:
+            tally.add(path, judged)
+        tally.complete = True
+    if as_json:
+        echo_json(tally.to_dict())
+    else:
+        _print(tally, console())
+    if not tally.complete:
+        fail("interrupted: the counts are of what was read so far", Status.INTERRUPTED)
+    if tally.invalid or tally.unreadable or not tally.replies:
+        raise typer.Exit(Status.FAILED)
+
+
+def _judged(
+    files: Sequence[Path], judge: RecordingJudge
+) -> Generator[tuple[Path, RecordedVerdict | UnreadableLine], None, None]:
+    """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
+    named = TextColumn("{task.description}", markup=False)
+    columns = (named, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    screen = console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        for path in files:
+            task = progress.add_task(printable(path.name), total=path.stat().st_size)
+            number = 0
+            try:
+                for number, line, position in open_lines(path):
+                    yield path, judge.judge(number, line)
+                    progress.update(task, completed=position)
+            except OSError as error:
+                yield path, UnreadableLine(number + 1, f"the file cannot be read on: {error}")
+
+
+def _print(tally: ReplyTally, screen: Console) -> None:
+    if tally.codes:
+        table = titled_table("What was wrong", "issue code", "replies")
+        table.add_column("first seen at", overflow="fold")
+        for code, count in tally.codes.most_common():
+            table.add_row(printable(code), str(count), printable(tally.first[code]))
+        screen.print(table, "")
+    _print_rates(screen, "model", tally.by_model)
+    _print_rates(screen, "tool", tally.by_tool)
+    for entry in tally.unreadable[:MAX_ROWS]:
+        screen.print(printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"), style="red")
+    if len(tally.unreadable) > MAX_ROWS:
+        screen.print(f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all", style="red")
+    invalid, unreadable = len(tally.invalid), len(tally.unreadable)
+    if not tally.replies and not unreadable:
+        screen.print("no replies found")
+        return
+    replies, lines = counted(tally.replies, "reply", "replies"), counted(unreadable, "line", "lines")
+    told = f", {lines} unreadable" if unreadable else ""
+    screen.print(f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}")
+
+
+def _print_rates(screen: Console, kind: str, rates: _Rates) -> None:
+    if not rates:
+        return
+    table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
+    for name, rate in list(rates.items())[:MAX_ROWS]:
+        share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
+        shown = f"(no {kind})" if name == NO_NAME else printable(name)
+        table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
+    screen.print(table)
+    screen.print(f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else "", style="dim")

@@ -1,0 +1,115 @@
+"""What ``strictreply faults`` shows: the catalogue of malformed replies, and what each looks like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from strictreply.cli._terminal import Live, console, described, echo_json, fail, titled_table
+from strictreply.testing._probing.specimens import Specimen, specimen, specimens
+from strictreply.testing._steps import Kind
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.faults._catalogue import ANYWHERE, Entry
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import printable
+from strictreply.values._json import JSON
+
+MAX_SHOWN = 12
+"""How many places of one fault are shown."""
+
+
+def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
+    """Print the entries of some kinds, all of them when none are given."""
+    entries = [entry for entry in CATALOGUE.values() if not kinds or entry.kind in kinds]
+    if as_json:
+        echo_json([_entry_json(entry) for entry in entries])
+        return
+    screen = console()
+    for kind in Kind:
+        chosen = [entry for entry in entries if entry.kind is kind]
+        if chosen:
+            screen.print(_table(kind, chosen), "")
+    screen.print(f"{len(entries)} faults; strictreply faults --show NAME shows what one looks like")
+
+
+def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
+    """Print what one fault serves, and what the strict gate says; of every place in ``tools``, or of an example."""
+    entry = named(name)
+    try:
+        found = list(specimens(entry, tools)) if tools else [one for one in [specimen(entry, SCENARIO.tools)] if one]
+    except (ContractError, ValueError) as error:
+        fail(f"--tools: {error}")
+    if not found:
+        fail(f"{name} cannot be made from these tools: {entry.summary}")
+    if as_json:
+        shown: list[JSON] = [_specimen_json(one) for one in found]
+        echo_json(_entry_json(entry) | {"specimens": shown})
+        return
+    screen = console()
+    screen.print(Text(name, style="bold"), f"({entry.kind.value}): {entry.summary}")
+    for one in found[:MAX_SHOWN]:
+        _print(screen, one)
+    if len(found) > MAX_SHOWN:
+        screen.print(f"\nand {len(found) - MAX_SHOWN} more places; --json gives all", style="dim")
+
+
+def kinds_of(words: Sequence[str]) -> list[Kind]:
+    """Read kinds of faults; ends the command at a word that is none."""
+    for word in words:
+        if word not in list(Kind):
+            fail(f"no kind {word}; the kinds are {', '.join(Kind)}")
+    return [Kind(word) for word in words]
+
+
+def named(name: str) -> Entry:
+    """Find an entry; ends the command with the nearest names when there is none."""
+    if name not in CATALOGUE:
+        near = ", ".join(get_close_matches(name, CATALOGUE))
+        fail(f"no fault {name}; {f'did you mean {near}?' if near else 'strictreply faults lists them'}")
+    return CATALOGUE[name]
+
+
+def _table(kind: Kind, entries: Sequence[Entry]) -> Table:
+    table = titled_table(kind.value, "fault")
+    table.add_column("a strict gate says", overflow="fold")
+    table.add_column("where", overflow="fold")
+    table.add_column("what is wrong", ratio=1)
+    for entry in entries:
+        where = "any" if len(entry.places) == len(ANYWHERE) else " ".join(entry.places)
+        table.add_row(entry.name, entry.code, where, entry.summary)
+    return table
+
+
+def _print(screen: Console, one: Specimen) -> None:
+    live = Live(screen)
+    screen.print(f"\n{printable(one.fault.source)}", style="bold")
+    live.line("came", one.shown())
+    for issue in one.issues or ():
+        live.line("wrong", described(issue, cast("JSON", one.fault.served)), "yellow")
+    if one.issues is None:
+        live.line("wrong", one.fault.code, "yellow")
+    if one.fault.needs:
+        live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")
+
+
+def _entry_json(entry: Entry) -> dict[str, JSON]:
+    return {
+        "name": entry.name,
+        "kind": entry.kind.value,
+        "code": entry.code,
+        "places": list(entry.places),
+        "summary": entry.summary,
+        "needs": dict(entry.needs),
+    }
+
+
+def _specimen_json(one: Specimen) -> JSON:
+    issues: list[JSON] = [{**issue.to_dict()} for issue in one.issues or ()]
+    return {"source": one.fault.source, "at": one.fault.at, "served": one.shown(), "issues": issues}

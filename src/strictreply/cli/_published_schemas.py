@@ -1,0 +1,148 @@
+"""The JSON Schemas of what strictreply takes and gives, for programs in any language.
+
+``schemas/`` in the repository holds them as files; a test holds the files to this code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from strictreply.values._attempts import Attempt
+from strictreply.values._issues import Issue
+from strictreply.values._json import JSONObject
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_POINTER = "^(/([^~/]|~[01])*)*$"
+_SAYS_SOMETHING: JSONObject = {"type": "string", "pattern": r"\S"}
+
+_REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
+    "Issue": {
+        "code": {"description": "What is wrong: dotted and stable, to be matched on.", "pattern": r"^\S+$"},
+        "category": {"description": "The class of failure, for decisions such as whom to tell."},
+        "path": {
+            "description": "JSON Pointer (RFC 6901) to the fault, from the root of what was judged: the assistant "
+            "message in the native channel, going on through the JSON in arguments; the JSON in content in the text "
+            "channel; the response for envelope codes.",
+            "pattern": _POINTER,
+        },
+        "message": {"description": "The rule that was broken, in words that never come from the model."},
+        "hint": {"description": "The nearest remedy, in words that never come from the model; empty when none."},
+        "found": {
+            "description": "An excerpt of what the model wrote, escaped; empty when none. Keep it out of prompts.",
+            "maxLength": 120,
+        },
+    },
+    "Attempt": {
+        "number": {"description": "Counts from 1.", "minimum": 1},
+        "request": {"description": "The request that was sent; left out unless raw replies are asked for."},
+        "raw": {
+            "description": "The response as it came, null when the transport failed; left out unless raw replies are "
+            "asked for.",
+        },
+        "issues": {"description": "The faults of the reply; empty when it was accepted, or when the transport failed."},
+        "failure": {"description": "How the transport failed; null when a response came."},
+        "correction": {
+            "description": "The words that asked for this attempt; null for the first ask and when the same request "
+            "was sent again.",
+        },
+        "tier": {"description": "How many corrections were sent so far; 0 for none.", "minimum": 0},
+        "scope": {"description": "The one tool whose arguments alone were asked for again; null for a whole reply."},
+        "leniency": {"description": "What was forgiven before the reply was read, each step by its name."},
+        "usage": {"description": "The tokens as the provider counted them; 0 where it did not say."},
+        "seconds": {"description": "How long the call took.", "minimum": 0},
+    },
+    "Usage": {name: {"minimum": 0} for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+}
+"""What the types of these members do not say."""
+
+_ON_REQUEST = frozenset({"request", "raw"})
+"""The members that ``Attempt.to_dict`` gives only with ``raw=True``."""
+
+
+def published_schemas() -> dict[str, JSONObject]:
+    """Return every published schema by its file name without ``.json``."""
+    return {
+        "assistant-reply": _headed("A valid reply, as strictreply gives it", _given_reply()),
+        "assistant-reply.text": _headed("A reply in the text channel: the JSON in the content", _text_reply()),
+        "assistant-reply.native": _headed("A reply in the native channel: an assistant message", _native_reply()),
+        "issue": _headed("One fault of a reply", _described(Issue)),
+        "attempt": _headed("One ask of a model and what became of it", _described(Attempt)),
+    }
+
+
+def _headed(title: str, schema: JSONObject) -> JSONObject:
+    return {"$schema": _DRAFT, "title": title, **schema}
+
+
+def _described(kind: type[Any]) -> JSONObject:
+    """Describe a value as its ``to_dict`` spells it, which has no member beside these."""
+    schema = TypeAdapter(kind).json_schema(mode="serialization")
+    parts = {name: _object_of(name, part) for name, part in schema.pop("$defs", {}).items()}
+    described = _object_of(kind.__name__, schema)
+    return described | {"$defs": parts} if parts else described
+
+
+def _object_of(name: str, schema: JSONObject) -> JSONObject:
+    """Close an object schema, and put our remarks in the place of pydantic's; other schemas keep what holds."""
+    held = {key: value for key, value in schema.items() if key not in {"title", "description", "default"}}
+    if "properties" not in schema:
+        return held
+    remarks = _REMARKS[name]
+    properties = {member: _object_of("", part) | remarks[member] for member, part in schema["properties"].items()}
+    return _object(properties, optional=_ON_REQUEST)
+
+
+def _object(properties: JSONObject, *, optional: frozenset[str] = frozenset()) -> JSONObject:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _given_reply() -> JSONObject:
+    """Describe the typed union as ``to_dict`` spells it; only native calls have an id."""
+    call = _object({"tool": {"type": "string"}, "args": {}, "id": {"type": "string"}}, optional=frozenset({"id"}))
+    calls = {"type": "array", "items": {"$ref": "#/$defs/call"}, "minItems": 2}
+    answer = {"description": "Text, or JSON where the contract names the kind of answer."}
+    return {
+        "anyOf": [{"$ref": "#/$defs/call"}, _object({"calls": calls}), _object({"answer": answer})],
+        "$defs": {"call": call},
+    }
+
+
+def _text_reply() -> JSONObject:
+    """Describe the union of the text channel (requirements T1 to T3)."""
+    tool = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
+    args = {"type": "object", "description": "Arguments that are valid for that tool."}
+    answer = _SAYS_SOMETHING | {"description": "Text; where a contract names another kind of answer, that instead."}
+    return {"anyOf": [_object({"tool": tool, "args": args}), _object({"answer": answer})]}
+
+
+def _native_reply() -> JSONObject:
+    """Describe an assistant message with calls, or with an answer; members that are not ours are free."""
+    arguments = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "description": "The JSON text of an object that is valid for the tool; empty means no arguments.",
+    }
+    name = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
+    function = {
+        "type": "object",
+        "properties": {"name": name, "arguments": arguments},
+        "required": ["name", "arguments"],
+    }
+    call = {
+        "type": "object",
+        "properties": {"id": _SAYS_SOMETHING, "type": {"enum": ["function", None]}, "function": function},
+        "required": ["id", "function"],
+    }
+    calls = {"properties": {"tool_calls": {"type": "array", "items": call, "minItems": 1}}, "required": ["tool_calls"]}
+    no_calls = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
+    answer = {"properties": {"content": _SAYS_SOMETHING, "tool_calls": no_calls}, "required": ["content"]}
+    nothing = {"enum": [None, ""]}
+    return {
+        "type": "object",
+        "properties": {"role": {"const": "assistant"}, "refusal": nothing, "function_call": {"type": "null"}},
+        "anyOf": [calls, answer],
+    }

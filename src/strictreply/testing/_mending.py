@@ -1,0 +1,255 @@
+"""How the unreliable model reads a conversation, and how it takes a correction: it mends the faults that are named.
+
+It understands lines such as ``- /limit: must be an integer``: a JSON Pointer and words. What is right it knows itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from strictreply.testing._scripts import text_of
+from strictreply.testing._targets import Target
+from strictreply.values._issues import pointer, pointer_tokens
+from strictreply.values._json import JSON, JSONObject
+
+_LINE = re.compile(
+    r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?[`'"]?(?P<path>(?:/(?:"(?:[^"\\]|\\.)*"|[^\s/:`'"]*))+)?[`'"]?"""
+    r"""\s*:?\s*(?P<words>\S.*)?$"""
+)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_CALL_PATH = re.compile(r"^/tool_calls/(?P<index>\d+)")
+_INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
+_DEMANDING = re.compile(r"\b(?:must|should|needs?|has|is|not|no|allowed|missing|required|expected)\b", re.IGNORECASE)
+_ABOUT_EXTRA = re.compile(
+    r"not allowed|allowed keys|beside|unexpected|additional|\bextra\b|"
+    r"\b(?:no|not have any) (?:other )?(?:key|member|propert)",
+    re.IGNORECASE,
+)
+_ABOUT_MISSING = re.compile(r"must have|missing|required", re.IGNORECASE)
+_ABOUT_FORM = re.compile(r"\bJSON\b|cut off|token limit|shorter|fence|prose", re.IGNORECASE)
+_ABOUT_NAME = re.compile(r"\btool\b|\bfunction\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One native call (``tool`` and the text of its arguments) or one content (``tool`` empty), as written.
+
+    ``cut`` tells that the text ended at the token limit; it is not part of what was written.
+    """
+
+    tool: str
+    text: str
+    cut: bool = field(default=False, compare=False)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the text is JSON as it stands."""
+        try:
+            json.loads(self.text)
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+
+def clean_draft(target: Target) -> Draft:
+    """Write a right reply without a fault."""
+    return Draft(target.name if target.place == "call" else "", target.text(target.value))
+
+
+def is_met_by(target: Target, draft: Draft) -> bool:
+    """Report whether a draft says what is right, however its JSON is spelled."""
+    clean = clean_draft(target)
+    if target.place == "prose" or not draft.is_json:
+        return draft == clean
+    return draft.tool == clean.tool and bool(json.loads(draft.text) == target.around(target.value))
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    """What a conversation is at: a question with the results so far, or a bad reply with what was said against it.
+
+    ``question`` is the user's; ``key`` tells this step of the conversation from every other, and is the same for a
+    first ask and its corrections; ``results`` are what tools gave since the question. ``prior`` holds the drafts of
+    the reply that is answered by ``remarks``, one remark a draft; both are empty for a first ask.
+    """
+
+    question: str
+    key: str
+    results: tuple[str, ...] = ()
+    prior: tuple[Draft, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """All that was said against the reply."""
+        return "\n".join(dict.fromkeys(self.remarks))
+
+
+def first_ask(turns: Sequence[JSONObject]) -> ConversationState:
+    """Read the conversation as a question that nobody complains about."""
+    return _state(turns, len(turns))
+
+
+def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
+    """Read the conversation as a reply of the model and what came back on it; None when it ends otherwise."""
+    replied = _last_turn(turns, "assistant")
+    if replied in {-1, len(turns) - 1}:
+        return None
+    reply, following = turns[replied], turns[replied + 1 :]
+    prior = drafts_of(reply)
+    by_user = [text_of(turn) for turn in following if turn.get("role") == "user"]
+    by_id = {str(turn.get("tool_call_id")): text_of(turn) for turn in following if turn.get("role") == "tool"}
+    calls = items(reply.get("tool_calls")) or [None] * len(prior)
+    remarks = tuple("\n".join([by_id.get(str(fields(call).get("id")), ""), *by_user]).strip() for call in calls)
+    return replace(_state(turns, replied), prior=prior, remarks=remarks)
+
+
+def _state(turns: Sequence[JSONObject], end: int) -> ConversationState:
+    """Read the last question before ``end``, and the results between the two."""
+    asked = _last_turn(turns[:end], "user")
+    given = [text_of(turn) for turn in turns[asked + 1 : end] if turn.get("role") == "tool"]
+    results = tuple(text for text in given if not names_a_place(text))
+    said = [text_of(turn) for turn in turns[: asked + 1] if turn.get("role") == "user"]
+    return ConversationState(said[-1] if said else "", json.dumps([said, len(results)]), results)
+
+
+def _last_turn(turns: Sequence[JSONObject], role: str) -> int:
+    """Return the index of the last turn of a role; -1 when there is none."""
+    return next((index for index in range(len(turns) - 1, -1, -1) if turns[index].get("role") == role), -1)
+
+
+def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
+    """Read back what the model wrote: its calls, also where they were replayed as text, or its content."""
+    text = text_of(reply)
+    calls = items(reply.get("tool_calls"))
+    if not calls and text.startswith("["):  # no server takes every name back in a history, so calls may come as text
+        try:
+            calls = items(json.loads(text))
+        except (ValueError, RecursionError):
+            calls = []
+    functions = [fields(fields(call).get("function")) for call in calls]
+    drafts = tuple(Draft(str(each.get("name", "")), str(each.get("arguments", ""))) for each in functions)
+    return drafts or (Draft("", text),)
+
+
+def fields(value: object) -> JSONObject:
+    """Read a value that should be an object; one that is not has no members."""
+    return cast("JSONObject", value) if isinstance(value, dict) else {}
+
+
+def items(value: object) -> list[Any]:
+    """Read a value that should be an array; one that is not has no items."""
+    listed: list[Any] = value if isinstance(value, list) else []
+    return listed
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One named fault: a JSON Pointer, empty when none was given, and what was said about it."""
+
+    path: str
+    words: str
+
+    @property
+    def call(self) -> int | None:
+        """The index of the call that the pointer leads into, None when it leads elsewhere."""
+        found = _CALL_PATH.match(self.path)
+        return int(found["index"]) if found else None
+
+
+def complaints(text: str) -> tuple[Complaint, ...]:
+    """Read the faults that a correction lists, one a line."""
+    lines = (_LINE.match(line) for line in text.splitlines())
+    return tuple(
+        Complaint(_pointer(line["path"] or ""), line["words"] or "")
+        for line in lines
+        if line and (line["bullet"] or line["path"])
+    )
+
+
+def _pointer(place: str) -> str:
+    """Return the JSON Pointer that a place means; a name in quotes is JSON, a slash at the end says nothing."""
+    named = _QUOTED.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], place)
+    return named if place.endswith('"') else named.rstrip("/")
+
+
+def names_a_place(text: str) -> bool:
+    """Report whether a text is a correction, and not a listing of files: by pointers with a demand on each."""
+    return any(complaint.path and _DEMANDING.search(complaint.words) for complaint in complaints(text))
+
+
+def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft:
+    """Write ``prior`` again with the faults mended that ``correction`` names.
+
+    ``index`` is the call's place in its message: faults of other calls are not this one's. A correction that names
+    nothing leaves ``prior`` as it is.
+    """
+    named = [complaint for complaint in complaints(correction) if complaint.call in {None, index}]
+    if target.place == "prose":
+        return clean_draft(target) if named else prior
+    if not prior.is_json:
+        return clean_draft(target) if _ABOUT_FORM.search(correction) else prior
+    value: JSON = json.loads(prior.text)
+    for complaint in named:
+        value = _mended(value, target.around(target.value), _tokens(complaint, target), complaint.words)
+    about_name = any(
+        complaint.path.rpartition("/")[2] in {"name", "tool"} or _ABOUT_NAME.search(complaint.words)
+        for complaint in named
+    )
+    return Draft(clean_draft(target).tool if about_name else prior.tool, json.dumps(value, ensure_ascii=False))
+
+
+def _tokens(complaint: Complaint, target: Target) -> list[str]:
+    path = _INSIDE_CALL.sub("", complaint.path).removeprefix("/content")
+    tokens = pointer_tokens(path)
+    if target.place == "call" and tokens[:1] in (["args"], ["arguments"]):
+        return tokens[1:]
+    if target.place == "union" and tokens and tokens[0] not in {"tool", "args", "answer"}:
+        return ["args", *tokens]
+    return tokens
+
+
+def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
+    """Mend the fault at the end of ``tokens``, from what is right there."""
+    if isinstance(value, dict) and isinstance(right, dict):
+        return _mended_member(value, right, tokens, words) if tokens else _mended_object(value, right, words)
+    if isinstance(value, list) and isinstance(right, list) and tokens:
+        index = int(tokens[0]) if tokens[0].isdigit() else len(value)
+        if index < min(len(value), len(right)):
+            return [*value[:index], _mended(value[index], right[index], tokens[1:], words), *value[index + 1 :]]
+    return right
+
+
+def _mended_member(value: dict[str, JSON], right: dict[str, JSON], tokens: list[str], words: str) -> dict[str, JSON]:
+    name = tokens[0]
+    if name not in right:  # what is not needed is left out
+        return {key: member for key, member in value.items() if key != name}
+    if name not in value:
+        return value | {name: right[name]}
+    return value | {name: _mended(value[name], right[name], tokens[1:], words)}
+
+
+def _mended_object(value: dict[str, JSON], right: dict[str, JSON], words: str) -> dict[str, JSON]:
+    if _ABOUT_EXTRA.search(words):
+        return {key: member for key, member in value.items() if key in right or _mentions(words, key)}
+    if _ABOUT_MISSING.search(words):
+        return value | {key: member for key, member in right.items() if key not in value and _mentions(words, key)}
+    return value
+
+
+def _mentions(words: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words) is not None
+
+
+def nearest(draft: Draft, targets: Sequence[Target]) -> Target:
+    """Find which of the targets a draft was meant to be: by its tool, then by the members it shares."""
+
+    def likeness(target: Target) -> tuple[bool, int]:
+        members = target.value.values() if isinstance(target.value, dict) else ()
+        return draft.tool.startswith(target.name) and target.name != "", sum(str(one) in draft.text for one in members)
+
+    return max(targets, key=likeness)

@@ -1,0 +1,234 @@
+"""The program that runs the app under test in a process of its own: one line in, one call of the app, one line out.
+
+``python -m strictreply.testing._probing.probe_worker module:callable BASE_URL [module:ExceptionClass …]``. The lines
+are JSON objects on what were stdin and stdout; the app itself finds both closed to it. Nothing of a reply is in any line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import hashlib
+import importlib
+import importlib.metadata
+import inspect
+import json
+import os
+import platform
+import queue
+import re
+import sys
+import sysconfig
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
+from http.client import HTTPException
+from pathlib import Path
+from ssl import SSLError
+from types import TracebackType
+from typing import Any, TextIO
+from urllib.error import URLError
+
+import strictreply
+from strictreply.testing._waiting import no_backoff
+
+MAX_TRACEBACK_CHARS = 4_000
+LIBRARIES = (
+    *("openai", "strictreply", "instructor", "pydantic-ai-slim", "langchain-core", "langchain-openai"),
+    *("openai-agents", "litellm", "httpx", "httpx2", "pydantic"),
+)
+"""The distributions whose versions a report names, when the app has imported them."""
+
+_TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
+"""Exceptions of Python's own that do say what happened between an app and a model."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_LIBRARY_FOLDERS = tuple(
+    str(Path(folder).resolve())
+    for folder in (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
+)
+
+
+class Unusable(Exception):
+    """The app cannot be called at all; the text says why."""
+
+
+class App:
+    """A callable of the user's, sync or async, called again and again in one event loop."""
+
+    def __init__(self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]) -> None:
+        """Find out whether the callable takes the base URL."""
+        self._call: Callable[[], Any] = (lambda: function(base_url)) if _takes_url(function) else function
+        self._clean = clean
+        self._loop = asyncio.Runner()
+
+    def close(self) -> None:
+        """End the event loop."""
+        self._loop.close()
+
+    def behaviour(self, *, told: bool) -> dict[str, Any]:
+        """Call the app once, and say what it did; with ``told`` the traceback of an exception as well."""
+        try:
+            value = self._finished(self._call())
+        except BaseException as error:  # noqa: BLE001 - whatever comes out of the app is what was asked about
+            return {
+                "raised": _named(type(error)),
+                "clean": is_clean(error, self._clean),
+                "at": _place(error.__traceback__),
+                "traceback": _trace(error) if told else "",
+            }
+        return {"returned": type_of(value), "digest": digest(value)}
+
+    def _finished(self, value: Any) -> Any:
+        if inspect.isawaitable(value):
+            value = self._loop.run(_awaited(value))
+        if isinstance(value, AsyncIterator):
+            return self._loop.run(_collected(value))
+        return list(value) if isinstance(value, Iterator) else value
+
+
+async def _awaited(value: Any) -> Any:
+    """Await anything awaitable: a runner takes coroutines only."""
+    return await value
+
+
+async def _collected(stream: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in stream]
+
+
+def _takes_url(function: Callable[..., Any]) -> bool:
+    """Report whether to call with the base URL: when a parameter has no default, or is named for it."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # some callables written in C tell nothing
+        return True
+    several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    needed = [one for one in parameters if one.default is one.empty and one.kind not in several]
+    if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
+        raise Unusable(f"it must take the base URL or no arguments, not {', '.join(one.name for one in needed)}")
+    return bool(needed) or (bool(parameters) and parameters[0].name == "base_url")
+
+
+def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bool:
+    """Report whether an exception was made to say that a call failed: it is none of Python's own.
+
+    A built-in ``KeyError`` says nothing of the reply, and no more does a ``JSONDecodeError`` or ``InvalidOperation`` of
+    the standard library; time-outs and broken connections do. ``clean`` are classes that the user vouches for. A group
+    is as clean as the exceptions in it.
+    """
+    if isinstance(error, clean or ()):
+        return True
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_clean(inner, clean) for inner in error.exceptions)
+    package = type(error).__module__.partition(".")[0]
+    return isinstance(error, _TELLING) or package not in sys.stdlib_module_names
+
+
+def type_of(value: object) -> str:
+    """Return the name of a value's type; None is named as itself."""
+    return "None" if value is None else type(value).__name__
+
+
+def digest(value: object) -> str:
+    """Hash a value so that equal ones are recognised; where objects stand in memory does not count."""
+    try:
+        text = json.dumps(value, default=repr, sort_keys=True)
+    except Exception:  # noqa: BLE001 - whatever an app returns may refuse to be written
+        text = type(value).__name__
+    return hashlib.sha256(_ADDRESS.sub("", text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _named(kind: type[BaseException]) -> str:
+    """Return an exception's class as it is imported; built-in ones by their name alone."""
+    known = {builtins.__name__, "json.decoder"}
+    return kind.__qualname__ if kind.__module__ in known else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _trace(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace))[-MAX_TRACEBACK_CHARS:]
+
+
+def _place(trace: TracebackType | None) -> str:
+    """Return the line of the app's own code that an exception came through last, as ``file:line``."""
+    last = ""
+    for frame, line in traceback.walk_tb(trace):
+        path, here = Path(frame.f_code.co_filename).resolve(), Path.cwd()
+        if path.is_file() and not str(path).startswith(_LIBRARY_FOLDERS):
+            last = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
+    return last
+
+
+def load(source: str) -> Any:
+    """Import ``module:attribute``, something callable; raises Unusable, with the reason, when that does not work."""
+    module, _, attribute = source.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except BaseException as error:  # an import may also end in SystemExit
+        raise Unusable(f"importing {module} failed\n{_trace(error)}") from error
+    if not callable(found):
+        raise Unusable(f"{module} has no callable named {attribute}")
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the known libraries that are imported by now."""
+    found = {"Python": platform.python_version()}
+    for name in LIBRARIES:
+        module = {"pydantic-ai-slim": "pydantic_ai", "openai-agents": "agents"}.get(name, name.replace("-", "_"))
+        if module in sys.modules:
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _private_streams() -> tuple[TextIO, TextIO]:
+    """Take stdin and stdout away from the app: what it prints must not be read as an answer."""
+    commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    return commands, answers
+
+
+def _received(commands: TextIO) -> Iterator[dict[str, Any]]:
+    """Yield the commands as they come; when there is nobody left to send one, the process ends, even amid a call."""
+    received: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in commands:
+            received.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield json.loads(received.get())
+
+
+def _answers(commands: TextIO, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
+    """Answer each command: first of all whether the app can be called."""
+    try:
+        classes = tuple(load(name) for name in clean)
+        app = App(load(source), base_url, classes)
+    except Unusable as unusable:
+        yield {"unusable": str(unusable)}
+        return
+    yield {"ready": True}
+    for command in _received(commands):
+        told = bool(command["told"])
+        yield app.behaviour(told=told) | ({"versions": versions()} if told else {})
+
+
+def main() -> None:
+    """Serve until there is nobody left to serve."""
+    commands, answers = _private_streams()
+    source, base_url, *clean = sys.argv[1:]
+    with no_backoff():
+        for answer in _answers(commands, source, base_url, clean):
+            answers.write(f"{json.dumps(answer)}\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()

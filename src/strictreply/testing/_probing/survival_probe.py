@@ -1,0 +1,288 @@
+"""The probe: rehearse, choose the faults, run the app once per fault, and once more to see whether it recovers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from strictreply.testing._demands import Demand, DemandHints
+from strictreply.testing._probing.probe_worker import Unusable
+from strictreply.testing._probing.specimens import excerpt
+from strictreply.testing._probing.subjects import Connect, Played, ProbeStage
+from strictreply.testing._probing.survival_report import (
+    AppRaised,
+    Echo,
+    ProbeOutcome,
+    ProbeRun,
+    Report,
+    Returned,
+    judged,
+)
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._targets import Target
+from strictreply.testing._wire import Responder, Served
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.faults._catalogue import Entry
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSONObject
+
+DEFAULT_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTrial:
+    """One fault to try; ``target`` is the good reply that was spoiled."""
+
+    fault: Fault
+    target: Target = field(repr=False)
+    summary: str = ""
+
+    @property
+    def source(self) -> str:
+        """The fault's source with the tool's name in place of its definition: the app has it in some variable."""
+        spelt, name = self.target.source, re.sub(r"\W", "_", self.target.name) or "Answer"
+        return self.fault.source.replace(spelt, name) if spelt else self.fault.source
+
+    def run(self, outcome: ProbeOutcome, detail: str, *, seconds: float, requests: int, recovered: bool) -> ProbeRun:
+        """Report what became of it."""
+        return ProbeRun(
+            fault=self.fault.name,
+            kind=self.fault.kind,
+            code=self.fault.code,
+            outcome=outcome,
+            detail=detail,
+            at=self.fault.at,
+            summary=self.summary,
+            seconds=seconds,
+            requests=requests,
+            recovered=recovered,
+            source=self.source,
+            served=excerpt(self.fault.served, self.target.clean),
+        )
+
+
+def planned(
+    demand: Demand, *, kinds: Collection[Kind] = (), names: Collection[str] = ()
+) -> tuple[list[ProbeTrial], list[ProbeRun]]:
+    """Choose the trials of an app, and report of every other fault why it does not apply.
+
+    ``kinds`` and ``names`` choose from the catalogue, empty ones everything. Arguments are spoiled in every tool,
+    everything else in the first one: it is the same for all.
+    """
+    trials: list[ProbeTrial] = []
+    others: list[ProbeRun] = []
+    for entry in CATALOGUE.values():
+        if (kinds and entry.kind not in kinds) or (names and entry.name not in names):
+            continue
+        missing = demand.missing(entry.needs)
+        found = [] if missing else list(_trials(entry, demand))
+        trials += found
+        if not found:
+            wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
+            why = f"needs a request with {wanted}" if wanted else "fits the app's contract, or cannot be made from it"
+            skipped = ProbeOutcome.NOT_APPLICABLE
+            others.append(ProbeRun(entry.name, entry.kind, entry.code, skipped, why, summary=entry.summary))
+    return trials, others
+
+
+def _trials(entry: Entry, demand: Demand) -> Iterator[ProbeTrial]:
+    """Make one entry's faults that the app's own contract refuses; each can be made again from its source alone."""
+    seen: set[str] = set()
+    for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
+        for fault in _faults(entry, target):
+            if fault.source not in seen and demand.refuses(fault):
+                seen.add(fault.source)
+                yield ProbeTrial(fault, target, entry.summary)
+
+
+def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
+    """Make one entry's faults of one good reply; those that need no tool also where the reply is a call."""
+    if target.place in entry.places and target.place != "prose":
+        declared = target.tool if target.tool is not None else target.declared
+        args = target.value if target.given else None
+        yield from entry.all_for(declared, place=None if target.place == entry.usual else target.place, args=args)
+    elif "prose" in entry.places:
+        yield from entry.all_for()
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What was learnt from good replies: what the first request asks for, the good result, the versions in use.
+
+    ``good`` is the result's digest; None when two good runs did not give the same.
+    """
+
+    demand: Demand
+    good: str | None
+    versions: Mapping[str, str]
+
+
+class GoodModel:
+    """Replies well to every request it can read, and keeps the first."""
+
+    def __init__(self, hints: DemandHints) -> None:
+        """Take what no request says."""
+        self._hints = hints
+        self._lock = threading.Lock()
+        self.demand: Demand | None = None
+        self.trouble: ContractError | ValueError | None = None
+
+    def __call__(self, request: JSONObject) -> Served:
+        """Reply well; a request that no good reply can be made to is kept as ``trouble``, and raised."""
+        demand = Demand(request, self._hints)
+        try:
+            served = demand.good()
+        except (ContractError, ValueError) as error:
+            self.trouble = error
+            raise
+        with self._lock:
+            self.demand = self.demand or demand
+        return served
+
+
+async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
+    """Run the app twice with good replies.
+
+    Raises Unusable, with the reason and what to do, unless it asked the model and returned both times.
+    """
+    model = GoodModel(hints)
+    demand, good = _understood(model, await stage.play(model, told=True))
+    again = await stage.play(model, told=True)
+    _, other = _understood(model, again)
+    return Rehearsal(demand, good.digest if good == other else None, again.versions)
+
+
+def _understood(model: GoodModel, played: Played) -> tuple[Demand, Returned]:
+    """Return what a rehearsal taught; raises Unusable when it did not go well."""
+    if model.trouble is not None:
+        raise Unusable(f"no good reply to its request can be made: {model.trouble}; pass one with --good")
+    behaviour = played.behaviour
+    if not isinstance(behaviour, Returned):
+        _, how = judged(behaviour, (), None)
+        when = "with good replies" if model.demand else "before it asked the model"
+        hint = f" (good was: {model.demand.words}; --good, --answer or --tools say better)" if model.demand else ""
+        trace = f"\n{played.traceback}" if isinstance(behaviour, AppRaised) else ""
+        raise Unusable(f"the app failed {when}: {how}{hint}{trace}")
+    if model.demand is None:
+        raise Unusable(
+            "it returned without asking the model for a chat completion; does its client use the base URL it is given, "
+            "or OPENAI_BASE_URL?"
+        )
+    return model.demand, behaviour
+
+
+class Probe:
+    """One probe of one app; :meth:`report` returns at any time what was found so far.
+
+    ``name`` is how the app is called in the report, ``connect`` starts it; ``hints`` say what its requests do not.
+    ``kinds`` and ``names`` choose faults, empty ones all. ``timeout`` is how many seconds a run may take, ``jobs`` how
+    many run side by side, ``port`` where the server listens, 0 for a free one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        *,
+        hints: DemandHints = DemandHints(),  # noqa: B008 - a frozen value
+        kinds: Collection[Kind] = (),
+        names: Collection[str] = (),
+        timeout: float = DEFAULT_TIMEOUT,
+        jobs: int = 2,
+        port: int = 0,
+    ) -> None:
+        """Start nothing yet."""
+        self._name = name
+        self._hints = hints
+        self._chosen = (frozenset(kinds), frozenset(names))
+        self._stages = [ProbeStage(connect, timeout=timeout, port=port) for _ in range(jobs)]
+        self._began = (datetime.now(UTC), time.monotonic())
+        self._rehearsal: Rehearsal | None = None
+        self._order: list[str] = []
+        self._runs: list[ProbeRun] = []
+
+    async def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
+        """Probe the app; raises Unusable when it does not work with good replies either.
+
+        ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends.
+        """
+        async with AsyncExitStack() as stack:
+            for stage in self._stages:
+                stack.push_async_callback(stage.close)
+            rehearsal = self._rehearsal = await rehearse(self._stages[0], self._hints)
+            for stage in self._stages:
+                stage.warm_up = GoodModel(self._hints)
+            kinds, names = self._chosen
+            trials, self._runs = planned(rehearsal.demand, kinds=kinds, names=names)
+            self._order = [trial.source for trial in trials]
+            on_plan(rehearsal.demand, len(trials))
+            left = deque(trials)
+
+            async def work(stage: ProbeStage) -> None:
+                while left:
+                    run = await self._tried(stage, left.popleft(), rehearsal.good)
+                    self._runs.append(run)
+                    on_run(run)
+
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for stage in self._stages[: len(trials)]:
+                        group.create_task(work(stage))
+            except BaseExceptionGroup as several:  # one is enough to say that the app does not start again
+                raise several.exceptions[0] from None
+
+    def report(self) -> Report | None:
+        """Return what was found so far, in the catalogue's order; None before the rehearsal was over."""
+        if self._rehearsal is None:
+            return None
+        place = {source: number for number, source in enumerate(self._order)}
+        started, begun = self._began
+        return Report(
+            app=self._name,
+            asks=self._rehearsal.demand.words,
+            started=started,
+            seconds=time.monotonic() - begun,
+            versions=self._rehearsal.versions,
+            runs=tuple(sorted(self._runs, key=lambda run: place.get(run.source, len(place)))),
+            complete=sum(1 for run in self._runs if run.source) == len(self._order),
+        )
+
+    async def _tried(self, stage: ProbeStage, trial: ProbeTrial, good: str | None) -> ProbeRun:
+        """Serve one fault for every request, then for the first one only.
+
+        An app that asked once does the same again: it cannot recover.
+        """
+        always = ScriptedModel(then=trial.fault)
+        played = await stage.play(always)
+        echoes = _echoes(always)
+        recovered = False
+        if len(always.requests) > 1:
+            once = ScriptedModel(trial.fault)
+            behaviour = (await stage.play(_good_after(once, self._hints))).behaviour
+            recovered = isinstance(behaviour, Returned) and good in {None, behaviour.digest}
+            echoes += _echoes(once)
+        outcome, detail = judged(played.behaviour, echoes, good)
+        asked = len(always.requests)
+        return trial.run(outcome, detail, seconds=played.seconds, requests=asked, recovered=recovered)
+
+
+def _good_after(script: ScriptedModel, hints: DemandHints) -> Responder:
+    """Serve a script, and good replies when it is spent."""
+
+    def answer(request: JSONObject) -> Served:
+        served = script(request)
+        return served if len(script.requests) <= len(script.steps) else Demand(request, hints).good()
+
+    return answer
+
+
+def _echoes(model: ScriptedModel) -> list[Echo]:
+    return [Echo(number, role) for number, role, _ in model.echoes()]

@@ -1,0 +1,201 @@
+"""What the unreliable model is asked about: a shop's four small tools, and a dozen questions with their right replies.
+
+The tools are plain functions; who uses them declares them. Nothing here knows of models, faults or HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from strictreply.contract._tool import Tool
+from strictreply.values._json import JSON, JSONObject
+
+_PRODUCTS = {
+    "Fell Runner": ("running shoes", 89.9),
+    "Road Runner": ("running shoes", 74.5),
+    "Trail Runner": ("running shoes", 99.0),
+    "Drizzle": ("rain jacket", 59.0),
+    "Downpour": ("rain jacket", 119.0),
+    "Half Litre": ("water bottle", 14.0),
+    "Litre": ("water bottle", 19.5),
+}
+_CELSIUS = {"Bergen": 9, "Oslo": 4, "Paris": 14, "Phoenix": 38, "Tokyo": 21}
+_DEFAULT_CELSIUS = 15
+
+
+class OrderSummary(BaseModel):
+    """An order in short: the structured answer of the scenario."""
+
+    order: int
+    customer: str
+    status: Literal["open", "sent", "delivered"]
+    total: Annotated[float, Field(ge=0)]
+
+
+def search_products(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> list[str]:
+    """Search the shop's products.
+
+    Args:
+        query: What to look for, such as "running shoes".
+        limit: How many products to give at most.
+    """
+    words = query.lower().split()
+    found = [f"{name}, {price:.2f} EUR" for name, (kind, price) in _PRODUCTS.items() if any(w in kind for w in words)]
+    return found[:limit]
+
+
+def get_weather(
+    city: str,
+    unit: Literal["celsius", "fahrenheit"] = "celsius",
+    days: Annotated[int, Field(ge=1, le=14)] = 1,
+) -> str:
+    """Forecast the weather of a city.
+
+    Args:
+        city: The city's name.
+        unit: The unit of the temperatures.
+        days: How many days from today.
+    """
+    degrees = _CELSIUS.get(city, _DEFAULT_CELSIUS)
+    shown = degrees if unit == "celsius" else round(degrees * 9 / 5 + 32)
+    span = "today" if days == 1 else f"for {days} days"
+    return f"{shown} degrees {unit} in {city} {span}"
+
+
+def create_refund(
+    order: int, reason: Literal["late", "broken", "wrong_item"], amount: Annotated[float, Field(gt=0)]
+) -> str:
+    """Refund an order.
+
+    Args:
+        order: The order's number.
+        reason: Why the customer gets money back.
+        amount: How much, in EUR.
+    """
+    return f"refunded {amount:.2f} EUR for order {order} ({reason})"
+
+
+def schedule_meeting(
+    title: str, start: datetime, minutes: Annotated[int, Field(ge=5, le=480)], attendees: list[str]
+) -> str:
+    """Put a meeting into the calendar.
+
+    Args:
+        title: What the meeting is called.
+        start: When it begins, with its offset from UTC.
+        minutes: How long it lasts.
+        attendees: Who takes part.
+    """
+    end = start + timedelta(minutes=minutes)
+    return f"{title}, {start:%Y-%m-%d %H:%M} to {end:%H:%M}, with {', '.join(attendees)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RightCall:
+    """A call that answers a question: the tool's name and its arguments as JSON."""
+
+    tool: str
+    args: JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the right reply to it.
+
+    ``calls`` are made together where that is allowed, else one after the other. ``answer`` is what is said without
+    any. ``structured`` holds the same answer as JSON, by the name of the schema that is asked for. A question that is
+    ``hopeless`` is never replied to well, whatever the model is told.
+    """
+
+    text: str
+    calls: tuple[RightCall, ...] = ()
+    answer: str = ""
+    structured: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    hopeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The tools and the questions of a demo; every question's text is its own."""
+
+    tools: tuple[Callable[..., Any], ...]
+    questions: tuple[Question, ...]
+
+    def question(self, text: str) -> Question | None:
+        """Find a question by its text, None when it is not one of these."""
+        return next((question for question in self.questions if question.text == text.strip()), None)
+
+    def documents(self) -> dict[str, JSON]:
+        """Return the JSON Schema of each tool's parameters by the tool's name."""
+        return {tool.__name__: Tool.of(tool).parameters.source for tool in self.tools}
+
+
+def _question(text: str, *calls: tuple[str, JSONObject], hopeless: bool = False) -> Question:
+    return Question(text, tuple(RightCall(tool, args) for tool, args in calls), hopeless=hopeless)
+
+
+_MEETING: JSONObject = {
+    "title": "Kick-off",
+    "start": "2026-03-02T10:00:00Z",
+    "minutes": 30,
+    "attendees": ["Ada", "Linus"],
+}
+_SUMMARY: JSON = {"order": 1042, "customer": "Grace Hopper", "status": "delivered", "total": 29.9}
+
+SCENARIO = Scenario(
+    tools=(search_products, get_weather, create_refund, schedule_meeting),
+    questions=(
+        _question(
+            "What will the weather be in Oslo over the next 3 days, in celsius?",
+            ("get_weather", {"city": "Oslo", "unit": "celsius", "days": 3}),
+        ),
+        _question("Find running shoes, at most 2.", ("search_products", {"query": "running shoes", "limit": 2})),
+        _question(
+            "Order 1042 arrived broken: refund 29.90 EUR.",
+            ("create_refund", {"order": 1042, "reason": "broken", "amount": 29.9}),
+        ),
+        _question(
+            "Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.",
+            ("schedule_meeting", _MEETING),
+        ),
+        _question(
+            "Is it warmer in Paris or in Tokyo today?",
+            ("get_weather", {"city": "Paris", "unit": "celsius", "days": 1}),
+            ("get_weather", {"city": "Tokyo", "unit": "celsius", "days": 1}),
+        ),
+        _question(
+            "Which rain jacket do you have, and how is the weather in Bergen?",
+            ("search_products", {"query": "rain jacket", "limit": 1}),
+            ("get_weather", {"city": "Bergen", "days": 1}),
+        ),
+        _question(
+            "How hot is Phoenix today, in fahrenheit?",
+            ("get_weather", {"city": "Phoenix", "unit": "fahrenheit", "days": 1}),
+        ),
+        _question(
+            "Order 1077 came late: give 12.50 EUR back.",
+            ("create_refund", {"order": 1077, "reason": "late", "amount": 12.5}),
+        ),
+        _question("Show me up to 5 water bottles.", ("search_products", {"query": "water bottle", "limit": 5})),
+        Question(
+            "What is your return policy?",
+            answer="You can send anything back within 30 days; we pay the postage.",
+        ),
+        Question(
+            "Summarise order 1042.",
+            answer="Order 1042 of Grace Hopper, 29.90 EUR, was delivered.",
+            structured={"OrderSummary": _SUMMARY},
+        ),
+        _question(
+            "Order 1099 was the wrong item: refund 8.00 EUR.",
+            ("create_refund", {"order": 1099, "reason": "wrong_item", "amount": 8.0}),
+            hopeless=True,
+        ),
+    ),
+)
+"""A shop's assistant: the scenario of ``strictreply demo``."""

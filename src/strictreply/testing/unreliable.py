@@ -1,0 +1,362 @@
+"""A model that fails the way real models do and mends what it is told: a pure function from request to response.
+
+The seed and the conversation decide everything; there is no state, no clock and no I/O here. Its faults are those of
+the catalogue. ``LoopbackServer(UnreliableModel(SCENARIO))`` is the whole server of ``strictreply serve-demo``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, cast
+
+from strictreply.contract._shaping import SHAPING
+from strictreply.contract._tool import Tool
+from strictreply.testing._demands import Demand
+from strictreply.testing._mending import (
+    ConversationState,
+    Draft,
+    answered_reply,
+    clean_draft,
+    drafts_of,
+    fields,
+    first_ask,
+    is_met_by,
+    items,
+    mend,
+    names_a_place,
+    nearest,
+)
+from strictreply.testing._scripts import text_of
+from strictreply.testing._steps import Kind
+from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.shop_scenario import Question, RightCall, Scenario
+from strictreply.values._json import JSON, JSONObject
+
+DEFAULT_FAILURE_RATE = 0.6
+RELAPSE_RATE = 0.15
+DEFAULT_MAX_TOKENS = 256
+"""Where a reply is cut when the request sets no limit; with a larger limit than this nothing is cut."""
+
+CHARS_PER_TOKEN = 4
+MAX_QUOTED_RESULT = 500
+MAX_REMEMBERED = 512
+FINAL_ANSWER = "final_answer"
+CUT = "cut_at_length"
+
+SHARES: Mapping[str, Mapping[str, float]] = {
+    "call": {
+        "commentary_key": 24.0,
+        "number_as_text": 15.0,
+        "boolean_as_text": 2.0,
+        "missing_required": 14.0,
+        "null_for_optional": 10.0,
+        "array_for_scalar": 8.0,
+        "array_as_comma_list": 1.0,
+        "enum_in_other_case": 5.0,
+        "tool_in_other_case": 5.2,
+        "near_miss_tool": 5.2,
+        "leaked_token_in_tool": 2.6,
+        "python_repr": 2.5,
+        "extra_closing_bracket": 1.0,
+        CUT: 3.5,
+    },
+    "content": {
+        "number_as_text": 50.0,
+        "boolean_as_text": 2.0,
+        "fenced": 20.0,
+        "prose_before": 14.0,
+        "python_repr": 4.5,
+        "extra_closing_bracket": 1.5,
+        CUT: 4.5,
+    },
+}
+"""Weights of the catalogue's faults in native calls, and in JSON written as content; what cannot be made is left out.
+
+They were counted over recorded replies of some 160 models: of failed native calls 79 % are wrong in the arguments only,
+13 % name an unknown tool, 7 % are not JSON or cut; of failed JSON written as content 52 % hold scalars as strings, 34 %
+a fence or prose around good JSON, 6 % are not JSON, 4.5 % cut.
+"""
+
+_UNKNOWN_QUESTION = "I know only the demo's questions; this is a plain answer to another."
+_INSTRUCTION_ROLES = ("system", "developer")
+_TEXT_ANSWER: JSON = {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDemands:
+    """What one request demands of its reply.
+
+    ``tools`` are those that may be called. ``choice`` is ``auto``, ``required``, ``none`` or a tool's name. ``place``
+    says where calls are written. ``answer`` is the schema of a structured answer and ``answer_name`` what it is called;
+    None when an answer is text.
+    """
+
+    tools: Mapping[str, Tool]
+    choice: str = "auto"
+    parallel: bool = False
+    place: ReplyPlace = "call"
+    answer: JSON = None
+    answer_name: str = ""
+
+
+class UnreliableModel:
+    """Answers chat completions about a scenario, wrongly at first as often as ``failure_rate`` says.
+
+    A correction mends exactly the faults it names; one that names none changes nothing. About one mended reply in
+    seven comes back with another fault, and the scenario's hopeless questions are never mended. ``failure_rate`` is
+    the share of first replies that are faulty, from 0 (never, not even a hopeless one) to 1; plain text answers have
+    nothing to get wrong. The same seed and conversation give the same response.
+
+    A question that the scenario does not hold is answered by a call of the first tool with example arguments, or by
+    plain text when there is no tool. Raises ValueError when ``failure_rate`` is not between 0 and 1.
+    """
+
+    def __init__(self, scenario: Scenario, *, seed: int = 0, failure_rate: float = DEFAULT_FAILURE_RATE) -> None:
+        """Learn the scenario."""
+        if not 0 <= failure_rate <= 1:
+            raise ValueError("failure_rate must be between 0 and 1")
+        self._scenario = scenario
+        self._seed = seed
+        self._failure_rate = failure_rate
+
+    def __call__(self, request: JSONObject) -> JSONObject | HTTPReply:
+        """Answer the body of one request; a 400 when its tools or schemas are none."""
+        try:
+            demands = read_demands(request, self._scenario.tools)
+            drafts = self._reply(request["messages"], demands, token_limit(request) or 0)
+        except ValueError as error:
+            return error_reply(400, str(error))
+        return self._completion(request, drafts)
+
+    def _reply(self, turns: Sequence[JSONObject], demands: ReplyDemands, limit: int) -> list[Draft]:
+        back = answered_reply(turns)
+        if back is None or self._scenario.question(text_of(turns[-1])) is not None:
+            return self._first_drafts(first_ask(turns), demands, limit)
+        targets = self._targets(back, demands)
+        if self._is_corrected(back, targets):
+            return self._mended_drafts(back, targets, demands)
+        if targets[0].place == "union" and is_met_by(targets[0], back.prior[0]):
+            # In the text channel the result of a right call comes as a turn of the user.
+            state = replace(back, key=back.said, results=(*back.results, back.said))
+            return self._first_drafts(state, demands, limit)
+        return self._first_drafts(first_ask(turns), demands, limit)
+
+    def _is_corrected(self, back: ConversationState, targets: Sequence[Target]) -> bool:
+        """Report whether the remarks are about a fault: they name a place, or the reply was a mistake of its own."""
+        wrong = {draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)}
+        if not wrong:
+            return False
+        own = {draft for target in targets for draft in self._mistakes(back, target)}
+        return names_a_place(back.said) or not wrong.isdisjoint(own)
+
+    def _first_drafts(self, state: ConversationState, demands: ReplyDemands, limit: int) -> list[Draft]:
+        """Write a first reply: faulty in one of its calls, or as it should be."""
+        targets = self._targets(state, demands)
+        targets = targets if demands.parallel else targets[:1]
+        drafts = [clean_draft(target) for target in targets]
+        dice = self._dice("fails", state.key)
+        failing = dice.random() < self._failure_rate or (self._failure_rate > 0 and self._is_hopeless(state))
+        victim = dice.randrange(len(targets))
+        mistakes = self._mistakes(state, targets[victim]) if failing else []
+        if not mistakes or (mistakes[0].cut and limit > DEFAULT_MAX_TOKENS):
+            return drafts
+        return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
+
+    def _mended_drafts(self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands) -> list[Draft]:
+        """Write the reply again, mended as told; only the faulty call when one tool is demanded."""
+        drafts: list[Draft] = []
+        chosen = 0
+        for index, (draft, remark) in enumerate(zip(back.prior, back.remarks, strict=True)):
+            target = targets[index] if len(back.prior) == len(targets) else nearest(draft, targets)
+            if draft.tool == demands.choice and not is_met_by(target, draft):
+                chosen = index
+            drafts.append(self._mended(back, draft, target, remark, index))
+        return drafts if demands.choice in {"auto", "required", "none"} else [drafts[chosen]]
+
+    def _mended(self, back: ConversationState, draft: Draft, target: Target, remark: str, index: int) -> Draft:
+        """Mend one draft; some corrections cost another fault, and hopeless questions are never mended."""
+        if self._is_hopeless(back) and self._failure_rate > 0:
+            return draft
+        mended = mend(draft, target, remark, index)
+        mistakes = self._mistakes(back, target)
+        relapses = self._dice("relapses", back.key).random() < RELAPSE_RATE
+        if relapses and mended != draft and len(mistakes) > 1 and draft == mistakes[0]:
+            return mistakes[1]
+        return mended
+
+    def _mistakes(self, state: ConversationState, target: Target) -> list[Draft]:
+        """Make the mistakes that this step of the conversation is prone to: the first, then one after a relapse."""
+        dice = self._dice("mistakes", state.key, clean_draft(target).text)
+        first = draw(target, dice, values_only=self._is_hopeless(state))
+        second = draw(target, dice, avoid={first[0], CUT}, values_only=True) if first else None
+        return [drawn[1] for drawn in (first, second) if drawn]
+
+    def _targets(self, state: ConversationState, demands: ReplyDemands) -> list[Target]:
+        """Decide what is right to say: calls, or an answer; never nothing."""
+        question = self._scenario.question(state.question)
+        if demands.choice == "none":
+            return [_answer(state, question, demands)]
+        left = question.calls[len(state.results) :] if question else ()
+        calls = [call for call in left if call.tool in demands.tools]
+        if not calls and _must_call(state, question, demands):
+            calls = [RightCall(next(iter(demands.tools)), {})]
+        if not calls:
+            return [_answer(state, question, demands)]
+        return [_target(demands.tools[call.tool], demands.place, call.args or None) for call in calls]
+
+    def _is_hopeless(self, state: ConversationState) -> bool:
+        question = self._scenario.question(state.question)
+        return question is not None and question.hopeless
+
+    def _dice(self, *parts: str) -> random.Random:
+        """Make the dice of one decision: the same for the same seed and conversation."""
+        return random.Random(json.dumps([self._seed, *parts]))
+
+    def _completion(self, request: JSONObject, drafts: Sequence[Draft]) -> JSONObject:
+        dice = self._dice("ids", json.dumps(request["messages"]))
+        id_ = f"chatcmpl-{dice.getrandbits(96):024x}"
+        calls: list[JSON] = [native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts]
+        message = assistant(None, calls) if drafts[0].tool else assistant(drafts[0].text)
+        cut = any(draft.cut for draft in drafts)
+        written = (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else _tokens(json.dumps(message))
+        usage = (_tokens(json.dumps([request["messages"], request.get("tools", [])])), written)
+        reason = "length" if cut else None
+        return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
+
+
+def draw(
+    target: Target, dice: random.Random, *, avoid: Collection[str] = (), values_only: bool = False
+) -> tuple[str, Draft] | None:
+    """Draw a fault of the catalogue by its share among those that can be made of a right reply.
+
+    Returns the fault's name and what is written, None when no fault can be made. ``values_only`` prefers faults of the
+    arguments; ``avoid`` names faults not to make.
+    """
+    shares = SHARES["call" if target.place == "call" else "content"]
+    names = [name for name in shares if name not in avoid]
+    values = [name for name in names if CATALOGUE[name].kind is Kind.ARGS]
+    for left in (values, names) if values_only else (names,):
+        while left:  # drawing again among the others keeps their shares
+            name = dice.choices(left, weights=[shares[one] for one in left])[0]
+            drafts = spoiled_drafts(target, name)
+            if drafts:
+                return name, dice.choice(drafts)
+            left.remove(name)
+    return None
+
+
+def spoiled_drafts(target: Target, fault: str) -> tuple[Draft, ...]:
+    """Write a right reply with one fault of the catalogue, once for each place where it can be made."""
+    if target.place == "prose":
+        return ()
+    declared = target.tool.definition if target.tool else target.declared
+    return _spoiled(fault, json.dumps(declared), target.place, json.dumps(target.value))
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[Draft, ...]:
+    """Make faults once: each is proved to be refused, and the same questions come again and again."""
+    made = CATALOGUE[fault].all_for(json.loads(declared), place=place, args=json.loads(value))
+    choices = [cast("Any", one.served)["choices"][0] for one in made]
+    drafts = [(drafts_of(choice["message"]), choice["finish_reason"] == "length") for choice in choices]
+    return tuple(replace(written[0], cut=cut) for written, cut in drafts)
+
+
+def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) -> ReplyDemands:
+    """Read what a request demands of its reply; ValueError, fit for the client, when its tools or choice are none.
+
+    ``known`` are the tools of instructions for the text channel that do not spell their schemas.
+    """
+    return _read_union(request, known) or _read_native(request)
+
+
+def _read_native(request: JSONObject) -> ReplyDemands:
+    if not isinstance(request.get("tools"), list | None):
+        raise ValueError("'tools' must be a list")  # noqa: TRY004 - an API error
+    asked = Demand({name: request[name] for name in ("messages", "tools", *SHAPING) if name in request})
+    described = fields(fields(request.get("response_format")).get("json_schema"))
+    return ReplyDemands(
+        tools={tool.name: tool for tool in asked.callable_tools},
+        choice=asked.choice if asked.callable_tools else "none",
+        parallel=asked.parallel and asked.choice in {"auto", "required"},
+        answer=asked.answer_schema,
+        answer_name=str(described.get("name", "")),
+    )
+
+
+def _read_union(request: JSONObject, known: Sequence[Callable[..., Any]]) -> ReplyDemands | None:
+    """Read the demands of the text channel out of the instructions; None when they ask for no JSON union."""
+    if request.get("tools"):
+        return None
+    text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in _INSTRUCTION_ROLES)
+    spelled = next(filter(None, map(_union_in, text.splitlines())), None)
+    in_words = "JSON" in text and '"tool"' in text and '"answer"' in text
+    if spelled is None and in_words:
+        return ReplyDemands({tool.name: tool for tool in map(Tool.of, known)}, place="union")
+    return spelled
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _union_in(line: str) -> ReplyDemands | None:
+    """Read a line that holds the union's schema; None for any other line."""
+    try:
+        schema: object = json.loads(line) if line.startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+    forms = [fields(fields(form).get("properties")) for form in items(fields(schema).get("anyOf"))]
+    calls = [(fields(form["tool"]).get("const", ""), form["args"]) for form in forms if {"tool", "args"} <= form.keys()]
+    answers = [fields(form["answer"]) for form in forms if "answer" in form]
+    if not calls and not answers:
+        return None
+    tools = {str(name): Tool.from_json_schema(str(name), document) for name, document in calls}
+    answer = answers[0] if answers and answers[0].get("type") != "string" else None
+    choice = "required" if not answers else "auto" if tools else "none"
+    return ReplyDemands(tools, choice, False, "union", answer, str((answer or {}).get("title", "")))
+
+
+def _must_call(state: ConversationState, question: Question | None, demands: ReplyDemands) -> bool:
+    if not demands.tools or FINAL_ANSWER in demands.tools:
+        return demands.choice in demands.tools and demands.choice != FINAL_ANSWER
+    stranger = question is None or (question.calls and not any(call.tool in demands.tools for call in question.calls))
+    return demands.choice != "auto" or (bool(stranger) and not state.results)
+
+
+def _answer(state: ConversationState, question: Question | None, demands: ReplyDemands) -> Target:
+    """Decide on an answer: by the results, the scenario, or in general; as text or as JSON."""
+    text = (question.answer if question else "") or _UNKNOWN_QUESTION
+    if state.results:
+        text = f"Here is what I found: {'; '.join(state.results)[:MAX_QUOTED_RESULT]}"
+    if FINAL_ANSWER in demands.tools and demands.choice != "none":
+        return _target(demands.tools[FINAL_ANSWER], demands.place, {"answer": text})
+    known = question.structured.get(demands.answer_name) if question and demands.answer is not None else None
+    if demands.place != "union":
+        return Target.of(args=text) if demands.answer is None else _target(demands.answer, "json", known)
+    # An answer in the union is a JSON answer of this form.
+    properties: JSON = {"answer": _TEXT_ANSWER if demands.answer is None else demands.answer}
+    form: JSON = {"type": "object", "properties": properties, "required": ["answer"]}
+    said = text if demands.answer is None else known
+    return _target(form, "json", None if said is None else {"answer": said})
+
+
+def _target(declared: object, place: ReplyPlace, value: JSON) -> Target:
+    """Aim at a right reply; where it does not fit what the request declares, or none is known, at an example."""
+    try:
+        return Target.of(declared, place=place, args=value)
+    except ValueError:
+        return Target.of(declared, place=place)
+
+
+def token_limit(request: JSONObject) -> int | None:
+    """Return the token limit that a request sets, in either spelling; None when it sets none."""
+    limit: object = request.get("max_completion_tokens", request.get("max_tokens"))
+    return limit if isinstance(limit, int) else None
+
+
+def _tokens(text: str) -> int:
+    return max(1, len(text) // CHARS_PER_TOKEN)

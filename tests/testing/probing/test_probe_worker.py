@@ -1,0 +1,178 @@
+"""The worker calls an app, whatever it is made of, and says what it did without a word of the reply."""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import contextlib
+import http.client
+import json
+import ssl
+import struct
+import urllib.error
+from collections.abc import Callable
+from decimal import InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strictreply.testing import ok
+from strictreply.testing._probing.probe_worker import App, Unusable, digest, is_clean, load, versions
+from strictreply.testing._probing.survival_report import ProbeOutcome, Returned, judged
+from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._server import LoopbackServer
+from strictreply.testing._steps import Fault, Step
+from strictreply.testing.faults import CATALOGUE
+from testing.probing import sample_apps
+from testing.probing.sample_apps import REFUND, Refused, Vouched
+
+GOOD = ok.reply(REFUND)
+BAD = CATALOGUE["trailing_comma"](REFUND)
+
+
+def behaviour(
+    function: Callable[..., Any], step: Step, *clean: type[BaseException], told: bool = False
+) -> dict[str, Any]:
+    """Call an app once while a step is served for ever."""
+    with (
+        LoopbackServer(ScriptedModel(then=step)) as server,
+        contextlib.closing(App(function, server.base_url, clean)) as app,
+    ):
+        return app.behaviour(told=told)
+
+
+STREAMS = ("streaming", "asynchronous_stream", "iterating", "AsynchronousPieces")
+
+
+@pytest.mark.parametrize("name", ["strict", "asynchronous", *STREAMS])
+def test_an_app_may_be_sync_or_async_or_stream(name: str) -> None:
+    """It is called with the base URL, awaited and read to its end; the same reply gives the same digest again."""
+    app = getattr(sample_apps, name)
+    first, again = behaviour(app, GOOD), behaviour(app, GOOD)
+    assert first["returned"] in {"dict", "list"}
+    assert first == again
+    assert behaviour(app, BAD)["raised"].endswith(".Refused")
+
+
+def test_an_app_that_gives_nothing_for_a_bad_reply_is_seen() -> None:
+    """None is judged as what it is, by the name that the worker gives it."""
+    good, bad = behaviour(sample_apps.silent, GOOD), behaviour(sample_apps.silent, BAD)
+    assert judged(Returned(bad["returned"], bad["digest"]), (), good["digest"])[0] is ProbeOutcome.NOTHING
+
+
+def test_an_app_may_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A callable without parameters finds the server in the environment."""
+    with LoopbackServer(ScriptedModel(then=GOOD)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert "returned" in App(sample_apps.from_environment, "unused", ()).behaviour(told=False)
+
+
+def optional(base_url: str = "none") -> str:
+    """Take the base URL by its name."""
+    return base_url
+
+
+def settings(argv: str | None = None) -> str:
+    """Have a parameter that is no base URL."""
+    return f"called with {argv}"
+
+
+@pytest.mark.parametrize(("function", "value"), [(optional, "URL"), (settings, "called with None")])
+def test_a_default_is_replaced_only_by_name(function: Callable[..., Any], value: str) -> None:
+    """A parameter with a default gets the base URL when it is named for it."""
+    assert App(function, "URL", ()).behaviour(told=False)["digest"] == digest(value)
+
+
+def test_an_app_that_needs_more_is_unusable() -> None:
+    """A callable with two required parameters is refused with their names."""
+    with pytest.raises(Unusable, match="other"):
+        App(sample_apps.two_needed, "URL", ())
+
+
+@pytest.mark.parametrize(
+    ("error", "clean"),
+    [
+        *[(kind(), False) for kind in (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)],
+        *[(kind(), False) for kind in (MemoryError, AssertionError, SystemExit, KeyboardInterrupt, RuntimeError)],
+        (json.JSONDecodeError("", "", 0), False),
+        *[(kind(), False) for kind in (InvalidOperation, binascii.Error, struct.error, asyncio.CancelledError)],
+        *[(kind(), True) for kind in (http.client.HTTPException, ssl.SSLError)],
+        (urllib.error.URLError(""), True),
+        (UnicodeDecodeError("utf-8", b"", 0, 1, ""), False),
+        (Refused(), True),
+        (Vouched(), True),
+        (TimeoutError(), True),
+        (ConnectionResetError(), True),
+        (ExceptionGroup("", [Refused(), Refused()]), True),
+        (ExceptionGroup("", [Refused(), KeyError()]), False),
+        (BaseExceptionGroup("", [ExceptionGroup("", [Refused()])]), True),
+    ],
+)
+def test_an_exception_is_clean_when_it_was_made_to_say_so(error: BaseException, clean: bool) -> None:
+    """Exceptions of Python's own are crashes; timeouts, connections and what no part of Python raises are clean."""
+    assert is_clean(error, ()) is clean
+
+
+def test_a_user_may_vouch_for_an_exception() -> None:
+    """A class that was named is clean, and so are its children."""
+    assert is_clean(KeyError(), (LookupError,))
+    assert not is_clean(KeyError(), (TypeError,))
+
+
+def test_a_crash_names_the_apps_own_line() -> None:
+    """The place is the last line of the app's code, not one of a library; the traceback comes when it is asked for."""
+    answer = behaviour(sample_apps.careless, BAD, told=True)
+    assert (answer["raised"], answer["clean"]) == ("JSONDecodeError", False)
+    file, _, line = answer["at"].rpartition(":")
+    assert file.endswith("sample_apps.py")
+    source = Path(sample_apps.__file__).read_text("utf-8").splitlines()
+    assert "json.loads" in source[int(line) - 1]
+    assert "sample_apps.py" in answer["traceback"]
+    assert "worker.py" not in answer["traceback"]
+    assert behaviour(sample_apps.careless, BAD)["traceback"] == ""
+
+
+def test_no_word_of_the_reply_is_told() -> None:
+    """What a worker says of a run holds nothing of what was served, whatever the exception said."""
+    for name in ("unquoted_string", "unknown_tool", "wrong_type", "prose_before"):
+        for fault in CATALOGUE[name].all_for(REFUND) if name in CATALOGUE else ():
+            assert isinstance(fault, Fault)
+            told = json.dumps(behaviour(sample_apps.careless, fault))
+            assert not any(word in told for word in fault.invented)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ([1, 2], [2, 1], False),
+        (object(), object(), True),
+        ("\ud800", "\ud800", True),
+        (1, "1", False),
+        (Refused("a"), Refused("b"), False),
+    ],
+)
+def test_equal_values_have_equal_digests(one: object, other: object, same: bool) -> None:
+    """Order of keys and addresses in memory do not count."""
+    assert (digest(one) == digest(other)) is same
+
+
+def test_what_cannot_be_written_has_a_digest_too() -> None:
+    """A value that refuses to be written is told by its type, so that two of them are alike."""
+    one: list[object] = []
+    one.append(one)
+    assert digest(one) == digest([one])
+    assert digest(one) != digest([])
+
+
+@pytest.mark.parametrize("source", ["no_such_module:app", "testing.probing.sample_apps:nothing", "json:__name__"])
+def test_what_cannot_be_loaded_is_said(source: str) -> None:
+    """A module that is not there, a name that is not in it, and what cannot be called are unusable."""
+    with pytest.raises(Unusable):
+        load(source)
+
+
+def test_versions_are_those_of_what_is_loaded() -> None:
+    """Python is named, and the libraries that are imported."""
+    assert {"Python", "strictreply", "pydantic"} <= set(versions())

@@ -1,0 +1,185 @@
+"""The report: how a run is judged, what all runs come to, and the same in JSON and JUnit XML."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from strictreply.testing._probing.survival_report import (
+    FINDINGS,
+    MEANINGS,
+    REMEDIES,
+    AppRaised,
+    Behaviour,
+    Died,
+    Echo,
+    ProbeOutcome,
+    ProbeRun,
+    Report,
+    Returned,
+    Silent,
+    judged,
+    junit_xml,
+    report_json,
+)
+from strictreply.testing._steps import Kind
+from testing.probing import reports
+from testing.probing.reports import FULL, HOSTILE, SURVIVED
+
+
+def run(outcome: ProbeOutcome, detail: str = "it did", fault: str = "nan", *, recovered: bool = False) -> ProbeRun:
+    """Make a run."""
+    return ProbeRun(fault, Kind.JSON, "json.syntax", outcome, detail, recovered=recovered)
+
+
+def report(*runs: ProbeRun, complete: bool = True) -> Report:
+    """Make a report of runs."""
+    return Report("app:main", "plain text", datetime(2026, 1, 2, tzinfo=UTC), 1.0, {}, runs, complete)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome"),
+    [
+        (Returned("dict", "a"), ProbeOutcome.ACCEPTED),
+        (Returned("dict", "b"), ProbeOutcome.ACCEPTED),
+        (Returned("None", "n"), ProbeOutcome.NOTHING),
+        (AppRaised("openai.APIError", clean=True), ProbeOutcome.CLEAN),
+        (AppRaised("KeyError", clean=False), ProbeOutcome.CRASHED),
+        (Died("its process ended"), ProbeOutcome.CRASHED),
+        (Silent(2.0), ProbeOutcome.HUNG),
+    ],
+)
+def test_each_behaviour_has_one_outcome(behaviour: Behaviour, outcome: ProbeOutcome) -> None:
+    """A value is an acceptance, whichever; an exception is clean or a crash; and a leak outweighs them all."""
+    assert judged(behaviour, [], "a")[0] is outcome
+    assert judged(behaviour, [Echo(2, "user")], "a")[0] is ProbeOutcome.LEAKED
+
+
+def test_a_detail_tells_what_was_returned() -> None:
+    """It tells a good result from another one, unless good results differ among themselves."""
+    same, other, unknown = (judged(Returned("dict", one), [], good)[1] for one, good in ("aa", "ba", ("a", None)))
+    assert len({same, other, unknown}) == 3
+
+
+def test_a_detail_tells_the_place() -> None:
+    """A crash names the app's line, a leak the turn and the request, and what the app did then."""
+    assert "shop.py:7" in judged(AppRaised("KeyError", clean=False, at="shop.py:7"), [], None)[1]
+    detail = judged(Silent(2.0), [Echo(3, "tool"), Echo(3, "tool")], None)[1]
+    assert ("tool turn of request 3" in detail, "2 s" in detail) == (True, True)
+
+
+def test_every_finding_has_its_words() -> None:
+    """Each outcome has a meaning, and each finding something to do."""
+    assert set(MEANINGS) == set(ProbeOutcome)
+    assert set(REMEDIES) == set(FINDINGS)
+
+
+def test_a_report_counts_what_it_holds() -> None:
+    """Findings, runs that took place and recoveries are counted apart."""
+    runs = [run(outcome, recovered=outcome is ProbeOutcome.CLEAN) for outcome in ProbeOutcome]
+    told = report(*runs)
+    assert [one.outcome for one in told.findings] == list(FINDINGS)
+    assert (len(told.applicable), told.recovered, told.survived) == (len(ProbeOutcome) - 1, 1, False)
+
+
+def test_causes_join_what_one_change_would_mend() -> None:
+    """Findings with the same outcome and detail are one cause, the most frequent first within its outcome."""
+    rare, often = run(ProbeOutcome.CRASHED, "a"), run(ProbeOutcome.CRASHED, "b")
+    told = report(rare, often, run(ProbeOutcome.ACCEPTED, "c"), often, run(ProbeOutcome.CLEAN, "d"))
+    assert [(key, len(runs)) for key, runs in told.causes.items()] == [
+        ((ProbeOutcome.ACCEPTED, "c"), 1),
+        ((ProbeOutcome.CRASHED, "b"), 2),
+        ((ProbeOutcome.CRASHED, "a"), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "survived"),
+    [
+        (report(run(ProbeOutcome.CLEAN), run(ProbeOutcome.NOT_APPLICABLE)), True),
+        (report(run(ProbeOutcome.CLEAN), complete=False), False),
+        (report(run(ProbeOutcome.CLEAN), run(ProbeOutcome.HUNG)), False),
+        (report(), False),
+    ],
+)
+def test_only_a_whole_probe_without_findings_is_survival(told: Report, survived: bool) -> None:
+    """An interrupted probe says so and proves nothing, nor does one that tried nothing."""
+    assert told.survived is survived
+    assert ("interrupted" in told.verdict) is not told.complete
+
+
+def test_the_verdict_counts() -> None:
+    """The sentence has the number of findings, of runs, and of each outcome that was seen."""
+    told = report(
+        run(ProbeOutcome.HUNG), run(ProbeOutcome.HUNG), run(ProbeOutcome.LEAKED), run(ProbeOutcome.CLEAN)
+    ).verdict
+    assert ("3 of 4" in told, "2 hung" in told, "1 leaked" in told, "accepted" in told) == (True, True, True, False)
+
+
+def test_a_run_is_named_with_its_place() -> None:
+    """The identity of a run is the fault and the pointer."""
+    assert ProbeRun("nan", Kind.JSON, "c", ProbeOutcome.CLEAN, "", at="/limit").id == "nan[/limit]"
+    assert run(ProbeOutcome.CLEAN).id == "nan"
+
+
+def test_nothing_is_accepted_where_nothing_is_the_good_result() -> None:
+    """An app that returns None for good replies too has accepted; of good results that differ not both are None."""
+    assert judged(Returned("None", "n"), [], "n")[0] is ProbeOutcome.ACCEPTED
+    assert judged(Returned("None", "n"), [], None)[0] is ProbeOutcome.NOTHING
+
+
+def test_the_members_are_fixed() -> None:
+    """Outcomes are counted by name, and each run says what it was and what became of it."""
+    told = json.loads(json.dumps(report_json(FULL)))
+    assert told["outcomes"] == {
+        "accepted": 7,
+        "crashed": 7,
+        "hung": 7,
+        "leaked": 7,
+        "nothing": 7,
+        "clean": 7,
+        "recovered": 7,
+        "not_applicable": 7,
+    }
+    assert {"app", "asks", "started", "seconds", "versions", "complete", "survived"} <= set(told)
+    assert Counter(run["outcome"] for run in told["runs"]) == {outcome.value: 7 for outcome in ProbeOutcome}
+    first = told["runs"][0]
+    assert (first["fault"], first["kind"], first["at"], first["seconds"]) == ("fault_0", "json", "/limit", 0.25)
+    assert {"code", "detail", "requests", "recovered", "source", "served"} <= set(first)
+
+
+def test_survival_is_said() -> None:
+    """A whole probe without findings survived; an interrupted one did not."""
+    assert report_json(SURVIVED)["survived"] is True
+    assert report_json(reports.report(ProbeOutcome.CLEAN, complete=False))["survived"] is False
+
+
+def test_a_finding_is_a_failure() -> None:
+    """Each run is a test case: findings fail, what does not apply is skipped, the rest pass; the counts agree."""
+    suite = ET.fromstring(junit_xml(FULL))[0]  # noqa: S314 - our own XML
+    assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "49", "0")
+    assert (suite.get("failures"), suite.get("skipped")) == ("28", "7")
+    assert len(suite.findall("testcase")) == 49
+    failed = [case for case in suite if case.find("failure") is not None]
+    assert [case.get("name") for case in failed] == [run.id for run in FULL.runs if run.outcome in FINDINGS]
+    assert len(suite.findall("testcase/skipped")) == 7
+
+
+def test_a_failure_says_how_to_see_it_again() -> None:
+    """Its text holds what was served as text, the code, and both lines to look and to reproduce."""
+    failure = ET.fromstring(junit_xml(FULL)).find(".//failure")  # noqa: S314 - our own XML
+    assert failure is not None
+    assert failure.get("type") == ProbeOutcome.ACCEPTED.value
+    text = failure.text or ""
+    assert all(word in text for word in (HOSTILE, "args.type", "strictreply faults --show", "llm.script(faults."))
+
+
+def test_survival_has_no_failures() -> None:
+    """A good report is a green suite; its root is what pytest writes."""
+    root = ET.fromstring(junit_xml(SURVIVED))  # noqa: S314 - our own XML
+    assert (root.tag, root[0].get("failures"), root[0].get("time")) == ("testsuites", "0", "12.500")
+    assert root.findall(".//failure") == []
