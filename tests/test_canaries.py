@@ -22,8 +22,7 @@ import strictreply as sr
 from scripted import SCHEMA, USER, Client, Server, call, completion, http, status
 from strictreply.cli._endpoint import Endpoint
 from strictreply.testing._recorder import record
-from strictreply.values._attempts import Attempt
-from strictreply.values._credentials import NOT_KEPT, credentials_of
+from strictreply.values._attempts import NOT_KEPT, Attempt, credentials_of
 from strictreply.values._errors import CallFailed
 
 PLANTED = {

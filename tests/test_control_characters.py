@@ -18,8 +18,8 @@ from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.testing._probing.report_page import report_page
 from strictreply.testing._probing.survival_report import ProbeOutcome, junit_xml
 from strictreply.values._attempts import Attempt
+from strictreply.values._errors import explained
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
-from strictreply.values._story import tell
 from testing.probing.reports import report, run
 
 FORGED = "limit\nERROR root: forged\r\x1b[2J\x07\x7f\x9b31m\u202e\u2028\u2066end"
@@ -142,7 +142,7 @@ def test_v13_what_an_agent_is_told_to_retry_with_is_printable(name: str) -> None
 def test_v13_the_story_is_printable(words: str) -> None:
     """Corrections of a user's own steering and replies of any text are told line by line, printable."""
     attempt = Attempt(1, {}, raw=completion(words), issues=(Issue.of(Code.REPLY_EMPTY),), correction=words)
-    told = tell("headline", (attempt,))
+    told = explained("headline", (attempt,))
     assert all(line.isprintable() for line in lines_of(told))
 
 

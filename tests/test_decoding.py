@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strictreply.reading._decoding import _Explained, _Refusal, decode, is_json, masked_pointer
+from strictreply.reading._decoding import _explained, _Refusal, decode, is_json, masked_pointer
 from strictreply.values._issues import FOUND_CHARS, Code
 from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
 from strictreply.values._replies import Invalid
@@ -379,8 +379,8 @@ def test_v2_a_text_beyond_the_work_has_its_fault_and_one_more(text: str, code: s
 
 def test_the_fast_parser_is_never_overruled() -> None:
     """What it alone refuses is refused, at the place in its words or at the start when they name none."""
-    explained = _Explained(b"1", DEFAULT_LIMITS, "/content", frozenset(), Work())
     refusals = [_Refusal(Code.JSON_SYNTAX, reason) for reason in ("odd at line 3 column 7", "")]
-    refused = [explained.issues(refusal, lone_surrogates=True)[0] for refusal in refusals]
+    explained = [_explained("1", refusal, DEFAULT_LIMITS, "/content", frozenset(), Work()) for refusal in refusals]
+    refused = [issues[0] for issues in explained]
     assert [(issue.code, issue.path) for issue in refused] == [("json.syntax", "/content")] * 2
     assert ["line 3 column 7" in refused[0].message, "line 1 column 1" in refused[1].message] == [True, True]

@@ -11,7 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.values._issues import FOUND_CHARS, Category, Code, Issue, Remedy, pointer, pointer_tokens, quote
+from strictreply.values._issues import (
+    FOUND_CHARS,
+    Category,
+    Code,
+    Issue,
+    Remedy,
+    capped,
+    json_words,
+    pointer,
+    pointer_tokens,
+    quote,
+    shown_place,
+)
 
 WORDS: dict[str, Any] = {"line": 1, "column": 2, "limit": 3, "name": "n", "names": "a, b", "expected": "an object"}
 
@@ -94,3 +106,30 @@ def test_an_issue_is_json() -> None:
         "found": '"evil"',
     }
     assert "evil" not in repr(issue)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("", ""),
+        ("/args/limit", "/args/limit"),
+        ("/args/", '/args/""'),
+        ("/", '/""'),
+        ("/a~1b/0/*", '/"a/b"/0/*'),
+        ("/a b/c.d/e~0f", '/"a b"/"c.d"/"e~f"'),
+        ("/a/b/c/d/e/f/g", "…/b/c/d/e/f/g"),
+    ],
+)
+def test_a_step_of_a_place_is_a_word_or_json(path: str, shown: str) -> None:
+    """A pointer is shown with each odd name in quotes, an empty one too, and a deep place by its end (C2)."""
+    assert shown_place(path) == shown
+
+
+@pytest.mark.parametrize("limit", range(3, 60))
+def test_no_escape_is_split(limit: int) -> None:
+    """A value of the schema is cut before an escape or behind it, a pair of surrogates counting as one."""
+    written = json_words('\x1b\u202e\U000e0001a\\"' * 9)
+    kept = capped(written, limit).removesuffix("…")
+    assert len(kept) < limit
+    assert written.startswith(kept)
+    assert ('\x1b\u202e\U000e0001a\\"' * 9).startswith(json.loads(f'{kept}"'))

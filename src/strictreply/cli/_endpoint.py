@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from strictreply.cli._terminal import Status, fail, refuse_broken
 from strictreply.contract._contract import Contract
-from strictreply.values._credentials import without_credentials
+from strictreply.values._attempts import without_credentials
 from strictreply.values._errors import ContractError, TransportFailed
 
 if TYPE_CHECKING:

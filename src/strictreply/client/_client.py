@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 import anyio
 
-from strictreply.client._endings import raise_ended
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._pauses import apause, pause
 from strictreply.client._transport import RetryBucket, Sending, Transport
 from strictreply.contract._answer import Answer
 from strictreply.contract._checks import Check, aperform_check, perform_check
 from strictreply.contract._contract import Contract, ContractKeywords
-from strictreply.contract._driving import adrive, drive
+from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure, classify
@@ -45,7 +43,6 @@ from strictreply.retry._flow import (
 )
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.retry._watching import unharmed
 from strictreply.values._attempts import Attempt, Usage, plain, total_usage
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
@@ -193,7 +190,7 @@ class _Wrapped(ABC, Generic[A_co]):
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Give the exchange, or raise what the outcome calls for."""
         if isinstance(outcome, Ended):
-            raise_ended(outcome)
+            raise outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
         message = outcome.response["choices"][0]["message"]
         transcript = [*ask.base["messages"], message]
         complete = partial(sending.completion, outcome.response, spliced=outcome.spliced)

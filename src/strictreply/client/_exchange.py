@@ -1,8 +1,20 @@
-"""HTTP exchanges held to bounds: one deadline, a byte cap after decompression, and no redirect to somewhere else.
+"""HTTP exchanges held to bounds: one deadline, a byte cap after decompression, and no redirect to another origin.
 
-The SDK is given a stand-in for its HTTP client, which shares everything with it: connections, proxies, cookies, hooks.
-Only what is sent through the stand-in is bounded; the caller's own client behaves as before. No HTTP library is
-imported: the classes that are derived from are those of the client at hand.
+Neither an SDK nor an HTTP library can be told all of this, so the SDK is given a stand-in for its HTTP client: an
+object of the same class that shares all state with it (connections, proxies, cookies, hooks). Only what is sent
+through the stand-in is bounded; the caller's own client behaves as before. No HTTP library is imported: the classes
+that are derived from are those of the client at hand (httpx or httpx2).
+
+An async call is cancelled at the deadline from outside. Nothing can cut a blocking call, and the timeouts of HTTP
+libraries start anew whenever a byte comes, so for a sync call the deadline shortens each wait by itself:
+
+==========================================  ===========================================================
+connecting, each address of a host          its trace event, which holds the timeout (``_traced``)
+the pause before connecting again           its trace event (``Bounds.check_pause``)
+waiting for a connection of the pool        the timeouts of the request (``_Timeouts``)
+TLS, each read and each write               the network stream, whose class is changed (``_timed_class``)
+each piece of the body                      the body of the response (``body_size.bounded_body``)
+==========================================  ===========================================================
 """
 
 from __future__ import annotations
@@ -10,37 +22,40 @@ from __future__ import annotations
 import inspect
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, ValuesView
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, ValuesView
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NoReturn
 
-from strictreply.client._expansion import BodySize
+from strictreply.client._body_size import BodySize, bounded_body
 from strictreply.retry._failures import ExchangeStopped, Failure
 
-_SENDS_HEADERS = "send_request_headers.started"
-"""How the trace event ends that says a connection was chosen (https://www.encode.io/httpcore/extensions/#trace)."""
-
+# How the names of trace events end (https://www.encode.io/httpcore/extensions/#trace).
+_SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
 _CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
-_CONNECTS_AGAIN = "retry.started"
-"""How the trace event ends that comes before the pause after a connection that failed."""
+_CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
+_FIRST_PAUSE = 0.5
 
 _MAX_LAYERS = 4
-"""How many objects stand around a network stream (HTTP inside a tunnel inside a proxy), or transports around one."""
+"""How many objects are around a network stream (HTTP inside a tunnel inside a proxy), or transports around one."""
+
+_READ_BYTES = 4096
+_WRITE_BYTES = 16_384
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one request on its way: ``until`` is when it must be over, ``most`` its largest body.
+    """The bounds of one request on its way, and what was seen of it so far.
 
-    ``until`` is a time of ``time.monotonic``, None without a deadline; ``most`` counts the bytes of a successful
-    response after decompression.
+    ``until`` is a time of ``time.monotonic``, None without a deadline; ``max_body_bytes`` is the largest body of a
+    successful response, after decompression.
     """
 
     until: float | None
-    most: int
+    max_body_bytes: int
     redirected: Any = field(default=None, repr=False)
     redirects: int = 0
     connected: bool = False
@@ -60,7 +75,7 @@ class Bounds:
         left = self.left()
         return timeout if left is None else left / share if timeout is None else min(timeout, left / share)
 
-    def pauses(self) -> None:
+    def check_pause(self) -> None:
         """Stop the exchange when the HTTP library would wait until after the deadline before it connects again.
 
         httpcore waits 0, 0.5, 1, 2, … seconds (``HTTPTransport(retries=…)``).
@@ -70,8 +85,8 @@ class Bounds:
             raise ExchangeStopped(Failure("connection", retryable=True, detail="connecting failed until the deadline"))
         self.pause = 2 * self.pause or _FIRST_PAUSE
 
-    def asks(self, request: Any) -> None:
-        """Look at a request before it is sent: what follows a redirect may only be the same request to the same origin.
+    def check_request(self, request: Any) -> None:
+        """Look at a request before it is sent: what follows a redirect must be the same request to the same origin.
 
         RFC 9110 §15.4: 307 and 308 keep the method; 301, 302 and 303 become a GET in every client. The first request,
         and those that an authentication sends by itself, are the caller's own.
@@ -87,29 +102,25 @@ class Bounds:
         if self.redirects > 1:
             _refuse(request, response, "a second redirect")
 
-    def answered(self, response: Any) -> None:
+    def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
-        stream: Any = response.stream
-        kind: Any = type(stream)
-        response.stream = _bounded_class(kind)(stream, self, BodySize(response, self.most))
+        response.stream = bounded_body(response.stream, BodySize(response, self.max_body_bytes), self.left)
         if response.has_redirect_location:
             self.redirected = response
 
-    def held(self, response: Any) -> None:
-        """Hold a body that was in memory from the start, as a mock's is, to the cap as well."""
-        BodySize(response, self.most).add(len(response.content))
+    def check_body(self, response: Any) -> None:
+        """Check the size of a body that was in memory from the start, as a mock's is."""
+        BodySize(response, self.max_body_bytes).add(len(response.content))
 
-
-_FIRST_PAUSE = 0.5
 
 _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
 
 @contextmanager
-def bounded(seconds: float | None, most: int) -> Generator[None, None, None]:
-    """Bound the exchanges made inside: together they may take ``seconds`` (None: for ever), each has ``most`` bytes."""
+def bounded(seconds: float | None, max_body_bytes: int) -> Generator[None]:
+    """Bound the exchanges made inside: all of them together in ``seconds`` (None: no deadline), each in its bytes."""
     until = None if seconds is None else time.monotonic() + seconds
-    token = _current.set(Bounds(until, most))
+    token = _current.set(Bounds(until, max_body_bytes))
     try:
         yield
     finally:
@@ -117,7 +128,7 @@ def bounded(seconds: float | None, most: int) -> Generator[None, None, None]:
 
 
 def stand_in(client: Any) -> Any | None:
-    """Make a stand-in for an httpx or httpx2 client that bounds what it sends; None for anything else.
+    """Return a stand-in for an httpx or httpx2 client that bounds what it sends; None for anything else.
 
     It is of the client's own class, so that an SDK takes it, and shares all of its state.
     """
@@ -131,6 +142,12 @@ def stand_in(client: Any) -> Any | None:
     return other
 
 
+@cache
+def _stand_in_class(kind: Any) -> Any:
+    twin = _AsyncStandIn if inspect.iscoroutinefunction(kind.send) else _SyncStandIn
+    return type(kind.__name__, (twin, kind), {"__slots__": ("stood_for",), "__module__": __name__})
+
+
 class _StandIn:
     """What both twins share: a client in front of another one of the same class."""
 
@@ -138,80 +155,72 @@ class _StandIn:
     stood_for: Any
 
     def __del__(self) -> None:
-        """Close nothing: the connections belong to the client behind, and the SDK's own class closes them here."""
+        """Close nothing: the SDK's own class would close the connections here, which belong to the client behind."""
 
-    def _prepared(self, asks: Any, answered: Any) -> Any:
-        """Make a copy that sends one request: it looks at each request and response before any hook of the caller."""
+    def _sender(self, check_request: Any, bound_response: Any) -> Any:
+        """Return a copy that sends one request: it looks at each request and response before any hook of the caller."""
         sender: Any = object.__new__(type(self))
         sender.__dict__ = dict(vars(self))
         sender.stood_for = self.stood_for
         hooks: Mapping[str, list[Any]] = sender.event_hooks
-        sender.event_hooks = {"request": [asks, *hooks["request"]], "response": [answered, *hooks["response"]]}
+        sender.event_hooks = {
+            "request": [check_request, *hooks["request"]],
+            "response": [bound_response, *hooks["response"]],
+        }
         return sender
 
-    def _extended(self, exchange: Bounds, request: Any, follow: Callable[..., Callable[..., Any]]) -> None:
-        """Put a deadline into a request; ``follow`` joins our look at its trace with the caller's own, or None."""
-        if exchange.until is not None:
+    def _time(self, request: Any, bounds: Bounds, join: Callable[..., Callable[..., Any]]) -> None:
+        """Add the deadline to a request; ``join`` makes one trace callback of ours and the caller's own, or None."""
+        if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions
-            trace = follow(_traced(exchange, self.stood_for), given.get("trace"))
+            trace = join(_traced(bounds, self.stood_for), given.get("trace"))
             request.extensions = {**given, "timeout": _Timeouts(given.get("timeout", {})), "trace": trace}
 
 
 class _SyncStandIn(_StandIn):
-    """The sync twin: its reads are timed one by one, as nothing can cut a blocking read from outside."""
-
     __slots__ = ()
 
     def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request within the current bounds."""
-        exchange, client = _current.get(), type(self.stood_for)
-        if exchange is None:
+        bounds, client = _current.get(), type(self.stood_for)
+        if bounds is None:
             return client.send(self.stood_for, request, stream=stream, **options)
-        exchange = replace(exchange)
-        sender = self._prepared(exchange.asks, exchange.answered)
-        self._extended(exchange, request, _both)
+        bounds = replace(bounds)
+        sender = self._sender(bounds.check_request, bounds.bound_response)
+        self._time(request, bounds, _joined)
+        # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
         response = client.send(sender, request, stream=stream, **options | {"follow_redirects": True})
         if not stream:
-            exchange.held(response)
+            bounds.check_body(response)
         return response
 
 
 class _AsyncStandIn(_StandIn):
-    """The async twin: the deadline itself is a cancel scope around the call."""
-
     __slots__ = ()
 
     async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request within the current bounds."""
-        exchange, client = _current.get(), type(self.stood_for)
-        if exchange is None:
+        bounds, client = _current.get(), type(self.stood_for)
+        if bounds is None:
             return await client.send(self.stood_for, request, stream=stream, **options)
-        exchange = replace(exchange)
+        bounds = replace(bounds)
 
-        async def asks(request: Any) -> None:
-            exchange.asks(request)
+        async def check_request(request: Any) -> None:
+            bounds.check_request(request)
 
-        async def answered(response: Any) -> None:
-            exchange.answered(response)
+        async def bound_response(response: Any) -> None:
+            bounds.bound_response(response)
 
-        sender = self._prepared(asks, answered)
-        self._extended(exchange, request, _aboth)
+        sender = self._sender(check_request, bound_response)
+        self._time(request, bounds, _ajoined)
         response = await client.send(sender, request, stream=stream, **options | {"follow_redirects": True})
         if not stream:
-            exchange.held(response)
+            bounds.check_body(response)
         return response
 
 
-@cache
-def _stand_in_class(kind: Any) -> Any:
-    """Derive the stand-in's class from the client's own."""
-    twin = _AsyncStandIn if inspect.iscoroutinefunction(kind.send) else _SyncStandIn
-    return type(kind.__name__, (twin, kind), {"__slots__": ("stood_for",), "__module__": __name__})
-
-
-def _both(ours: Callable[..., None], theirs: Callable[..., Any] | None) -> Callable[..., None]:
-    """Make one trace callback of two; httpcore wants a function for a sync request."""
-
+def _joined(ours: Callable[..., None], theirs: Callable[..., Any] | None) -> Callable[..., None]:
+    # httpcore wants a function for a sync request, a coroutine function for an async one
     def trace(name: str, info: Mapping[str, Any]) -> None:
         ours(name, info)
         if theirs is not None:
@@ -220,9 +229,7 @@ def _both(ours: Callable[..., None], theirs: Callable[..., Any] | None) -> Calla
     return trace
 
 
-def _aboth(ours: Callable[..., None], theirs: Callable[..., Any] | None) -> Callable[..., Awaitable[None]]:
-    """Make one trace callback of two; httpcore wants a coroutine function for an async request."""
-
+def _ajoined(ours: Callable[..., None], theirs: Callable[..., Any] | None) -> Callable[..., Awaitable[None]]:
     async def trace(name: str, info: Mapping[str, Any]) -> None:
         ours(name, info)
         if theirs is not None:
@@ -236,145 +243,28 @@ class _Timeouts(dict[str, Any]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the timeout of one phase, in seconds."""
-        exchange, timeout = _current.get(), super().get(name, default)
-        return timeout if exchange is None else exchange.shortened(timeout)
-
-
-class _Bounded:
-    """The body of a response, read under a deadline and a byte cap; sync and async as the one behind it is."""
-
-    def __init__(self, behind: Any, exchange: Bounds, size: BodySize) -> None:
-        """Stand in front of the body as it comes from the connection."""
-        self._behind = behind
-        self._exchange = exchange
-        self._size = size
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Give the body piece by piece."""
-        kept = bytearray()
-        for piece in self._behind:
-            yield from self._joined(kept, piece)
-        if kept:
-            yield bytes(kept)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give the body piece by piece."""
-        kept = bytearray()
-        async for piece in self._behind:
-            for joined in self._joined(kept, piece):
-                yield joined
-        if kept:
-            yield bytes(kept)
-
-    def _joined(self, kept: bytearray, piece: bytes) -> tuple[bytes, ...]:
-        """Return what is long enough to be given, and keep the rest; stop when time is over or the body too large.
-
-        The HTTP library keeps each piece as an object of its own: those of a body in chunks of two bytes would take
-        thirty times its size.
-        """
-        self._exchange.left()
-        self._size.feed(piece)
-        kept += piece
-        if len(kept) < _PIECE_BYTES:
-            return ()
-        joined = bytes(kept)
-        kept.clear()
-        return (joined,)
-
-    def close(self) -> None:
-        """Close the body behind: of one that was not read to its end, the connection."""
-        self._behind.close()
-
-    async def aclose(self) -> None:
-        """Close the body behind, as :meth:`close`."""
-        await self._behind.aclose()
-
-
-_PIECE_BYTES = 65_536
-
-
-@cache
-def _bounded_class(kind: Any) -> Any:
-    """Derive a bounded body from the class of a body: HTTP libraries tell sync and async ones by their class."""
-    return type(kind.__name__, (_Bounded, kind), {})
+        return _shortened(super().get(name, default))
 
 
 def _shortened(timeout: float | None) -> float | None:
-    """Shorten a timeout to what is left of the exchange that this thread is in."""
-    exchange = _current.get()
-    return timeout if exchange is None else exchange.shortened(timeout)
+    bounds = _current.get()
+    return timeout if bounds is None else bounds.shortened(timeout)
 
 
-def _timed(stream: Any) -> bool:
-    """Time a network stream from now on; outside of our exchanges it behaves as before. False for what is no stream."""
-    kind: Any = type(stream)
-    if not callable(getattr(stream, "get_extra_info", None)):
-        return False
-    if not hasattr(kind, _IS_TIMED):
-        with suppress(TypeError):  # a backend of the caller's own, whose streams are of another build
-            stream.__class__ = _timed_class(kind)
-    return True
-
-
-_IS_TIMED = "timed_by_strictreply"
-
-
-@cache
-def _timed_class(kind: Any) -> Any:
-    """Derive a stream whose every read and write ends with the exchange that the thread or task is in, if it is in one.
-
-    A stream that is open changes its class, so the derived one has this base alone and no state of its own. An async
-    stream is cut by its cancel scope; it only has to read in steps.
-    """
-    whole = inspect.iscoroutinefunction(kind.write)
-
-    class Timed(kind):  # type: ignore[misc]  # a class that is only known here
-        __slots__ = ()
-        timed_by_strictreply = True
-
-        def read(self, max_bytes: int, timeout: float | None = None) -> Any:
-            """Read once; see ``httpcore.NetworkStream``."""
-            return super().read(_step(max_bytes), _shortened(timeout))
-
-        def write(self, buffer: bytes, timeout: float | None = None) -> Any:
-            """Write all of it; a sync stream in steps, as it starts its timeout anew whenever the peer reads a bit."""
-            if whole or _current.get() is None:
-                return super().write(buffer, _shortened(timeout))
-            for start in range(0, len(buffer), _WRITE_BYTES):
-                super().write(buffer[start : start + _WRITE_BYTES], _shortened(timeout))
-            return None
-
-        def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> Any:
-            """Shake hands; the trace shows the stream that comes of it."""
-            return super().start_tls(ssl_context, server_hostname, _shortened(timeout))
-
-    return Timed
-
-
-def _step(max_bytes: int) -> int:
-    """Bound one read of an exchange with a deadline: what was read is parsed without a look at the clock."""
-    exchange = _current.get()
-    return max_bytes if exchange is None or exchange.until is None else min(max_bytes, _READ_BYTES)
-
-
-_READ_BYTES = 4096
-_WRITE_BYTES = 16_384
-
-
-def _traced(exchange: Bounds, client: Any) -> Callable[[str, Mapping[str, Any]], None]:
-    """Follow the trace of a request, which shows each connection that is opened for it."""
-    awaited = inspect.iscoroutinefunction(type(client).send)
+def _traced(bounds: Bounds, client: Any) -> Callable[[str, Mapping[str, Any]], None]:
+    """Return a trace callback: it times each connection that is opened for a request, or the one that is used again."""
+    is_async = inspect.iscoroutinefunction(type(client).send)
 
     def trace(name: str, info: Mapping[str, Any]) -> None:
-        if _timed(info.get("return_value")):
-            exchange.connected = True
-        if name.endswith(_SENDS_HEADERS) and not exchange.connected:
-            _adopt(client)
+        if _time_stream(info.get("return_value")):
+            bounds.connected = True
+        if name.endswith(_SENDS_HEADERS) and not bounds.connected:
+            _time_open_connections(client)
         if name.endswith(_CONNECTS) and isinstance(info, dict):
-            share = 1 if awaited else _addresses(info)
-            info["timeout"] = exchange.shortened(info.get("timeout"), share)  # what is written here is what is used
+            share = 1 if is_async else _addresses(info)
+            info["timeout"] = bounds.shortened(info.get("timeout"), share)  # httpcore uses what is written here
         if name.endswith(_CONNECTS_AGAIN):
-            exchange.pauses()
+            bounds.check_pause()
 
     return trace
 
@@ -387,19 +277,69 @@ def _addresses(info: Mapping[str, Any]) -> int:
         return 1
 
 
-def _adopt(client: Any) -> None:
+_IS_TIMED = "timed_by_strictreply"
+
+
+def _time_stream(stream: Any) -> bool:
+    """Time a network stream from now on, and return whether it is one; outside of our exchanges nothing changes."""
+    kind: Any = type(stream)
+    if not callable(getattr(stream, "get_extra_info", None)):
+        return False
+    if not hasattr(kind, _IS_TIMED):
+        with suppress(TypeError):  # a backend of the caller's own, whose streams are of another build
+            stream.__class__ = _timed_class(kind)
+    return True
+
+
+@cache
+def _timed_class(kind: Any) -> Any:
+    """Derive a stream whose every read and write ends with the exchange that the thread or task is in, if it is in one.
+
+    A stream that is open changes its class, so the derived one has this base alone and no state of its own. An async
+    stream is cut by its cancel scope; it only has to read in steps.
+    """
+    is_async = inspect.iscoroutinefunction(kind.write)
+
+    class Timed(kind):  # type: ignore[misc]  # a class that is only known here
+        __slots__ = ()
+        timed_by_strictreply = True
+
+        def read(self, max_bytes: int, timeout: float | None = None) -> Any:
+            """Read once; see ``httpcore.NetworkStream``."""
+            bounds = _current.get()
+            if bounds is not None and bounds.until is not None:
+                # what was read is parsed without a look at the clock, so it must be little
+                max_bytes = min(max_bytes, _READ_BYTES)
+            return super().read(max_bytes, _shortened(timeout))
+
+        def write(self, buffer: bytes, timeout: float | None = None) -> Any:
+            """Write all of it; a sync stream in steps, as it starts its timeout anew whenever the peer reads a bit."""
+            if is_async or _current.get() is None:
+                return super().write(buffer, _shortened(timeout))
+            for start in range(0, len(buffer), _WRITE_BYTES):
+                super().write(buffer[start : start + _WRITE_BYTES], _shortened(timeout))
+            return None
+
+        def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> Any:
+            """Shake hands; the trace shows the stream that comes of it."""
+            return super().start_tls(ssl_context, server_hostname, _shortened(timeout))
+
+    return Timed
+
+
+def _time_open_connections(client: Any) -> None:
     """Time the connections that others opened through the same client: nothing public leads to them."""
     state = vars(client)
     for transport in (state.get("_transport"), *state.get("_mounts", {}).values()):
         for connection in _connections(transport, _MAX_LAYERS):
             within = connection
             for _ in range(_MAX_LAYERS):
-                _timed(getattr(within, "_network_stream", None))
+                _time_stream(getattr(within, "_network_stream", None))
                 within = getattr(within, "_connection", None)
 
 
 def _connections(transport: Any, layers: int) -> Iterator[Any]:
-    """Find the open connections of a transport, also of those that a program's own transport holds inside."""
+    """Yield the open connections of a transport, also of those that a program's own transport holds inside."""
     pool = getattr(transport, "_pool", None)
     if pool is not None or not layers:
         yield from getattr(pool, "connections", ())
@@ -411,9 +351,6 @@ def _connections(transport: Any, layers: int) -> Iterator[Any]:
                 yield from _connections(one, layers - 1)
 
 
-_PORTS = {"http": 80, "https": 443}
-
-
 def _origin(request: Any) -> tuple[str, str, int | None]:
     """Return scheme, host and port of where a request goes (RFC 6454 §4)."""
     url = request.url
@@ -421,7 +358,7 @@ def _origin(request: Any) -> tuple[str, str, int | None]:
 
 
 def _refuse(request: Any, response: Any, what: str) -> NoReturn:
-    """Refuse what a redirect asks for, and name where it leads: the origin, neither path nor query."""
+    """Refuse what a redirect asks for; the message has its origin, neither path nor query."""
     scheme, host, port = _origin(request)
     shown = f"[{host}]" if ":" in host else host
     place = ascii(f"{scheme}://{shown}" + ("" if port == _PORTS.get(scheme) else f":{port}"))[1:-1][:300]

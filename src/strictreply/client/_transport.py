@@ -1,6 +1,6 @@
 """Sending one request through the wrapped client, and reading what came as plain JSON.
 
-Plain JSON messages and tools go past the SDK's type-driven transform (``extra_body``), which gives the same bytes for
+Plain JSON messages and tools bypass the SDK's type-driven transform (``extra_body``), which sends the same bytes for
 a fraction of the time; anything else takes the SDK's own way. The response is read from its raw body, so the SDK's
 model of it is only built when somebody wants it.
 """
@@ -26,29 +26,30 @@ from strictreply.values._limits import MAX_JSON_DEPTH, Limits
 from strictreply.values._replies import Invalid
 
 ENVELOPE_FACTOR = 16
-"""How much larger than a reply a whole response may be: it also carries log probabilities and usage."""
+"""How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
 
 MAX_PLAIN_NODES = 2_000_000
-"""How many values of a request are looked at; one with more, or that holds itself, takes the SDK's own way."""
+"""How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
 
 _PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
-"""What may go past the transform, and what holds its place in the body meanwhile: the order of members stays."""
+"""What may bypass the transform, and the placeholder that keeps its position in the body."""
 
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A response: ``plain`` is its JSON, None when its body is none; ``source`` is what the SDK gave us."""
+    """A response: ``plain`` is its JSON, None when its body is not JSON; ``source`` is what the SDK returned."""
 
     plain: JSON
     source: Any
 
 
 class Transport:
-    """The one seam to the API: a client with ``chat.completions.create``, its own retries turned off.
+    """The one way to the API: a copy of a client with ``chat.completions.create``, its own retries turned off.
 
-    ``raw`` is true for the openai SDK, whose raw body is read; what other clients give is read as an object.
+    Retries have one owner, the policy. ``raw`` is true for the openai SDK, whose raw body is read; what other clients
+    return is read as an object.
 
     Raises TypeError when the object has no such method.
     """
@@ -56,16 +57,14 @@ class Transport:
     __slots__ = ("client", "raw")
 
     def __init__(self, client: Any) -> None:
-        """Copy the client without retries of its own: they have one owner; its copy sends within bounds."""
         completions = getattr(getattr(client, "chat", None), "completions", None)
         if not callable(getattr(completions, "create", None)):
-            message = "wrap() needs a client with chat.completions.create, such as openai.OpenAI()"
-            raise TypeError(message)
+            raise TypeError("wrap() needs a client with chat.completions.create, such as openai.OpenAI()")
         self.raw = _is_openai(completions)
         self.client = _own_copy(client, completions)
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
-        """Make the call; gives what the SDK gives, an awaitable from an async client."""
+        """Make the call; return what the SDK returns, an awaitable from an async client."""
         keywords = dict(request)
         if timeout is not None:
             keywords["timeout"] = _shortened(keywords.get("timeout", getattr(self.client, "timeout", None)), timeout)
@@ -76,12 +75,15 @@ class Transport:
 
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
-        if not self.raw:
-            return Sent(_as_json_or_none(source), source)
-        return Sent(_envelope(source.content, limits), source)
+        if self.raw:
+            return Sent(_envelope(source.content, limits), source)
+        try:
+            return Sent(as_json(source), source)
+        except (TypeError, ValueError, RecursionError):  # not JSON, or nested beyond reading
+            return Sent(None, source)
 
     def completion(self, sent: Sent, response: JSONObject, *, spliced: bool) -> Any:
-        """Give the SDK's own completion for a response, or the response itself where there is no SDK model."""
+        """Return the SDK's own completion for a response, or the response itself where there is no SDK model."""
         given = sent.source.parse() if self.raw else sent.source
         if not spliced:
             return given
@@ -100,12 +102,11 @@ class RetryBucket:
     __slots__ = ("_lock", "_taken")
 
     def __init__(self) -> None:
-        """Begin with a full bucket."""
         self._lock = Lock()
         self._taken = 0
 
     def take(self, quota: int) -> bool:
-        """Take the tokens of one repeat; False when ``quota`` repeats are not made good yet."""
+        """Take the tokens of one repeat; return False when more than ``quota`` repeats would be out."""
         with self._lock:
             if self._taken + _REPEAT_TOKENS > quota * _REPEAT_TOKENS:
                 return False
@@ -113,7 +114,7 @@ class RetryBucket:
             return True
 
     def give_back(self, *, repeated: bool) -> None:
-        """Give back the tokens of a repeat that succeeded, one token for a call that succeeded at once."""
+        """Return the tokens of a repeat that succeeded, or one token for a call that succeeded at once."""
         with self._lock:
             self._taken = max(0, self._taken - (_REPEAT_TOKENS if repeated else 1))
 
@@ -139,7 +140,6 @@ class Sending:
     repeated: bool = False
 
     def __post_init__(self) -> None:
-        """Count from here."""
         self.at = self.clock()
 
     def lap(self) -> float:
@@ -148,7 +148,7 @@ class Sending:
         return self.at - before
 
     def begin(self, timeout: float | None) -> float:
-        """Begin a request that was given ``timeout`` seconds after the last event; return those that passed since."""
+        """Begin a request that was given ``timeout`` seconds at the last event; return the seconds since then."""
         before = self.at
         self.until = None if timeout is None else before + timeout
         return self.lap()
@@ -166,30 +166,30 @@ class Sending:
         return bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR)
 
     def take(self, quota: int) -> bool:
-        """Take what a repeat costs; see :meth:`RetryBucket.take`."""
+        """Take the tokens of a repeat; see :meth:`RetryBucket.take`."""
         self.repeated = self.bucket.take(quota)
         return self.repeated
 
     def succeeded(self) -> None:
-        """Make good for a call that brought a completion, however it was judged."""
+        """Return tokens for a call that brought a completion, however it was judged."""
         self.bucket.give_back(repeated=self.repeated)
         self.repeated = False
 
     def receive(self, source: Any) -> JSON:
-        """Keep a response, and give it as plain JSON."""
+        """Keep a response, and return it as plain JSON."""
         self.last = self.transport.read(source, self.limits)
         return self.last.plain
 
     def completion(self, response: JSONObject, *, spliced: bool) -> Any:
-        """Give the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
+        """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
         return None if self.last is None else self.transport.completion(self.last, response, spliced=spliced)
 
 
 def _envelope(body: bytes, limits: Limits) -> JSON:
-    """Read the body of a response; None when it is no strict JSON, or beyond the caps.
+    """Read the body of a response; None when it is not strict JSON, or beyond the caps.
 
-    Only numbers that are not finite are forgiven, as null: servers send them among what is not ours, such as log
-    probabilities. The reply itself is text in the body, and read strictly in its turn.
+    Only numbers that are not finite are tolerated, as null: servers send them in what is not ours, such as log
+    probabilities. The reply itself is text in the body, and read strictly afterwards.
     """
     nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
     around = Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
@@ -202,7 +202,7 @@ def _envelope(body: bytes, limits: Limits) -> JSON:
 
 
 def _finite(value: JSON) -> JSON:
-    """Put null for each number that is not finite; the value is no deeper than the reader allowed."""
+    """Replace each number that is not finite by null; the value is no deeper than the reader allowed."""
     match value:
         case dict():
             return {name: _finite(member) for name, member in value.items()}
@@ -225,7 +225,7 @@ def _shortened(given: Any, left: float) -> Any:
 
 
 def as_json(value: Any) -> JSON:
-    """Read an SDK object or a mapping as plain JSON; TypeError for what is neither, as json.dumps has it."""
+    """Return an SDK object or a mapping as plain JSON; raise TypeError for anything else, as json.dumps does."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
@@ -235,20 +235,11 @@ def as_json(value: Any) -> JSON:
         return [as_json(member) for member in cast("Sequence[object]", value)]
     if value is None or isinstance(value, str | int | float):
         return value
-    message = f"{type(value).__name__} is no JSON"
-    raise TypeError(message)
-
-
-def _as_json_or_none(value: Any) -> JSON:
-    """Read what a client without HTTP gave; None when it is no JSON, or nested beyond reading."""
-    try:
-        return as_json(value)
-    except (TypeError, ValueError, RecursionError):
-        return None
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _own_copy(client: Any, completions: Any) -> Any:
-    """Copy an SDK's client: its own retries are off, and what it sends is bounded; others are used as they are.
+    """Copy an SDK's client with its own retries off, and what it sends bounded; other clients are used as they are.
 
     Behind a program's own client the SDK's is found by its ``completions``, if these are its own and not patched.
     """
@@ -263,7 +254,7 @@ def _own_copy(client: Any, completions: Any) -> Any:
 
 
 def _is_openai(completions: Any) -> bool:
-    """Tell the openai SDK by its class, also behind a program's own client: only its raw responses are known to us."""
+    # by its class, also behind a program's own client: only its raw responses are known to us
     return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
 
 

@@ -1,8 +1,8 @@
 """What pydantic or a user's own check says against arguments, as issues that hold none of the model's words.
 
-The rule is one of words: a word of a message that stands anywhere in what the model wrote becomes ``[value]``.
-English function words, the schema's names, words of one or two letters and punctuation may stay, also when the model
-wrote them. It is no proof against a check that encodes values, or glues four letters of one to its own.
+A word of a message that occurs anywhere in what the model wrote becomes ``[value]``. English function words, the
+schema's names, words of one or two letters and punctuation stay, also when the model wrote them. This does not stop a
+check that encodes values, or joins four letters of one to its own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_issues(
 ) -> tuple[Issue, ...]:
     """Turn what a check raised or returned into issues that hold none of the model's words.
 
-    ``args`` is what was checked, as JSON or typed: a word of three letters and more that stands in its strings, keys
+    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in its strings, keys
     or numbers, whatever its case, becomes ``[value]`` in the messages, unless it is a function word or a word of
     ``names``, the schema's member names. ``at`` points to it; of the member names below only those in ``names`` are
     shown, others are ``*``. A ValueError gets the code ``<place>.check``, pydantic's one issue for each of its
@@ -79,7 +79,7 @@ def check_issues(
     if isinstance(outcome, ValidationError):
         return tuple(complaint.all_from_pydantic(outcome))
     if isinstance(outcome, ValueError):
-        return (complaint.issue(at, _said(outcome)),)
+        return (complaint.issue(at, _text_of(outcome)),)
     try:
         return tuple(complaint.from_user(issue) for issue in islice(_issues(outcome), _MAX_ISSUES))
     except ValueError as error:
@@ -89,25 +89,23 @@ def check_issues(
         return check_issues(error, args, at=at, names=names, place=place)
 
 
-def _said(error: Exception) -> str:
-    """Return the beginning of what an exception says, empty when its own code fails: it is refused all the same."""
+def _text_of(error: Exception) -> str:
     try:
         return str.__str__(str(error))[:_MAX_READ]
-    except Exception:  # noqa: BLE001 - a user's exception may do anything when it is spelled
+    except Exception:  # noqa: BLE001 - a user's exception may do anything in __str__; the value is refused all the same
         return ""
 
 
 def _issues(outcome: object) -> Iterator[Issue]:
-    """Read what a check returned, refusing what is no issue."""
     for issue in outcome if isinstance(outcome, Iterable) else (outcome,):
         if not isinstance(issue, Issue):
-            raise ContractError(f"a check returns issues or None, not {type(issue).__name__}; or it raises ValueError")
+            raise ContractError(f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}")
         yield issue
 
 
 @dataclass(frozen=True, slots=True)
 class _Complaint:
-    """One value under complaint: where it stands, and the texts in it that must not be repeated."""
+    """A value that was refused: its place, and the texts in it that must not be repeated."""
 
     value: Any
     at: str
@@ -116,25 +114,22 @@ class _Complaint:
     echoes: _Echoes
 
     def issue(self, path: str, words: str, found: str = "") -> Issue:
-        """Report one fault in a developer's words, made safe."""
         return self._issue(path, self.echoes.blanked(words) or _REFUSED, found)
 
     def all_from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
-        """Report pydantic's errors; a flood of them as one, because it takes seconds to spell them out."""
-        if error.error_count() > _MAX_DETAILS:
+        if error.error_count() > _MAX_DETAILS:  # pydantic takes seconds to write so many out
             yield self._issue(self.at, f"refused by {error.error_count()} checks")
         else:
             details = error.errors(include_url=False, include_input=False)
             yield from map(self.from_pydantic, details[:_MAX_ISSUES])
 
     def from_pydantic(self, detail: ErrorDetails) -> Issue:
-        """Report one of pydantic's errors: the validator's own words where it raised, else pydantic's."""
+        # the validator's own words where it raised, else pydantic's
         cause = detail.get("ctx", {}).get("error")
         path, value = self._locate(detail["loc"])
-        return self.issue(path, _said(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
+        return self.issue(path, _text_of(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
 
     def from_user(self, issue: Issue) -> Issue:
-        """Take an issue that a check made: its words made safe, its path set below ours."""
         tokens = (
             token if token in self.names or (token.isascii() and token.isdecimal()) else "*"
             for token in pointer_tokens(issue.path)
@@ -148,7 +143,6 @@ class _Complaint:
         )
 
     def _issue(self, path: str, message: str, found: str = "") -> Issue:
-        """Report one fault in words that are safe."""
         return Issue(f"{self.place}.check", Category.FORMAT_ERROR, path, message, "", found)
 
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
@@ -163,33 +157,33 @@ class _Complaint:
 
 
 def _presentable(found: str) -> bool:
-    """Tell whether an excerpt is one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them."""
+    # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
     return len(found) <= FOUND_CHARS and found.isascii() and found.isprintable()
 
 
 class _Echoes:
-    """What the model wrote, as words of messages are looked for in it; read when the first one is."""
+    """What the model wrote, in which the words of messages are searched; read when the first one is.
+
+    ``value`` is JSON or typed; the words of ``names`` are the schema's, and may be repeated.
+    """
 
     def __init__(self, value: object, names: Collection[str]) -> None:
-        """Look for the words of a value, JSON or typed; those of ``names`` are the schema's, and may be repeated."""
         self._value = value
         self._names = names
         self._known: dict[str, bool] = {}
         self._letters = _Letters()
 
     def blanked(self, text: str) -> str:
-        """Make a developer's words fit for a prompt: one line, capped, with ``[value]`` for what the model wrote."""
+        """Return a developer's words as a prompt may hold them: one line, capped, ``[value]`` for the model's words."""
         printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_READ])
-        blanked = _UNIT.sub(self._unit, unicodedata.normalize("NFC", printable))
+        blanked = _UNIT.sub(
+            lambda unit: _BLANK if self._repeats(unit[0]) else unit[0], unicodedata.normalize("NFC", printable)
+        )
         line = " ".join(_BLANKS.sub("[value]", blanked).split())
         return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 1]}…"
 
-    def _unit(self, match: re.Match[str]) -> str:
-        """Give a word as it is, or a blank when the model wrote it."""
-        return _BLANK if self._repeats(match[0]) else match[0]
-
     def _repeats(self, unit: str) -> bool:
-        """Tell whether a word, or a row of short ones, holds anything of what the model wrote."""
+        """Return whether a word, or a row of short ones, holds anything of what the model wrote."""
         if all(word.casefold() in self._exempt for word in _WORD.findall(unit)):
             return False
         letters = unit.translate(self._letters)
@@ -200,7 +194,7 @@ class _Echoes:
         return self._wrote(letters) or any(self._wrote(window) for window in windows)
 
     def _wrote(self, letters: str) -> bool:
-        """Search for letters, once; when the work is at its bound, yes is the safe answer."""
+        # each is searched once; when the work is at its bound, yes is the safe answer
         if letters not in self._known:
             spent = len(self._known) * len(self._written) > _MAX_SEARCHED
             self._known[letters] = spent or letters in self._written
@@ -216,18 +210,17 @@ class _Echoes:
 
     @cached_property
     def _exempt(self) -> frozenset[str]:
-        """The words that may stay, casefolded."""
         return _FUNCTION_WORDS.union(*(_WORD.findall(name.casefold()) for name in self._names))
 
 
 class _Letters(dict[int, str | None]):
     """A table for ``str.translate`` that folds case, width, ligatures and accents, and keeps letters and digits only.
 
-    What stands between texts is kept, too.
+    The separator between texts is kept, too.
     """
 
     def __missing__(self, code: int) -> str | None:
-        """Fold each character once: so texts that normalization makes eighteen times longer cost little."""
+        # each character is folded once: texts that normalization makes eighteen times longer cost little
         folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", chr(code)).casefold())
         kept = "".join(char for char in folded if char.isalnum() or char == _BETWEEN)
         self[code] = kept or None  # None, not "": str.translate has a fast path for it
@@ -235,7 +228,7 @@ class _Letters(dict[int, str | None]):
 
 
 def _leaves(value: object) -> Iterator[object]:
-    """Walk JSON or typed values down to what they are made of; members of enums are the schema's words."""
+    """Yield the scalars that JSON or typed values are made of; members of enums are the schema's words."""
     pending, seen = [value], set[int]()
     while pending:
         part = pending.pop()
@@ -248,7 +241,7 @@ def _leaves(value: object) -> Iterator[object]:
 
 
 def _parts(value: object) -> list[object] | None:
-    """Open a container or an instance, whatever its serializers would hide; None for what has no parts."""
+    """Return the parts of a container or an instance, whatever its serializers would hide; None if it has none."""
     match value:
         case Mapping():
             return [*value, *value.values()]

@@ -1,14 +1,25 @@
-"""Driving a flow: performing what a generator asks for and telling it what happened, sync and async.
+"""Driving a flow: performing what a generator asks for and sending it what happened, sync and async.
 
 A flow holds all decisions and does no I/O; a driver performs effects and decides nothing. Every flow of the library
-(a reply, a check, a tool loop) runs on these two functions.
+(a reply, a check, a tool loop) runs on :func:`drive` or :func:`adrive`. What performers have in common is here too:
+waiting, which tests can skip, and calling a watcher that may fail.
 """
 
 from __future__ import annotations
 
+import logging
+import time
+import traceback
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import anyio
+
+from strictreply.values._issues import printable
+
+logger = logging.getLogger("strictreply")
 
 Effect = TypeVar("Effect")
 Event = TypeVar("Event")
@@ -18,9 +29,9 @@ Result = TypeVar("Result")
 def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Event]) -> Result:
     """Run ``flow`` to its result, performing each effect in turn; what ``perform`` raises closes the flow."""
     try:
-        step = _begun(flow)
+        step = _advanced(flow)
         while not isinstance(step, _Done):
-            step = _continued(flow, perform(step))
+            step = _advanced(flow, perform(step))
         return step.result
     finally:
         flow.close()
@@ -29,9 +40,9 @@ def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Ev
 async def adrive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Awaitable[Event]]) -> Result:
     """Run ``flow`` like :func:`drive`, awaiting each effect."""
     try:
-        step = _begun(flow)
+        step = _advanced(flow)
         while not isinstance(step, _Done):
-            step = _continued(flow, await perform(step))
+            step = _advanced(flow, await perform(step))
         return step.result
     finally:
         flow.close()
@@ -44,17 +55,48 @@ class _Done(Generic[Result]):
     result: Result
 
 
-def _begun(flow: Generator[Effect, Event, Result]) -> Effect | _Done[Result]:
-    """Run a flow to its first effect, or to its result."""
+def _advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | _Done[Result]:
+    """Run a flow to its next effect, or to its result; without an event it begins."""
     try:
-        return next(flow)
+        return flow.send(*event) if event else next(flow)
     except StopIteration as stop:
         return _Done(stop.value)
 
 
-def _continued(flow: Generator[Effect, Event, Result], event: Event) -> Effect | _Done[Result]:
-    """Tell a flow what happened, and run it to its next effect, or to its result."""
+_skipping: list[object] = []
+"""One entry for each :func:`skipped` that is open; for the whole process, as an app may wait in any thread."""
+
+
+def pause(seconds: float) -> None:
+    """Wait in this thread."""
+    if not _skipping:
+        time.sleep(seconds)
+
+
+async def apause(seconds: float) -> None:
+    """Wait in this task; other tasks run meanwhile, also when no time passes."""
+    await anyio.sleep(0 if _skipping else seconds)
+
+
+@contextmanager
+def skipped() -> Generator[None]:
+    """Let no time pass: every wait inside, in any thread, ends at once."""
+    _skipping.append(None)
     try:
-        return flow.send(event)
-    except StopIteration as stop:
-        return _Done(stop.value)
+        yield
+    finally:
+        _skipping.pop()
+
+
+@contextmanager
+def unharmed(watcher: str) -> Generator[None]:
+    """Log what a watcher raises, and go on; what is no ``Exception`` (an interrupt, a cancellation) passes through.
+
+    The log names the exception's type and the function that raised it: its words may be the model's.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - a user's own code may raise anything
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"{watcher} raised {type(error).__name__} in {last.name}, line {last.lineno}; the call goes on"
+        logger.error(printable(message))  # noqa: TRY400 - a traceback ends with the words

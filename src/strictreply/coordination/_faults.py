@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._issues import Category, Issue
-from strictreply.values._worded import Worded
+from strictreply.values._issues import Category, Issue, Worded
 
 
 class Fault(Worded):

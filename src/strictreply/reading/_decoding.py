@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 
 import jiter
 
-from strictreply.reading._diagnosis import Fault, Step, diagnose, excerpt
+from strictreply.reading._diagnosis import PathToken, diagnose, excerpt
 from strictreply.values._issues import Code, Issue, kind_words, pointer, quote
 from strictreply.values._json import JSON
 from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
@@ -55,18 +55,18 @@ def decode(
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, at, limit=limits.reply_bytes),))
     value = _accepted(data, limits)
     if isinstance(value, _Refusal):
-        explained = _Explained(data, limits, at, names, Work() if work is None else work)
-        return Invalid(explained.issues(value, lone_surrogates=isinstance(text, str)))
+        source = str.__str__(text) if isinstance(text, str) else data
+        return Invalid(_explained(source, value, limits, at, names, Work() if work is None else work))
     return value
 
 
 def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Tell whether :func:`decode` accepts a text, at the price of an accepted one either way."""
+    """Return whether :func:`decode` accepts a text; a refused one costs no more than an accepted one."""
     data = _encoded(text, limits.reply_bytes)
     return data is not None and not isinstance(_accepted(data, limits), _Refusal)
 
 
-def masked_pointer(at: str, tokens: Iterable[Step], names: Container[str]) -> str:
+def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) -> str:
     """Append ``tokens`` to the pointer ``at``, with ``*`` for every member name that the contract does not know.
 
     A path goes into prompts and logs, so it may hold no name that only the model wrote; indexes are harmless.
@@ -76,9 +76,9 @@ def masked_pointer(at: str, tokens: Iterable[Step], names: Container[str]) -> st
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """The fast parser does not accept a text; ``reason`` is its own words, empty where it read the text.
+    """A text that the fast parser does not accept; ``reason`` is its own words, empty where it read the text.
 
-    ``code`` is the fault as far as it can be named without reading the text again.
+    ``code`` is the fault as far as it is known without reading the text again.
     """
 
     code: Code
@@ -86,7 +86,7 @@ class _Refusal:
 
 
 def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
-    """Give the text as bytes, lone surrogates kept for the parser to refuse; None when there are more than ``cap``."""
+    """Return the text as bytes, lone surrogates kept for the parser to refuse; None for more than ``cap`` bytes."""
     if isinstance(text, str):
         if str.__len__(text) > cap:
             return None
@@ -97,7 +97,7 @@ def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
 
 
 def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
-    """Read the text with the fast parser, and hold its value to what that parser lets through."""
+    """Read the text with the fast parser, and check what that parser lets through: the caps, and infinite numbers."""
     try:
         value = cast("JSON", jiter.from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"))
     except ValueError as refusal:
@@ -147,18 +147,15 @@ def _measure(value: JSON, openers: int) -> tuple[int, int]:
 
 
 def _children(tree: _Tree) -> Iterable[JSON]:
-    """Give the values directly inside a container."""
     return tree.values() if isinstance(tree, dict) else tree
 
 
 def _may_overflow(data: bytes) -> bool:
-    """Tell whether a number of the text could pass the largest double."""
     alike = data.translate(_ALIKE)
     return _LONG_EXPONENT in alike or _LONG_NUMBER in alike
 
 
 def _has_infinity(value: JSON) -> bool:
-    """Tell whether a number of the value did pass it."""
     level = [value]
     while level:
         if math.inf in level or -math.inf in level:
@@ -167,41 +164,27 @@ def _has_infinity(value: JSON) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Explained:
-    """A text that was refused, and what explaining it may use: ``at`` and ``names`` make the paths."""
-
-    data: bytes
-    limits: Limits
-    at: str
-    names: Container[str]
-    work: Work
-
-    def issues(self, refusal: _Refusal, *, lone_surrogates: bool) -> tuple[Issue, ...]:
-        """Say why the text is refused; bytes may not hold the surrogates that a str can."""
-        try:
-            text = self.data.decode("utf-8", "surrogatepass" if lone_surrogates else "strict")
-        except UnicodeDecodeError as error:
-            found = excerpt(self.data.decode("utf-8", "replace"), error.start)
-            return (Issue.of(Code.JSON_ENCODING, self.at, found=quote(found)),)
-        faults = diagnose(text, self.limits, self.work)
-        issues = tuple(self._issue(fault, text) for fault in faults)
-        if not faults or faults[0].code is Code.JSON_UNEXAMINED:
-            return (self._unexplained(refusal), *issues)
-        return issues
-
-    def _issue(self, fault: Fault, text: str) -> Issue:
-        """Report a fault of the text, its place counted in lines and characters from 1."""
+def _explained(
+    source: str | bytes, refusal: _Refusal, limits: Limits, at: str, names: Container[str], work: Work
+) -> tuple[Issue, ...]:
+    """Return why a text is refused, each place counted in lines and characters from 1."""
+    try:
+        text = source if isinstance(source, str) else source.decode()
+    except UnicodeDecodeError as error:
+        found = excerpt(error.object.decode("utf-8", "replace"), error.start)
+        return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
+    issues: list[Issue] = []
+    for fault in (faults := diagnose(text, limits, work)):
         line = text.count("\n", 0, fault.offset) + 1
         column = fault.offset - text.rfind("\n", 0, fault.offset)
         expected = f", expected {fault.expected}" if fault.expected else ""
         words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
-        path = masked_pointer(self.at, fault.tokens, self.names)
-        return Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
-
-    def _unexplained(self, refusal: _Refusal) -> Issue:
-        """Report what only the fast parser refuses, in the place it names: its word is never overruled."""
+        path = masked_pointer(at, fault.tokens, names)
+        issues.append(Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words))
+    if not faults or faults[0].code is Code.JSON_UNEXAMINED:
+        # what only the fast parser refuses, at the place that it names: its refusal is never overruled
         place = _PLACE.search(refusal.reason)
-        line, column = place.groups() if place else ("1", "1")
-        limit = self.limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else self.limits.depth
-        return Issue.of(refusal.code, self.at, line=line, column=column, limit=limit, expected="")
+        row, character = place.groups() if place else ("1", "1")
+        limit = limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else limits.depth
+        issues.insert(0, Issue.of(refusal.code, at, line=row, column=character, limit=limit, expected=""))
+    return tuple(issues)

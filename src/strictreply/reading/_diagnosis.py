@@ -1,4 +1,4 @@
-"""Why a text is not strict JSON: an iterative tokenizer that names each fault, its place and its JSON path.
+"""Why a text is not strict JSON: an iterative tokenizer that finds each fault, its place and its JSON path.
 
 It is the slow, exact twin of the parser in :mod:`strictreply.reading._decoding` and builds no values. Nothing here
 decides what a value must look like.
@@ -25,8 +25,8 @@ NODES_PER_STEP = 3
 
 _EXCERPT_CHARS = 30  # shown on either side of a fault
 
-Step: TypeAlias = "str | int"
-"""One step of a JSON path: the name of a member or the index of an item."""
+PathToken: TypeAlias = "str | int"
+"""One token of a JSON path: the name of a member or the index of an item."""
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
 # Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups are not possessive
@@ -57,6 +57,7 @@ _VALUES = (
     (_IS_OBJECT, False),
     (_IS_ARRAY, False),
 )
+_OPENING = (_IS_OBJECT, _IS_ARRAY)
 # Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at 0, and 1 is a name.
 _LEXEMES = (
     (0, _IS_END, False),
@@ -97,15 +98,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class JsonFault:
     """One fault of a text.
 
-    ``offset`` is the character where it stands, ``tokens`` the path of the value it is in, ``found`` what the model
+    ``offset`` is the character where it is, ``tokens`` the path of the value it is in, ``found`` what the model wrote
+    there, ``limit`` the cap that was passed, ``expected`` what should be there instead, ``hint`` the likely mistake.
     """
 
     code: Code
     offset: int
-    tokens: tuple[Step, ...] = ()
+    tokens: tuple[PathToken, ...] = ()
     found: str = ""
     limit: int = 0
     expected: str = ""
@@ -122,7 +124,7 @@ class _Frame:
     __slots__ = ("end", "first", "index", "name", "names", "next")
 
     def __init__(self, end: int, following: int) -> None:
-        """Open a container that a lexeme with the role ``end`` closes and ``following`` continues after a comma."""
+        # a lexeme with the role ``end`` closes the container, one of ``following`` goes on after a comma
         self.end = end
         self.next = following
         self.first = end | following
@@ -131,8 +133,8 @@ class _Frame:
         self.names: set[str] = set()
 
     @property
-    def place(self) -> tuple[Step, ...]:
-        """The step to the value being read; none between two members, nor around the outermost value."""
+    def place(self) -> tuple[PathToken, ...]:
+        """The token of the value being read; none between two members, nor around the outermost value."""
         if self.end == _END_ARRAY:
             return (self.index,)
         return () if self.name is None else (self.name,)
@@ -141,20 +143,20 @@ class _Frame:
 class Scan:
     """One JSON value read from ``text`` at ``start``; what follows the value is not looked at.
 
-    ``faults`` is what was wrong with it, ``nodes`` the number of values read, ``end`` the offset after the value when
-    it is ``complete``, else of the fault that stopped the reading. Duplicate names, lone surrogates and numbers out
-    of range do not stop it. Time and memory are linear in what is read.
+    At most ``depth`` containers deep and ``nodes`` values long. ``faults`` is what was wrong with it, ``nodes`` the
+    number of values read, ``end`` the offset after the value when it is ``complete``, else of the fault that stopped
+    the reading. Duplicate names, lone surrogates and numbers out of range do not stop it. Time and memory are linear
+    in what is read.
     """
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
-        """Read the value, at most ``depth`` containers deep and ``nodes`` values long."""
         self.text = text
         self.end = start
         self.complete = False
         self.nodes = 0
-        self.faults: list[Fault] = []
+        self.faults: list[JsonFault] = []
         self._max_depth = depth
         self._max_nodes = nodes
         self._stack = [_Frame(0, 0)]
@@ -168,9 +170,7 @@ class Scan:
 
     def _read(self, start: int) -> None:
         """Follow the lexemes to the end of the value; the hot loop, so what is common is settled in it."""
-        stack = self._stack
-        frame = stack[0]
-        expected = _ITEM
+        frame, expected = self._stack[0], _ITEM
         for lexeme in _LEXEME.finditer(self.text, start):
             group = lexeme.lastindex or 0
             role, kind, comma = _LEXEMES[group]
@@ -178,25 +178,17 @@ class Scan:
                 self._break_off(lexeme.start(), expected)
             if role == _MEMBER:
                 self._enter(frame, lexeme)
-            if kind == _IS_END:
-                stack.pop()
-                frame = stack[-1]
-            else:
-                self.nodes += 1
-                if self.nodes > self._max_nodes:
-                    self._stop(Code.JSON_TOO_MANY_NODES, lexeme.start(), self._max_nodes)
-                if kind >= _IS_OBJECT:
-                    frame = self._open(kind, lexeme.start(group))
-                    expected = frame.first
-                    continue
-                if kind != _IS_PLAIN:
-                    self._look_at(kind, lexeme, group - comma)
+            self.nodes += kind != _IS_END
+            if self.nodes > self._max_nodes:
+                self._stop(self._fault(Code.JSON_TOO_MANY_NODES, lexeme.start(), limit=self._max_nodes))
+            if kind != _IS_PLAIN:
+                frame = self._take(kind, lexeme, group - comma)
             if comma:
                 frame.index += 1
                 expected = frame.next
             else:
-                expected = frame.end
-            if not expected:
+                expected = frame.first if kind in _OPENING else frame.end
+            if not expected:  # the outermost value is over
                 self.complete, self.end = True, lexeme.end(group - comma)
                 return
 
@@ -207,61 +199,59 @@ class Scan:
             self._check_surrogates(name, member.start(1))
             frame.name = name = _decoded(name)
         if name in frame.names:
-            self._note(Code.JSON_DUPLICATE_KEY, member.start(1), name)
+            self._note(self._fault(Code.JSON_DUPLICATE_KEY, member.start(1), found=name))
         frame.names.add(name)
 
-    def _open(self, kind: int, offset: int) -> _Frame:
-        """Enter a container."""
-        self._check_depth(offset)
-        frame = _Frame(_END_OBJECT, _MEMBER) if kind == _IS_OBJECT else _Frame(_END_ARRAY, _ITEM)
-        self._stack.append(frame)
-        return frame
-
-    def _check_depth(self, offset: int) -> None:
-        """Stop at a container, be it empty, that is too deep."""
-        if len(self._stack) > self._max_depth:
-            self._stop(Code.JSON_TOO_DEEP, offset, self._max_depth)
-
-    def _look_at(self, kind: int, lexeme: re.Match[str], group: int) -> None:
-        """Check a value for what the grammar alone lets through."""
-        if kind == _IS_NUMBER:
-            number = lexeme[group]
-            if len(number) > MAX_NUMBER_DIGITS or not math.isfinite(float(number)):
-                self._check_number(number, lexeme.start(group))
+    def _take(self, kind: int, lexeme: re.Match[str], group: int) -> _Frame:
+        """Take a lexeme that is more than a plain value; return the container that the reading is in then."""
+        if kind == _IS_END:
+            self._stack.pop()
         elif kind == _IS_TEXT:
             self._check_surrogates(lexeme[group][1:-1], lexeme.start(group))
-        else:
-            self._check_depth(lexeme.start(group))
+        elif kind == _IS_NUMBER:
+            self._check_number(lexeme[group], lexeme.start(group))
+        elif len(self._stack) > self._max_depth:  # an empty container has a level of its own, too
+            self._stop(self._fault(Code.JSON_TOO_DEEP, lexeme.start(group), limit=self._max_depth))
+        elif kind in _OPENING:
+            end, following = (_END_OBJECT, _MEMBER) if kind == _IS_OBJECT else (_END_ARRAY, _ITEM)
+            self._stack.append(_Frame(end, following))
+        return self._stack[-1]
 
     def _check_number(self, number: str, offset: int) -> None:
         """Refuse a number past the largest double, or with more digits before its point than become an int."""
-        if _integer_digits(number) > MAX_NUMBER_DIGITS:
-            self._note(Code.JSON_NUMBER_TOO_LONG, offset, number, MAX_NUMBER_DIGITS)
+        if len(number) <= MAX_NUMBER_DIGITS and math.isfinite(float(number)):
+            return
+        digits = _INTEGER_PART.match(number)
+        if digits and len(digits[1]) > MAX_NUMBER_DIGITS:
+            self._note(self._fault(Code.JSON_NUMBER_TOO_LONG, offset, found=number, limit=MAX_NUMBER_DIGITS))
         elif not number.lstrip("-").isdigit() and not math.isfinite(float(number)):
-            self._note(Code.JSON_NOT_FINITE, offset, number)
+            self._note(self._fault(Code.JSON_NOT_FINITE, offset, found=number))
 
     def _check_surrogates(self, body: str, offset: int) -> None:
-        """Refuse half of a surrogate pair, written raw or as an escape (RFC 7493 section 2.1)."""
+        """Refuse an unpaired surrogate, written raw or as an escape (RFC 7493 section 2.1)."""
         if ("\\u" in body or not body.isascii()) and _SURROGATE.search(decoded := _decoded(body)):
-            self._note(Code.JSON_SURROGATE, offset, decoded)
+            self._note(self._fault(Code.JSON_SURROGATE, offset, found=decoded))
 
-    def _note(self, code: Code, offset: int, found: str, limit: int = 0) -> None:
-        """Keep a fault and read on, unless there are enough of them."""
+    def _fault(self, code: Code, offset: int, *, found: str | None = None, limit: int = 0) -> JsonFault:
         tokens = tuple(token for frame in self._stack for token in frame.place)
-        self.faults.append(Fault(code, offset, tokens, found, limit))
-        if len(self.faults) >= MAX_FAULTS:
-            self.end = offset
-            raise _Stopped
+        return JsonFault(code, offset, tokens, excerpt(self.text, offset) if found is None else found, limit)
 
-    def _stop(self, code: Code, offset: int, limit: int = 0, expected: str = "", hint: str = "") -> NoReturn:
-        """Keep a fault and read no further."""
-        self.end = offset
-        self._note(code, offset, excerpt(self.text, offset), limit)
-        self.faults[-1] = replace(self.faults[-1], expected=expected, hint=hint)
+    def _note(self, fault: JsonFault) -> None:
+        """Keep a fault and read on, unless there are enough of them."""
+        self.faults.append(fault)
+        if len(self.faults) >= MAX_FAULTS:
+            self._end_at(fault)
+
+    def _stop(self, fault: JsonFault) -> NoReturn:
+        self.faults.append(fault)
+        self._end_at(fault)
+
+    def _end_at(self, fault: JsonFault) -> NoReturn:
+        self.end = fault.offset
         raise _Stopped
 
     def _break_off(self, offset: int, expected: int) -> NoReturn:
-        """Stop where something else stands than what was ``expected``.
+        """Stop where there is something else than what was ``expected``.
 
         A text that ends inside a lexeme or a container is incomplete; anything else is a fault of syntax.
         """
@@ -278,8 +268,10 @@ class Scan:
         else:
             wanted = _WANTED[expected]
         if end == len(text):
-            self._stop(Code.JSON_INCOMPLETE, end, expected=self._completed_by(wanted, expected))
-        self._stop(Code.JSON_SYNTAX, end, expected=wanted, hint=_likely(text, start, expected, len(self._stack) == 1))
+            fault = self._fault(Code.JSON_INCOMPLETE, end)
+            self._stop(replace(fault, expected=self._completed_by(wanted, expected)))
+        hint = _likely(text, start, expected, outermost=len(self._stack) == 1)
+        self._stop(replace(self._fault(Code.JSON_SYNTAX, end), expected=wanted, hint=hint))
 
     def _completed_by(self, wanted: str, expected: int) -> str:
         """Return what a text that ends too early lacks: what comes next, and what closes the open containers."""
@@ -290,51 +282,50 @@ class Scan:
         return f"{wanted}, then {closing}" if closing else wanted
 
 
-def diagnose(text: str, limits: Limits, work: Work) -> list[Fault]:
-    """Name the faults of a text that should be exactly one JSON value: at most 16, none when there are none.
+def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
+    """Return the faults of a text that should be exactly one JSON value: at most 16, none when there are none.
 
     A fault of syntax ends the list, as does a cap that was passed. When the work is used up before the end, the last
     one is ``json.unexamined``.
     """
     if not text or text.isspace():
-        return [Fault(Code.JSON_EMPTY, 0)]
-    room = min(limits.nodes, (work.limit - work.taken) * NODES_PER_STEP)
-    scan = Scan(text, 0, depth=limits.depth, nodes=room)
+        return [JsonFault(Code.JSON_EMPTY, 0)]
+    readable = min(limits.nodes, (work.limit - work.taken) * NODES_PER_STEP)
+    scan = Scan(text, 0, depth=limits.depth, nodes=readable)
     work.afford(scan.nodes // NODES_PER_STEP)
-    if scan.stopped_by is Code.JSON_TOO_MANY_NODES and room < limits.nodes:
-        return [*scan.faults[:-1], Fault(Code.JSON_UNEXAMINED, scan.end)]
+    if scan.stopped_by is Code.JSON_TOO_MANY_NODES and readable < limits.nodes:
+        return [*scan.faults[:-1], JsonFault(Code.JSON_UNEXAMINED, scan.end)]
     rest = _after_blanks(text, scan.end)
-    if scan.complete and rest < len(text):
-        following = Scan(text, rest, depth=limits.depth, nodes=max(0, room - scan.nodes))
-        code = Code.JSON_SEVERAL_VALUES if following.complete else Code.JSON_TRAILING_DATA
-        extra = "one closing bracket too many" if text[rest] in "}]" else ALONE if _AROUND.match(text, rest) else ""
-        hint = extra if code is Code.JSON_TRAILING_DATA else ""
-        return [*scan.faults, Fault(code, rest, (), excerpt(text, rest), hint=hint)]
-    return scan.faults
+    if not scan.complete or rest == len(text):
+        return scan.faults
+    found = excerpt(text, rest)
+    if Scan(text, rest, depth=limits.depth, nodes=max(0, readable - scan.nodes)).complete:
+        return [*scan.faults, JsonFault(Code.JSON_SEVERAL_VALUES, rest, (), found)]
+    hint = "one closing bracket too many" if text[rest] in "}]" else ALONE if _AROUND.match(text, rest) else ""
+    return [*scan.faults, JsonFault(Code.JSON_TRAILING_DATA, rest, (), found, hint=hint)]
 
 
 def excerpt(text: str, offset: int) -> str:
-    """Cut the neighbourhood of ``offset`` out of ``text``."""
+    """Return the neighbourhood of ``offset`` in ``text``."""
     return text[max(0, offset - _EXCERPT_CHARS) : offset + _EXCERPT_CHARS]
 
 
 def _after_blanks(text: str, offset: int) -> int:
-    """Skip the white space of JSON."""
     blank = _BLANK.match(text, offset)
     return blank.end() if blank else offset
 
 
 def _broken_string(text: str, offset: int) -> tuple[int, str]:
-    """Find where a string goes wrong, or what follows a whole one, and what should stand there; the end when cut."""
+    """Find where a string goes wrong, or what follows a whole one, and what should be there; the end when cut."""
     start = _STRING_START.match(text, offset)
     end = start.end() if start else offset
     if text.startswith('"', end):
         return _after_blanks(text, end + 1), "a colon"
     if end == len(text) or _CUT_ESCAPE.match(text, end):
         return len(text), _CLOSING_QUOTE
-    return end, "a valid escape, or \\\\ for a backslash" if text[
-        end
-    ] == "\\" else "an escape such as \\n, no control character"
+    if text[end] == "\\":
+        return end, "a valid escape, or \\\\ for a backslash"
+    return end, "an escape such as \\n, no control character"
 
 
 def _broken_scalar(text: str, offset: int) -> int:
@@ -347,7 +338,7 @@ def _broken_scalar(text: str, offset: int) -> int:
 
 
 def _wanted_value(text: str, offset: int, expected: int) -> str:
-    """Return what should stand where something else than a value was written."""
+    """Return what should be there where something else than a value was written."""
     if text.startswith("'", offset):
         return "a string in double quotes"
     if _OTHER_WORD.match(text, offset):
@@ -357,8 +348,8 @@ def _wanted_value(text: str, offset: int, expected: int) -> str:
     return _WANTED[expected]
 
 
-def _likely(text: str, offset: int, expected: int, outermost: bool) -> str:
-    """Return what was probably meant where a text goes wrong, empty when nothing is likely."""
+def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
+    """Return the likely mistake where a text goes wrong, empty when none is likely."""
     if outermost and expected == _ITEM:
         return ALONE if _AROUND.match(text, offset) and not _OTHER_WORD.match(text, offset) else ""
     if _COMMENT.match(text, offset):
@@ -368,12 +359,6 @@ def _likely(text: str, offset: int, expected: int, outermost: bool) -> str:
         return "no comma before a closing bracket"
     in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in _STRUCTURE
     return 'a quote inside a string is \\"' if in_string else ""
-
-
-def _integer_digits(number: str) -> int:
-    """Count the digits of a number before its point."""
-    digits = _INTEGER_PART.match(number)
-    return len(digits[1]) if digits else 0
 
 
 def _decoded(body: str) -> str:

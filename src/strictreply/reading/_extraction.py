@@ -25,7 +25,7 @@ _CANDIDATE = re.compile(r'\{(?=[ \t\n\r]*+["}])')
 def extract(
     text: str, modes: tuple[Extraction, ...], limits: Limits = DEFAULT_LIMITS
 ) -> tuple[str, tuple[Extraction, ...]]:
-    """Give the JSON text to be judged, and the lenient steps it took to get it: none when the text is taken whole.
+    """Return the JSON text to be judged, and the lenient steps it took to get it: none when the text is taken whole.
 
     Each mode is one step, taken in this order where it applies. ``after_think`` drops one leading
     ``<think>…</think>``. ``fenced`` takes the inside of a Markdown fence that is the whole text: three backticks, the
@@ -53,7 +53,6 @@ def extract(
 
 
 def _after_think(text: str) -> str | None:
-    """Give what follows a leading thought, None when there is no whole one."""
     start = text.lstrip()
     if not start.startswith(_THINK_OPEN):
         return None
@@ -62,17 +61,14 @@ def _after_think(text: str) -> str | None:
 
 
 def _inside_fence(text: str) -> str | None:
-    """Give the lines of the one fence that the text consists of, None when it is not one fence.
-
-    A string of JSON holds no raw line break, so a line that starts like a fence is one.
-    """
+    # a string of JSON holds no raw line break, so a line inside that starts like a fence is one
     fence = _FENCE.fullmatch(text.strip())
     inside = fence and (fence[1] or "")
     return None if inside is None or _INNER_FENCE.search(inside) else inside
 
 
 def _first_object(text: str, limits: Limits) -> str | None:
-    """Give the first substring that is an object without a fault, None when there is none within the bounds."""
+    """Return the first substring that is an object without a fault, None when there is none within the bounds."""
     nodes = limits.nodes
     candidate = _CANDIDATE.search(text)
     for _ in range(MAX_CANDIDATES):

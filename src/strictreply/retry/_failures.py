@@ -1,7 +1,7 @@
 """What went wrong between us and the API: exceptions of any SDK read into one value, without importing one.
 
-Programs of the openai family are told by the names of their exception classes and by ``status_code``; an exception
-that is none of these is a bug of the caller and is not caught.
+SDKs of the openai family are recognised by the names of their exception classes and by ``status_code``; any other
+exception is a bug of the caller and is not caught.
 """
 
 from __future__ import annotations
@@ -62,16 +62,15 @@ class ExchangeStopped(Exception):
     """Raised inside an HTTP exchange that this library itself breaks off; ``failure`` says why, in our own words."""
 
     def __init__(self, failure: Failure) -> None:
-        """Carry the failure that the exchange ends with."""
         super().__init__(str(failure))
         self.failure = failure
 
 
 def classify(error: Exception) -> Failure | None:
-    """Read an exception as a transport failure, or give None when it is a bug that must pass through."""
-    stopped = _stopped(error)
-    if stopped is not None:
-        return replace(stopped.failure, cause=error)
+    """Read an exception as a transport failure; return None when it is a bug that must pass through."""
+    for one in (error, error.__cause__):  # openai 2 wraps every exception, our own stop too, in APIConnectionError
+        if isinstance(one, ExchangeStopped):
+            return replace(one.failure, cause=error)
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return _by_status(error, status)
@@ -87,32 +86,19 @@ def classify(error: Exception) -> Failure | None:
     return None
 
 
-def _stopped(error: BaseException) -> ExchangeStopped | None:
-    """Find our own stop under what an SDK made of it: openai 2 wraps every exception in APIConnectionError."""
-    for one in (error, error.__cause__):
-        if isinstance(one, ExchangeStopped):
-            return one
-    return None
-
-
 def _by_status(error: Exception, status: int) -> Failure:
-    """Classify an HTTP error by its status; a spent quota is no rate limit."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     wait = retry_after(cast("Mapping[str, str]", headers)) if isinstance(headers, Mapping) else None
     retryable = status in RETRYABLE_STATUS or status >= FIRST_SERVER_ERROR
-    if getattr(error, "code", None) in _SPENT:
+    if getattr(error, "code", None) in _SPENT:  # sent with status 429, but waiting does not help
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
     kind = _KINDS.get(status, "server_error" if status >= FIRST_SERVER_ERROR else "api_error")
-    told = _error_in(getattr(error, "body", None))
-    return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=told)
-
-
-def _error_in(body: object) -> JSON:
-    """Find the error in the body of a response; the openai SDK keeps what is inside of ``error`` as its body."""
-    if not isinstance(body, Mapping):
-        return None
-    inner = body.get("error")
-    return plain(inner if isinstance(inner, Mapping) else body)
+    body = getattr(error, "body", None)
+    if isinstance(body, Mapping):  # the openai SDK has what is inside of ``error`` as its body, others the whole
+        inner = body.get("error")
+        body = inner if isinstance(inner, Mapping) else body
+    said = plain(body) if isinstance(body, Mapping) else None
+    return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=said)
 
 
 def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:
@@ -137,7 +123,6 @@ def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time
 
 
 def _seconds(value: str | None) -> float | None:
-    """Read a finite number of seconds, not negative."""
     try:
         seconds = float(value or "")
     except ValueError:
@@ -146,9 +131,8 @@ def _seconds(value: str | None) -> float | None:
 
 
 def _date(value: str) -> datetime | None:
-    """Read an HTTP date that states its zone."""
     try:
         date = parsedate_to_datetime(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return date if date.tzinfo is not None else None
+    return date if date.tzinfo is not None else None  # without a zone it is no point in time

@@ -16,7 +16,7 @@ from strictreply.contract._judge import judge_opened
 from strictreply.contract._judge_native import counts_anew, ids_in, with_fresh_ids, with_numbered_ids
 from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.retry._failures import Failure
-from strictreply.retry._policy import Again, End, Step
+from strictreply.retry._policy import Again, End, NextStep
 from strictreply.retry._scoping import scope_of, splice
 from strictreply.retry._truncation import cut_at_limit
 from strictreply.values._attempts import Attempt, Usage
@@ -183,7 +183,7 @@ def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tupl
     return judged, event.seconds, spent
 
 
-def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, tuple[Step, float]]:
+def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, tuple[NextStep, float]]:
     """Get ready to ask again: claim a repeat of the transport's, and wait; give what becomes of it, and all spent."""
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)

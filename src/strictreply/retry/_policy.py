@@ -1,4 +1,4 @@
-"""When to ask again, how long to wait before, and when to stop: decided from the attempts so far, without I/O."""
+"""When to ask again, how long to wait before, when to stop, and with which error; decided from the attempts so far."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tenacity import Future, RetryCallState, wait_random_exponential
 
 from strictreply.retry._failures import Failure
 from strictreply.values._attempts import Attempt, Usage, total_usage
+from strictreply.values._errors import CallFailed, ReplyHalted, ReplyRejected, ToolArgumentsError, TransportFailed
 from strictreply.values._issues import Category, Code, Remedy
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
@@ -29,11 +30,17 @@ _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 _LATE_KINDS = frozenset({"timeout", "deadline"})
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
+_REJECTED_WORDS = {  # requirement T35 has the words for bad calls
+    "retries": "retries spent",
+    "arg_retries": "argument retries spent",
+    "bad_calls": "too many bad tool calls",
+    "category": "a fault of a category in stop_on",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask once more: a correction at ``tier`` (1 is the first), or with tier 0 the same request; after ``wait`` s."""
+    """Ask once more, after ``wait`` seconds: with a correction at ``tier`` (1 is the first), or for 0 without one."""
 
     tier: int
     wait: float = 0.0
@@ -46,36 +53,60 @@ class End:
     how: Literal["rejected", "halted", "failed"]
     reason: str
 
+    def error(self, attempts: tuple[Attempt, ...], failure: Failure | None, tool: str | None) -> CallFailed:
+        """Return the error that a call without a reply is raised as.
 
-Step: TypeAlias = Again | End
+        ``failure`` is there when the transport was the reason, ``tool`` when nothing but its arguments was wrong.
+        """
+        asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+        if self.how == "halted":
+            return ReplyHalted(f"halted after {asks}: {self.reason}", reason=self.reason, attempts=attempts)
+        if self.how == "failed":
+            # Not chained to its cause: a traceback would print the server's words, which may hold the model's.
+            return TransportFailed(
+                f"the API call failed after {asks}: {failure or self.reason}",
+                reason=self.reason,
+                attempts=attempts,
+                cause=failure.cause if failure else None,
+                retry_after=failure.retry_after if failure else None,
+                status_code=failure.status_code if failure else None,
+            )
+        why = _REJECTED_WORDS.get(self.reason, "stopped by the policy")
+        if tool is not None:
+            message = f"the arguments of tool {tool} stayed invalid after {asks} ({why})"
+            return ToolArgumentsError(message, reason=self.reason, attempts=attempts, tool=tool)
+        return ReplyRejected(f"no valid reply after {asks} ({why})", reason=self.reason, attempts=attempts)
+
+
+NextStep: TypeAlias = Again | End
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """The budgets of one call; whichever ends first ends it.
+    """The budgets of one call; whichever is spent first ends it.
 
-    ``max_retries`` counts corrective asks after the first one, ``arg_retries`` those for one tool's arguments (None:
-    they share ``max_retries``), ``transport_retries`` repeats after the API failed. ``deadline`` is the total time in
-    seconds: connecting, sending, headers, bodies, waits, checks and watchers together. A call is cut when it ends, and
-    nothing is accepted after it; what cannot be cut (a sync check or watcher, a name lookup, a client that does not
-    stand on httpx) is waited for, and then in vain. ``quota`` is how many repeats of ``transport_retries`` all calls of
-    one wrapped client may have made in excess of successes (None: any number): a repeat that succeeds is made good, and
-    so is one for every five calls that succeed at once. ``max_tokens_total`` are the tokens of all attempts,
-    ``max_cost`` what ``price`` makes of their usage; both are held before each further ask.
-    ``max_bad_calls`` ends after so many attempts with an unknown tool or bad arguments (requirement T35).
-    ``stop_on`` holds categories of faults after which nothing is asked again: ``API_TRANSIENT`` is that of a call that
-    failed and may succeed later.
-    ``stop`` and ``wait`` are tenacity's; without ``wait`` a correction is sent at once and a failed transport is
-    repeated after a jittered exponential pause. ``max_retry_after`` is the longest ``Retry-After`` that is obeyed.
-    ``allow_tool_switch`` lets the answer to an argument correction be another tool or an answer (requirement T29):
-    the whole reply is then asked for again, and ``arg_retries`` has nothing to count.
-    ``max_reply_tokens`` is how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
-    when replies are cut at it: twice as much each time, up to this; None is four times what the caller said.
-    ``escalation`` holds request keywords (a stronger ``model``, ``response_format``, …) sent from the third
-    correction on.
+    - ``max_retries``: corrective asks after the first one; ``arg_retries``: those for one tool's arguments alone (None:
+      they share ``max_retries``); ``max_bad_calls``: attempts with an unknown tool or bad arguments (requirement T35).
+    - ``transport_retries``: repeats of one call after the API failed; ``quota``: how many such repeats all calls of one
+      wrapped client may make in excess of successes (None: any number). A repeat that succeeds gives its own back, as
+      do every five calls that succeed at once.
+    - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks and watchers.
+      A call is cut when it ends, and nothing is accepted after it; what cannot be cut (a sync check or watcher, a name
+      lookup, a client that does not use httpx) is waited for, and its result refused.
+    - ``max_tokens_total``: the tokens of all attempts; ``max_cost``: what ``price`` makes of their usage. Both are
+      checked before each further ask.
+    - ``stop_on``: categories of faults after which nothing is asked again; ``API_TRANSIENT`` is that of a call that
+      failed and may succeed later.
+    - ``stop`` and ``wait`` are tenacity's. Without ``wait`` a correction is sent at once, and a failed call is repeated
+      after a jittered exponential pause. ``max_retry_after``: the longest ``Retry-After`` that is obeyed, in seconds.
+    - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer (requirement T29);
+      the whole reply is then asked for again, and ``arg_retries`` does not apply.
+    - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
+      when replies are cut at it: doubled each time, up to this; None is four times the caller's limit.
+    - ``escalation``: request keywords (a stronger ``model``, ``response_format``, …) sent from the third correction on.
 
-    Raises ValueError for a negative budget, a ``quota`` that is no whole number, what is no category, and when
-    ``max_cost`` comes without ``price``.
+    Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown category, and ``max_cost``
+    without ``price``.
     """
 
     max_retries: int = 3
@@ -96,33 +127,26 @@ class RetryPolicy:
     escalation: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold headers
 
     def __post_init__(self) -> None:
-        """Refuse budgets that mean nothing."""
         for name in _BUDGETS:
             value = getattr(self, name)
             if value is None and name in _NEEDED:
-                message = f"RetryPolicy.{name} must be a number; 0 allows none"
-                raise ValueError(message)
+                raise ValueError(f"RetryPolicy.{name} must be a number; 0 allows none")
             if value is not None and not value >= 0:  # NaN is no budget either
-                message = f"RetryPolicy.{name} must not be negative"
-                raise ValueError(message)
+                raise ValueError(f"RetryPolicy.{name} must not be negative")
         if self.max_reply_tokens is not None and type(self.max_reply_tokens) is not int:
-            message = "RetryPolicy.max_reply_tokens must be a whole number of tokens, or None"
-            raise ValueError(message)
+            raise ValueError("RetryPolicy.max_reply_tokens must be a whole number of tokens, or None")
         if self.quota is not None and type(self.quota) is not int:
-            message = "RetryPolicy.quota must be a whole number of repeats, or None for no quota"
-            raise ValueError(message)
+            raise ValueError("RetryPolicy.quota must be a whole number of repeats, or None for no quota")
         if self.max_cost is not None and self.price is None:
-            message = "RetryPolicy.max_cost needs price, a function from Usage to a cost"
-            raise ValueError(message)
+            raise ValueError("RetryPolicy.max_cost needs price, a function from Usage to a cost")
         if not set(self.stop_on) <= set(Category):
-            message = f"RetryPolicy.stop_on holds categories: {', '.join(Category)}"
-            raise ValueError(message)
+            raise ValueError(f"RetryPolicy.stop_on may contain only the categories {', '.join(Category)}")
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
     def time_left(self, spent: float) -> float | None:
         """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline.
 
-        Less than a millisecond is nothing: timers of the system end so much early.
+        Less than a millisecond counts as none: timers of the system may end that much early.
         """
         if self.deadline is None:
             return None
@@ -131,7 +155,7 @@ class RetryPolicy:
 
     def next_step(
         self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None, *, scoped: bool = False
-    ) -> Step:
+    ) -> NextStep:
         """Decide what follows the last attempt, which was not accepted.
 
         ``spent`` is in seconds; ``failure`` says how the transport failed; ``scoped`` whether nothing but the
@@ -146,8 +170,8 @@ class RetryPolicy:
             return End("rejected", "category")
         return self._after_fault(attempts, spent, scoped=scoped)
 
-    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, *, scoped: bool) -> Step:
-        """Correct, unless a budget is spent; a correction that the transport lost was never answered."""
+    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, *, scoped: bool) -> NextStep:
+        # a correction that the transport lost was never answered, and does not count
         corrections = [attempt for attempt in attempts if attempt.tier and not is_transport_fault(attempt)]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
@@ -159,8 +183,7 @@ class RetryPolicy:
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
         return self._within_budgets(Again(len(corrections) + 1, wait), attempts, spent, None, spent_up="rejected")
 
-    def _after_transport(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> Step:
-        """Send the same request again, unless the failure is final or the budget for it is spent."""
+    def _after_transport(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> NextStep:
         reason = "malformed_response" if failure is None else failure.kind
         failed = sum(1 for attempt in attempts if is_transport_fault(attempt))
         retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
@@ -171,13 +194,9 @@ class RetryPolicy:
         wait = None if failure is None else failure.retry_after
         if wait is None:
             wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
-        elif not self._allows_pause(wait, spent):
-            return End("failed", reason)
+        elif wait > self.max_retry_after or (self.deadline is not None and spent + wait >= self.deadline):
+            return End("failed", reason)  # the server asked for a longer pause than the policy allows
         return self._within_budgets(Again(0, wait), attempts, spent, failure, spent_up="failed")
-
-    def _allows_pause(self, asked: float, spent: float) -> bool:
-        """Tell whether a pause that the server asked for is short enough, and ends before the deadline."""
-        return asked <= self.max_retry_after and (self.deadline is None or spent + asked < self.deadline)
 
     def _within_budgets(
         self,
@@ -187,8 +206,8 @@ class RetryPolicy:
         failure: Failure | None,
         *,
         spent_up: Literal["rejected", "failed"],
-    ) -> Step:
-        """Hold a further ask against time, tokens, cost and the user's own stop."""
+    ) -> NextStep:
+        """Return the step, or the end when time, tokens, cost or the user's own stop do not allow it."""
         usage = total_usage(attempts)
         if self.deadline is not None and spent + step.wait >= self.deadline:
             return End("halted", "deadline")
@@ -202,7 +221,7 @@ class RetryPolicy:
 
 
 def _is_bad_call(attempt: Attempt) -> bool:
-    """Tell whether an attempt called a tool wrongly: an unknown one, or with arguments that do not fit or read."""
+    """Return whether an attempt called an unknown tool, or one with arguments that are invalid or unreadable."""
     return any(
         issue.code.startswith(_BAD_CALL_PREFIXES) or issue.path.startswith(_CALL_PLACES)
         for issue in attempt.issues
@@ -211,14 +230,14 @@ def _is_bad_call(attempt: Attempt) -> bool:
 
 
 def is_transport_fault(attempt: Attempt) -> bool:
-    """Tell whether an attempt failed on the way, or brought a response that is no completion."""
+    """Return whether an attempt failed on the way, or brought a response that is no completion."""
     return attempt.failure is not None or any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
 
 
 def _call_state(
     attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, wait: float = 0.0
 ) -> RetryCallState:
-    """Show the call to a tenacity stop or wait: attempts made, seconds since the start, the pause, the last outcome."""
+    """Return the call as a tenacity stop or wait expects it: attempts, seconds since the start, pause, last outcome."""
     state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # no Retrying runs
     state.attempt_number = len(attempts)
     state.start_time = 0.0

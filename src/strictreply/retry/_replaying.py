@@ -1,7 +1,7 @@
-"""Showing a model its own bad reply: as the assistant's turn, with the correction where the API wants it.
+"""Replaying a bad reply to the model: as the assistant's turn, with the correction where the API wants it.
 
-What the model wrote stands in its own turn only, and capped. Calls are replayed natively when servers will take them
-back, under ids of our own; else as text.
+What the model wrote is in its own turn only, and capped. Calls are replayed natively when servers will take them back,
+under ids of our own; else as text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def replayed(contract: Contract, message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
-    """Show the bad reply as the assistant's turn, and the correction where the API wants it."""
+    """Return the bad reply as the assistant's turn, and the correction where the API wants it."""
     calls = message.get("tool_calls")
     if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
         return _native_replay(message, correction, scope)
@@ -31,19 +31,19 @@ def replayed(contract: Contract, message: JSONObject, correction: str, scope: Sc
 
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
-    """Tell whether servers take the calls back in a history: names they allow, arguments that are JSON objects."""
-    return len(_spelled(message)) <= MAX_REPLAY_CHARS and all(
+    """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects."""
+    return len(_text_of(message)) <= MAX_REPLAY_CHARS and all(
         isinstance(call, dict) and _well_formed(contract, call.get("function")) for call in message["tool_calls"]
     )
 
 
 def _well_formed(contract: Contract, function: object) -> bool:
-    """Tell whether one call's function is fit for a history; templates parse the arguments again."""
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return False
     name = function.get("name")
     if not isinstance(name, str) or not (name in contract.by_name or _API_NAME.fullmatch(name)):
         return False
+    # chat templates parse the arguments again
     return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 
 
@@ -69,13 +69,13 @@ def _native_replay(message: JSONObject, correction: str, scope: Scope | None) ->
 
 
 def _reasoning(message: JSONObject) -> JSONObject:
-    """Give back a provider's reasoning, unless it is longer than what we replay."""
+    """Return a provider's reasoning, none when it is longer than what is replayed."""
     kept = {name: message[name] for name in _REASONING if message.get(name)}
     return kept if len(json.dumps(kept)) <= MAX_REPLAY_CHARS else {}
 
 
 def _replay_id(index: int) -> str:
-    """Name a replayed call: never by the id that came, which may hold anything.
+    """Return an id of our own: the one that came may hold anything.
 
     Nine letters and digits are what the strictest servers take (Mistral's templates).
     """
@@ -83,7 +83,7 @@ def _replay_id(index: int) -> str:
 
 
 def _bare_call(call: JSONObject, id_: str) -> JSONObject:
-    """Copy the fields of a call that servers read, a provider's own state with them."""
+    """Return the fields of a call that servers read, a provider's own state with them."""
     function = call["function"]
     state = {"extra_content": call["extra_content"]} if call.get("extra_content") else {}
     return {
@@ -95,16 +95,12 @@ def _bare_call(call: JSONObject, id_: str) -> JSONObject:
 
 
 def _as_text(message: JSONObject) -> str:
-    """Spell a reply that cannot be replayed natively as the assistant's text, capped.
-
-    An empty one is named in our words: templates want the roles to alternate, and no turn without text.
-    """
-    text = _spelled(message) or _EMPTY
+    # an empty reply in our words: chat templates want the roles to alternate, and no turn without text
+    text = _text_of(message) or _EMPTY
     return text if len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
 
 
-def _spelled(message: JSONObject) -> str:
-    """Spell what a message says and calls."""
+def _text_of(message: JSONObject) -> str:
     content, calls = message.get("content"), message.get("tool_calls")
     parts = [content] if isinstance(content, str) and content else []
     return "\n".join([*parts, json.dumps(calls)] if calls else parts)

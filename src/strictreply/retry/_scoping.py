@@ -1,4 +1,4 @@
-"""Re-asking one call only: which call failed, freezing the rest, and splicing its new arguments in.
+"""Re-asking one call only: finding the call that failed, freezing the rest, and splicing its new arguments in.
 
 When nothing but the arguments of one call is wrong, its valid siblings are kept as they are; the model is asked for
 that call alone, and one well-formed message comes back under the original ids (design, rules of a correction, 2).
@@ -21,7 +21,7 @@ _ARGUMENT_CODES = ("args.", "json.")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One call whose arguments are wrong, and the message it stands in.
+    """One call whose arguments are wrong, and the message it is part of.
 
     ``index`` counts among the message's calls, ``at`` is the pointer to the arguments, ``tool`` a declared name.
     """
@@ -39,7 +39,8 @@ def scope_of(contract: Contract, message: JSONObject, issues: tuple[Issue, ...])
     if len(places) != 1:
         return None
     at = places.pop()
-    index = _call_index(at)
+    tokens = pointer_tokens(at or "")
+    index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # in the text channel there is one call
     tool = _tool_name(contract, message, index)
     return None if at is None or tool is None else Scope(tool, index, at, message, issues)
 
@@ -47,7 +48,7 @@ def scope_of(contract: Contract, message: JSONObject, issues: tuple[Issue, ...])
 def splice(contract: Contract, scope: Scope, message: JSONObject) -> JSONObject | Invalid:
     """Put the arguments of the re-asked call into the frozen message under its original id.
 
-    Gives ``tool.switched`` when the reply is not one call of the same tool (requirement T29).
+    Return ``tool.switched`` when the reply is not one call of the same tool (requirement T29).
     """
     if contract.channel == "text":
         named = named_tool(contract, message)
@@ -63,14 +64,16 @@ def splice(contract: Contract, scope: Scope, message: JSONObject) -> JSONObject 
 
 
 def _switched(scope: Scope, found: object) -> Invalid:
-    """Report that the model turned to something else."""
     return Invalid((Issue.of(Code.TOOL_SWITCHED, scope.at, name=scope.tool, found=quote(found)),))
 
 
 def _arguments_place(contract: Contract, issue: Issue) -> str | None:
-    """Give the pointer to the arguments that a fault lies in, None when it lies elsewhere."""
+    """Return the pointer to the arguments that a fault lies in, None when it lies elsewhere."""
     if not issue.code.startswith(_ARGUMENT_CODES):
-        return issue.path if _is_args_shape(contract, issue) else None
+        # a fault of the shape that says the arguments are no object is a fault of the arguments, too
+        ending = "/args" if contract.channel == "text" else "/function/arguments"
+        is_about_args = issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
+        return issue.path if is_about_args else None
     tokens = pointer_tokens(issue.path)
     if contract.channel == "text":
         return "/args" if tokens[:1] == ["args"] else None
@@ -79,20 +82,7 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     return None
 
 
-def _is_args_shape(contract: Contract, issue: Issue) -> bool:
-    """Tell whether a shape fault says that the arguments are no object."""
-    ending = "/args" if contract.channel == "text" else "/function/arguments"
-    return issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
-
-
-def _call_index(at: str | None) -> int:
-    """Read the call's position from the pointer to its arguments."""
-    tokens = pointer_tokens(at or "")
-    return int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0
-
-
 def _tool_name(contract: Contract, message: JSONObject, index: int) -> str | None:
-    """Name the declared tool of a call, None when it is not declared."""
     if contract.channel == "text":
         named = named_tool(contract, message)
         return named if named in contract.by_name else None

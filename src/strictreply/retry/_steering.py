@@ -1,4 +1,4 @@
-"""What we tell a model about its bad reply: our words and the schema's, never its own, at most 2 KB.
+"""What a model is told about its bad reply: our words and the schema's, never its own, at most 2 KB.
 
 Each further correction says more than the one before: the list of faults; then the sub-schema that was broken; then
 also a minimal valid example. A steering is any object with ``correction``; :class:`TieredSteering` is ours.
@@ -48,7 +48,7 @@ class Situation:
 
 
 class Steering(Protocol):
-    """Anything that words corrections; it must not repeat what the model wrote (``Issue.found``)."""
+    """Anything that writes corrections; it must not repeat what the model wrote (``Issue.found``)."""
 
     def correction(self, situation: Situation) -> str:
         """Return what to change, for the model to read."""
@@ -67,7 +67,9 @@ class TieredSteering:
             return fitted([_shortening(situation.tier), *_fault_lines(situation)], self.max_bytes)
         parts = [_headline(situation), *_fault_lines(situation)]
         if situation.tier >= EXAMPLE_TIER:
-            parts += _example_line(situation)  # before the schema, which may leave it no room
+            # before the schema, which may leave no bytes for it
+            example = example_for(situation)
+            parts += [] if example is None else [f"A valid example: {compact(example)}"]
         if situation.tier >= SCHEMA_TIER:
             parts += _schema_line(situation)
         return fitted(parts, self.max_bytes)
@@ -77,33 +79,27 @@ def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
     """Return faults as lines such as ``- /limit: must be an integer``, each once; places are counted from ``at``."""
     hints: dict[str, dict[str, None]] = {}
     for issue in issues:
-        hints.setdefault(_fault(issue, at), {})[_hint(issue, at)] = None
+        inside = _inside(issue.path, at)
+        place = shown_place(issue.path if inside is None else inside)
+        fault = f"{place}: {issue.message}" if place else issue.message
+        # a hint counts places from the reply's root, too
+        hint = issue.hint.replace(f" in {shown_place(at)}/", " in /") if at else issue.hint
+        hints.setdefault(fault, {})[hint] = None
     hinted = {fault: "; ".join(filter(None, said)) for fault, said in hints.items()}
     return [f"- {fault} ({hint})" if hint else f"- {fault}" for fault, hint in hinted.items()]
 
 
-def _fault(issue: Issue, at: str) -> str:
-    inside = _inside(issue.path, at)
-    place = shown_place(issue.path if inside is None else inside)
-    return f"{place}: {issue.message}" if place else issue.message
-
-
-def _hint(issue: Issue, at: str) -> str:
-    # a hint counts places from the reply's root, too
-    return issue.hint.replace(f" in {shown_place(at)}/", " in /") if at else issue.hint
-
-
 def fitted(parts: list[str], limit: int) -> str:
-    """Return the parts, one a line, that fit whole into so many bytes of UTF-8; only the first two are ever cut.
+    """Return the parts, one per line, that fit whole into so many bytes of UTF-8; only the first two are ever cut.
 
-    They are the headline and the first fault, so that a model is always told of one; they are cut between words.
+    These are the headline and the first fault, so that a model always reads of one; they are cut between words.
     """
     lines = [printable_json(part) for part in parts]  # names in a stranger's schema may forge lines of their own
     text = _cut(lines[0], limit)
     for index, part in enumerate(lines[1:]):
-        room = limit - len(_encoded(text)) - 1
-        kept = _cut(part, room) if index == 0 else part
-        if kept and len(_encoded(kept)) <= room:
+        bytes_left = limit - len(_encoded(text)) - 1
+        kept = _cut(part, bytes_left) if index == 0 else part
+        if kept and len(_encoded(kept)) <= bytes_left:
             text = f"{text}\n{kept}"
     return _encoded(text).decode()
 
@@ -129,14 +125,13 @@ def _headline(situation: Situation) -> str:
 
 
 def _shortening(tier: int) -> str:
-    """Return the words that ask for less; the text that was cut is no mistake to mend."""
+    # the reply that was cut is no mistake to correct, so nothing is said about its text
     if tier == 1:
         return "The reply was cut off at the token limit. Reply again, shorter."
     return f"Correction {tier}: the reply was cut off at the token limit. Reply with the least that is needed."
 
 
 def _fault_lines(situation: Situation) -> list[str]:
-    """List each fault once; that a reply was cut is no fault to mend."""
     faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
     lines = fault_lines(faults, situation.at)
     shown = lines[:MAX_LISTED_FAULTS]
@@ -144,10 +139,11 @@ def _fault_lines(situation: Situation) -> list[str]:
 
 
 def _schema_line(situation: Situation) -> list[str]:
-    """Show the sub-schema of the first fault, or of the whole reply when the fault is in its shape."""
+    """Return the sub-schema of the first fault, or of the whole reply when the fault is in its shape."""
     schema = _schema_at_fault(situation)
     if schema is not None:
-        place = _first_place(situation)
+        path = situation.issues[0].path
+        place = _inside(path, situation.at or _answer_place(situation.contract, path)) or ""
         part = schema.part(place)
         whole = "the answer" if situation.tool is None else "the arguments"
         return [f"Schema of {whole if part is schema.source else shown_place(place)}: {compact(part)}"]
@@ -157,7 +153,7 @@ def _schema_line(situation: Situation) -> list[str]:
 
 
 def _tools_line(situation: Situation) -> list[str]:
-    """Recall the tools with their parameters' names, when the fault is in the calls as a whole."""
+    """Return the tools with their parameters' names, for a fault in the calls as a whole."""
     shown = callable_tools(situation.contract)[:MAX_LISTED_TOOLS]
     signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
     if situation.contract.answer_style == "tool" and admits_answer(situation.contract):
@@ -166,16 +162,10 @@ def _tools_line(situation: Situation) -> list[str]:
 
 
 def _parameters(tool: Tool) -> list[str]:
-    """Return the names of a tool's parameters, in order."""
     source = tool.parameters.source
     properties = source.get("properties") if isinstance(source, dict) else None
     names = list(properties)[:MAX_LISTED_TOOLS] if isinstance(properties, dict) else []
     return [shown_place(pointer("", name))[1:] for name in names]
-
-
-def _example_line(situation: Situation) -> list[str]:
-    example = example_for(situation)
-    return [] if example is None else [f"A valid example: {compact(example)}"]
 
 
 def example_for(situation: Situation) -> JSON:
@@ -193,15 +183,12 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
     An example need not show what has to be left out, nor the place of a fault that is none of the schema's.
     """
     issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][:MAX_LISTED_FAULTS]
-    paths = [issue.path.rpartition("/")[0] if _is_forbidden(issue) else issue.path for issue in issues]
+    forbidden = f".{Rule.FORBIDDEN}"
+    paths = [issue.path.rpartition("/")[0] if issue.code.endswith(forbidden) else issue.path for issue in issues]
     yield tuple(dict.fromkeys(paths))
     yield tuple(paths[:1])
     if issues and not issues[0].code.startswith(("args.", "answer.")):
         yield ()
-
-
-def _is_forbidden(issue: Issue) -> bool:
-    return issue.code.endswith(f".{Rule.FORBIDDEN}")
 
 
 def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
@@ -214,10 +201,8 @@ def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
             for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
                 yield {"tool": each.name, "args": args}
         if tool is None and admits_answer(contract):
-            at = _answer_place(contract, "")
-            for answer in _answer_examples(
-                contract.answer, _all_inside(places, at, *(("/tool", "/args") if by_tool else ()))
-            ):
+            beside = ("/tool", "/args") if by_tool else ()
+            for answer in _answer_examples(contract.answer, _all_inside(places, _answer_place(contract, ""), *beside)):
                 yield {"tool": FINAL_ANSWER, "args": {"answer": answer}} if by_tool else {"answer": answer}
     elif tool is not None:
         yield from _args_examples(contract.by_name[tool], _all_inside(places, situation.at))
@@ -260,7 +245,6 @@ def _inside(path: str, at: str) -> str | None:
 
 
 def _schema_at_fault(situation: Situation) -> Schema | None:
-    """Find the schema that the first fault broke: the tool's parameters, the answer's, or none."""
     contract, tool = situation.contract, situation.tool
     if tool is not None:
         return contract.by_name[tool].parameters
@@ -268,21 +252,13 @@ def _schema_at_fault(situation: Situation) -> Schema | None:
 
 
 def _is_about_answer(situation: Situation) -> bool:
-    """Return whether the first fault lies in a structured answer."""
     first = situation.issues[0]
     in_content = situation.contract.channel == "native" and first.path.startswith("/content")
     return situation.contract.answer.schema is not None and (in_content or first.code.startswith("answer."))
 
 
-def _first_place(situation: Situation) -> str:
-    """Return the pointer of the first fault inside the value that its schema governs."""
-    path = situation.issues[0].path
-    at = situation.at or _answer_place(situation.contract, path)
-    return _inside(path, at) or ""
-
-
 def _answer_place(contract: Contract, path: str) -> str:
-    """Return the pointer of the answer in which ``path`` lies: it depends on the channel and the style of answering."""
+    """Return the pointer of the answer in which ``path`` lies: it depends on the channel and on ``answer_style``."""
     by_tool = contract.answer_style == "tool"
     if contract.channel == "text":
         return "/args/answer" if by_tool else "/answer"

@@ -17,7 +17,7 @@ import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.contract._contract import Contract
-from strictreply.contract._driving import adrive, drive
+from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._effects import TurnEffect
 from strictreply.pipeline._kinds import PipelineStep
@@ -29,7 +29,6 @@ from strictreply.pipeline._tool_results import result_turns
 from strictreply.pipeline._turn_flow import Stamp, release, turn_flow
 from strictreply.pipeline._turn_steps import TurnSteps
 from strictreply.pipeline._values import AgentContext, Envelope
-from strictreply.retry._watching import unharmed
 from strictreply.running._events import AttemptMade, OnEvent, RunEvent
 from strictreply.running._performing import AsyncPerformer, Performer, numbering
 from strictreply.running._runs import Earlier, Given, Request, Run

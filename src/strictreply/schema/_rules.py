@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strictreply.values._worded import Worded
+from strictreply.values._issues import Worded
 
 
 class Rule(Worded):

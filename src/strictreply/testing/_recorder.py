@@ -18,7 +18,7 @@ from strictreply.testing._recordings import LINE_LIMITS
 from strictreply.testing._redaction import RedactText
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.mounting import library_of
-from strictreply.values._credentials import credentials_of
+from strictreply.values._attempts import credentials_of
 from strictreply.values._json import JSON, JSONObject
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from strictreply.values import _credentials as credentials
+from strictreply.values import _attempts as attempts
 
 RedactText: TypeAlias = Callable[[str], str]
 """Given a text of a request or a response, gives what may be written of it."""
 
-REDACTED = credentials.REDACTED
+REDACTED = attempts.REDACTED
 
 _NAMES = (
     r"(?:(?:api|access|private|secret|signing)[-_]?key"
@@ -78,7 +78,7 @@ class Redaction:
 
     def knowing(self, secrets: tuple[str, ...]) -> Redaction:
         """Take out these texts as well, but for those too short to be a secret."""
-        long = (one for one in secrets if len(one) >= credentials.MIN_CREDENTIAL_CHARS)
+        long = (one for one in secrets if len(one) >= attempts.MIN_CREDENTIAL_CHARS)
         return replace(self, secrets=tuple(dict.fromkeys((*self.secrets, *long))))
 
     def text(self, text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import tenacity
 
-from strictreply.client import _pauses as pauses
+from strictreply.contract._driving import skipped
 
 
 class _NoSleep(tenacity.DoSleep):
@@ -28,7 +28,7 @@ def no_backoff() -> Generator[None, None, None]:
     """
     sdk = import_module("openai._base_client")  # late: a second of import, for tests that use it
     with ExitStack() as stack:
-        stack.enter_context(pauses.skipped())
+        stack.enter_context(skipped())
         stack.enter_context(_replaced(tenacity, "DoSleep", _NoSleep))
         stack.enter_context(_replaced(sdk.BaseClient, "_calculate_retry_timeout", _at_once))
         yield

@@ -1,21 +1,22 @@
-"""The story of one call: what was asked, what came, what was wrong with it, what that cost."""
+"""The record of one call: what was asked, what came, what was wrong with it, what it cost; never a credential."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
-from strictreply.values._credentials import without_transport
 from strictreply.values._issues import Issue
-from strictreply.values._json import JSON, Request
+from strictreply.values._json import JSON
 from strictreply.values._limits import MAX_NUMBER_DIGITS
 
 MAX_DEPTH = 200
 """How deep a copy of a request goes: far beyond any that can be sent, and short of Python's own limit."""
 
 _ENDLESS: int = 10**MAX_NUMBER_DIGITS
-"""The least integer that ``str`` and ``json.dumps`` refuse to spell."""
+"""The least integer that ``str`` and ``json.dumps`` refuse to print."""
 
 MAX_TOKENS = 2**53 - 1
 """The largest count of tokens that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)."""
@@ -30,7 +31,7 @@ class Usage:
     total_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Sum two bills."""
+        """Return the sum of two counts."""
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
@@ -50,7 +51,6 @@ class Usage:
 
 
 def _count(value: object) -> int:
-    """Take a whole number of tokens, zero for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS else 0
 
 
@@ -63,12 +63,12 @@ class Attempt:
     ``tier`` is the escalation it was asked at, 0 for none; ``scope`` the one tool whose arguments were re-asked.
     ``leniency`` names the steps that an opted-in extraction took; ``seconds`` is the time the call took.
     The request and the raw reply stay out of ``repr``: they hold the prompt and what the model wrote.
-    ``request`` is what was asked, without how it was sent: in place of ``extra_headers``, ``extra_query``,
-    ``extra_body`` and every keyword named like a credential stands ``"[not kept]"``.
+    ``request`` is what was asked, without how it was sent: the values of ``extra_headers``, ``extra_query``,
+    ``extra_body`` and of every keyword named like a credential are replaced by ``"[not kept]"``.
     """
 
     number: int
-    request: Request = field(repr=False)
+    request: Mapping[str, Any] = field(repr=False)
     raw: JSON = field(default=None, repr=False)
     issues: tuple[Issue, ...] = ()
     failure: str | None = None
@@ -80,7 +80,7 @@ class Attempt:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        """Leave out credentials here, where every watcher, pickle and story takes the request from."""
+        # here, because every watcher, pickle and explanation takes the request from an attempt
         object.__setattr__(self, "request", without_transport(self.request))
 
     @property
@@ -89,8 +89,8 @@ class Attempt:
         return not self.issues and self.failure is None
 
     def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
-        """Give the attempt as JSON-safe values; the request and the raw reply only when ``raw`` is true."""
-        told: dict[str, Any] = {
+        """Return the attempt as JSON-safe values; the request and the raw reply only when ``raw`` is true."""
+        record: dict[str, Any] = {
             "number": self.number,
             "issues": [issue.to_dict() for issue in self.issues],
             "failure": self.failure,
@@ -98,31 +98,27 @@ class Attempt:
             "tier": self.tier,
             "scope": self.scope,
             "leniency": list(self.leniency),
-            "usage": {
-                "prompt_tokens": self.usage.prompt_tokens,
-                "completion_tokens": self.usage.completion_tokens,
-                "total_tokens": self.usage.total_tokens,
-            },
+            "usage": asdict(self.usage),
             "seconds": self.seconds,
         }
-        return told | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else told
+        return record | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else record
 
 
-def plain_request(request: Request) -> dict[str, JSON]:
+def plain_request(request: Mapping[str, Any]) -> dict[str, JSON]:
     """Copy a request into what JSON can hold."""
     return {name: plain(value) for name, value in request.items()}
 
 
 def type_name(value: object) -> str:
-    """Name a value by its type."""
+    """Return the type of a value, in angle brackets."""
     return f"<{type(value).__name__}>"
 
 
 def plain(value: object, *, other: Callable[[object], str] = type_name, above: tuple[int, ...] = ()) -> JSON:
     """Copy mappings and sequences into dicts and lists, and scalars as exactly str, int and float.
 
-    ``other`` spells what JSON cannot hold. A value inside itself, or more than 200 levels deep, is named by its type,
-    and so is an integer that Python refuses to spell; ``above`` holds the identities of the values around this one.
+    ``other`` writes what JSON cannot hold. A value inside itself, or more than 200 levels deep, becomes the name of its
+    type, as does an integer that Python refuses to print; ``above`` holds the identities of the values around this one.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -139,17 +135,93 @@ def plain(value: object, *, other: Callable[[object], str] = type_name, above: t
 
 
 def _key(name: object) -> str:
-    """Spell the name of a member; one that is neither text nor a number is named by its type."""
     return str(plain(name) if isinstance(name, str | int | float) or name is None else type_name(name))
 
 
 def _exact(value: str | float) -> str | int | float:
-    """Take the value out of a subclass: a member of an Enum pickles as its class, which a reader may not have."""
+    # out of its subclass: a member of an Enum pickles as its class, which a reader may not have
     if isinstance(value, str):
         return str.__str__(value)
     return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 
 def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
-    """Sum the bills of all attempts."""
+    """Return the tokens of all attempts together."""
     return sum((attempt.usage for attempt in attempts), Usage())
+
+
+REDACTED = "[redacted]"
+"""What replaces a credential in a text."""
+
+NOT_KEPT = "[not kept]"
+"""What replaces the value of a keyword that may hold a credential."""
+
+MIN_CREDENTIAL_CHARS = 8
+"""A shorter credential is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere."""
+
+_MIN_UNNAMED_CHARS = 12
+
+_TRANSPORT_KEYWORDS = frozenset(
+    {
+        *("extra_headers", "extra_query", "extra_body"),  # the openai SDK's own
+        *("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
+        *("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
+    }
+)
+_CREDENTIAL_NAME = re.compile(
+    r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|cookie|credential|passphrase|passwd|"
+    r"password|secret|session|signature|token(?:_provider)?$"  # not max_tokens
+)
+_PLAIN_HEADER = re.compile(
+    r"(?i)accept.*|connection|content-.*|host|idempotency-key|transfer-encoding|user-agent|x-stainless-.*|.*version.*"
+)
+_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://(?:(?P<user>[^/?#]*)@)?[^?#]*(?:\?(?P<query>[^#]*))?")
+_SEPARATORS = re.compile(r"[\s;,:=&]+")
+_UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
+
+
+def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a request with ``"[not kept]"`` for each keyword of the transport, or named like a credential.
+
+    Return the same mapping when it has none.
+    """
+    hidden = {name for name in request if name in _TRANSPORT_KEYWORDS or _CREDENTIAL_NAME.search(name)}
+    return {name: NOT_KEPT if name in hidden else request[name] for name in request} if hidden else request
+
+
+def without_credentials(words: str, cause: BaseException) -> str:
+    """Return ``words`` without the credentials that the HTTP request of ``cause`` was sent with.
+
+    Servers repeat a key that they do not take, and HTTP libraries one that no header can hold.
+    """
+    try:
+        request = getattr(cause, "request", None)
+    except RuntimeError:  # HTTP libraries raise it where an exception was given no request
+        return words
+    for secret in credentials_of(request):
+        words = words.replace(secret, REDACTED)
+    return words
+
+
+def credentials_of(request: Any) -> tuple[str, ...]:
+    """Collect what may be a credential in the headers and the address of an HTTP request, the longest first.
+
+    Under a name such as ``authorization`` these are the value and each part of it; under any other name, a value of at
+    least twelve characters with letters and digits, and no blank. ``request`` has ``headers`` and ``url`` as HTTP
+    libraries have them.
+    """
+    headers = getattr(request, "headers", None)
+    named = [(str(name), str(headers[name])) for name in headers] if isinstance(headers, Mapping) else []
+    address = _ADDRESS.match(str(getattr(request, "url", "")))
+    if address is not None:
+        named += [("password", unquote(address["user"] or "")), *parse_qsl(address["query"] or "")]
+    found = {secret for name, value in named for secret in _secrets(name, value)}
+    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+
+
+def _secrets(name: str, value: str) -> Iterator[str]:
+    if _CREDENTIAL_NAME.search(name):
+        parts = {*value.split(), *_SEPARATORS.split(value)}
+        yield from (part for part in parts if len(part) >= MIN_CREDENTIAL_CHARS)
+    elif len(value) >= _MIN_UNNAMED_CHARS and _UNGUESSABLE.fullmatch(value) and not _PLAIN_HEADER.fullmatch(name):
+        yield value

@@ -18,32 +18,65 @@
     └── Unanswered               the answer was read of a run that has none (in ``running.runs``)
 
 Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to log.
-``explain()`` tells the whole story, raw replies included, when somebody asks for it. All are picklable.
+``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are picklable.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
-from strictreply.values._attempts import Attempt, Usage, plain, plain_request, total_usage
-from strictreply.values._issues import Issue, printable
-from strictreply.values._story import cause_line, reason_lines, remedy_lines, tell
+from strictreply.values._attempts import Attempt, Usage, plain, plain_request, total_usage, without_credentials
+from strictreply.values._issues import Issue, Remedy, printable, printable_json
 
 MAX_MESSAGE_BYTES = 3_500
 MAX_LISTED_ISSUES = 8
+MAX_RAW_CHARS = 2_000
+
+ADVICE: dict[Remedy, str] = {
+    Remedy.CORRECT: "Read what the model got wrong (attempt.raw): state the rule in the tool's description, allow "
+    "more retries (RetryPolicy.max_retries), or relax the schema.",
+    Remedy.SHORTEN: "Raise max_tokens, or ask for less in one reply.",
+    Remedy.RESEND: "The server ended the reply early, or sent no completion: check the endpoint, not the prompt.",
+    Remedy.STOP: "The provider or the model declined: change the prompt or the model; asking again will not help.",
+}
+"""What a person can do about each kind of fault, by its remedy."""
+
+_LATER = "Try again later, or allow more RetryPolicy.transport_retries; error.cause has the SDK's own exception."
+REASON_ADVICE: dict[str, str] = {
+    "deadline": "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each.",
+    "tokens": "Raise RetryPolicy.max_tokens_total, or send a shorter conversation.",
+    "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
+    "category": "Read what the model got wrong (attempt.raw), or take its category out of RetryPolicy.stop_on.",
+    "authentication_failed": "Check the API key and the base URL of the client.",
+    "permission_denied": "Check what the API key may use: the model, the project, the region.",
+    "not_found": "Check the model's name and the base URL of the client.",
+    "insufficient_credits": "Add credit at the provider, or use another key.",
+    "invalid_request": "Read in error.cause what the server refused: a keyword or a tool that it does not support.",
+    "request_too_large": "Send a shorter conversation or fewer tools.",
+    "response_too_large": "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if it is right.",
+    "redirect_refused": "Set the client's base_url to the API's own origin: prompts and keys are sent to no other.",
+    "retry_quota": "Check the endpoint: most calls fail, and RetryPolicy.quota allows no repeats until some succeed.",
+    **dict.fromkeys(("rate_limit", "server_error", "timeout", "connection", "conflict"), _LATER),
+}
+"""What a person can do when a budget or the transport ended a call, by the error's ``reason``."""
 
 
 class StrictReplyError(Exception):
     """The root of all errors of this library."""
 
     def explain(self) -> str:
-        """Tell what happened and what to do, as text for a person."""
+        """Return what happened and what to do, as text for a person."""
         return str(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as JSON-safe values, without prompts and raw replies."""
+        """Return the error as JSON-safe values, without prompts and raw replies."""
         return {"error": type(self).__name__, "message": str(self)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # by fields: constructors take keywords, which Exception.__reduce__ does not know of
+        return _rebuilt, (type(self), self.args, self.__dict__)
 
 
 class ContractError(StrictReplyError, ValueError):
@@ -53,13 +86,8 @@ class ContractError(StrictReplyError, ValueError):
     """
 
     def __init__(self, message: str, *, path: str = "") -> None:
-        """Say what is wrong and, for a schema, where."""
-        super().__init__(_capped(printable(f"{message} (at {path})" if path else message)))
+        super().__init__(_message(printable(f"{message} (at {path})" if path else message)))
         self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields."""
-        return _rebuilt, (type(self), self.args, self.__dict__)
 
 
 class ContractWarning(UserWarning):
@@ -69,29 +97,28 @@ class ContractWarning(UserWarning):
 class CallFailed(StrictReplyError):
     """A call was made and nothing fit to use came of it.
 
-    ``attempts`` holds every ask in order, ``reason`` a stable word for why it ended, ``issues`` the faults of the
-    last judged reply, ``usage`` the tokens of all attempts.
+    ``message`` is one line of our own words. ``attempts`` holds every ask in order, ``reason`` a stable word for why it
+    ended, ``issues`` the faults of the last judged reply, ``usage`` the tokens of all attempts.
     """
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...]) -> None:
-        """Carry the whole story; ``message`` is one line of our own words."""
         self.reason = reason
         self.attempts = attempts
-        super().__init__(_capped("\n".join([message, *self._fault_lines()])))
+        super().__init__(_message("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields; of requests and replies what JSON can hold: a caller, or its client, may give anything."""
+        # of requests and replies only what JSON can hold: a caller, or its client, may have put anything into them
         attempts = tuple(
             replace(attempt, request=plain_request(attempt.request), raw=plain(attempt.raw))
             for attempt in self.attempts
         )
-        return _rebuilt, (type(self), self.args, self.__dict__ | {"attempts": attempts})
+        rebuilt, (kind, args, fields) = super().__reduce__()
+        return rebuilt, (kind, args, fields | {"attempts": attempts})
 
     @property
     def issues(self) -> tuple[Issue, ...]:
         """The faults of the last reply that was judged; empty when none was."""
-        judged = [attempt.issues for attempt in self.attempts if attempt.issues]
-        return judged[-1] if judged else ()
+        return _last_issues(self.attempts)
 
     @property
     def usage(self) -> Usage:
@@ -99,22 +126,21 @@ class CallFailed(StrictReplyError):
         return total_usage(self.attempts)
 
     def explain(self) -> str:
-        """Tell the whole story, with the raw replies: for a person, not for a log."""
-        story = tell(str(self).splitlines()[0], self.attempts)
-        return "\n".join([story, *(line.strip() for line in reason_lines(self.reason))])
+        """Return every attempt with its raw reply, and what to do: for a person, not for a log."""
+        advice = (line.strip() for line in _reason_lines(self.reason))
+        return "\n".join([explained(str(self).splitlines()[0], self.attempts), *advice])
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the error as JSON-safe values, without prompts and raw replies."""
+        """Return the error as JSON-safe values, without prompts and raw replies."""
         attempts = [attempt.to_dict() for attempt in self.attempts]
         return super().to_dict() | {"reason": self.reason, "attempts": attempts}
 
     def _fault_lines(self) -> list[str]:
-        """List the last faults and what to do about them."""
         shown = self.issues[:MAX_LISTED_ISSUES]
         lines = [f"  {issue.code} at {issue.place}: {issue.message}" for issue in shown]
         if len(self.issues) > len(shown):
             lines.append(f"  and {len(self.issues) - len(shown)} more")
-        return [*lines, *(reason_lines(self.reason) or remedy_lines(self.issues))]
+        return [*lines, *(_reason_lines(self.reason) or remedy_lines(self.issues))]
 
 
 class ReplyRejected(CallFailed):
@@ -126,10 +152,9 @@ class ReplyRejected(CallFailed):
 
 
 class ToolArgumentsError(ReplyRejected):
-    """The retries were spent on the arguments of one tool, whose name is ``tool`` (requirement T30)."""
+    """The retries were spent on the arguments of one declared tool, whose name is ``tool`` (requirement T30)."""
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...], tool: str) -> None:
-        """Carry the story and the tool's name, which is one that was declared."""
         self.tool = tool
         super().__init__(message, reason=reason, attempts=attempts)
 
@@ -146,7 +171,7 @@ class TransportFailed(CallFailed):
 
     ``cause`` is the SDK's exception, None when the response itself was malformed and after unpickling;
     ``retry_after`` the seconds the server asked to wait, or None; ``status_code`` its HTTP status, or None.
-    ``str()`` does not say what the cause said, and no traceback shows it: a server's words may hold the model's.
+    ``str()`` does not repeat what the cause said, and no traceback shows it: a server's words may hold the model's.
     ``explain()`` ends with it.
     """
 
@@ -160,19 +185,18 @@ class TransportFailed(CallFailed):
         retry_after: float | None = None,
         status_code: int | None = None,
     ) -> None:
-        """Carry the story and what the transport said."""
         self.cause = cause
         self.retry_after = retry_after
         self.status_code = status_code
         super().__init__(message, reason=reason, attempts=attempts)
 
     def explain(self) -> str:
-        """Tell the whole story, with the raw replies and what the SDK's exception said: for a person, not for a log."""
-        told = super().explain()
-        return told if self.cause is None else f"{told}\n{cause_line(self.cause)}"
+        """Return the explanation of every failed call, and what the SDK's exception said."""
+        text = super().explain()
+        return text if self.cause is None else f"{text}\n{_cause_line(self.cause)}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without the cause: SDK exceptions hold live connections."""
+        # without the cause: SDK exceptions hold live connections
         rebuilt, (kind, args, fields) = super().__reduce__()
         return rebuilt, (kind, args, fields | {"cause": None})
 
@@ -180,39 +204,102 @@ class TransportFailed(CallFailed):
 class ToolExecutionError(StrictReplyError):
     """A tool's own code raised; the call itself was valid, so nothing is re-asked (requirement T36).
 
-    ``tool`` names it, ``call_id`` is the provider's id or None; ``__cause__`` is what the tool raised.
+    ``tool`` is its name, ``call_id`` the provider's id or None; ``__cause__`` is what the tool raised. Only the type of
+    that, ``kind``, is in the message: its text may hold anything.
     """
 
     code = "TOOL_ERROR"
 
     def __init__(self, tool: str, *, call_id: str | None = None, kind: str = "") -> None:
-        """Name the tool and the type of what it raised; its text may hold anything and stays in ``__cause__``."""
-        told = f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for what it said"
-        super().__init__(printable(told))
+        super().__init__(printable(f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for its message"))
         self.tool = tool
         self.call_id = call_id
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields."""
-        return _rebuilt, (type(self), self.args, self.__dict__)
 
 
 class ToolError(StrictReplyError):
     """Raise it in a tool to tell the model what went wrong: its text is handed to the model, as a result.
 
-    Of any other exception the model is told the type only: its text may hold anything.
+    Of any other exception the model reads the type only: its text may hold anything.
     """
 
     code = "TOOL_ERROR"
 
 
-def _capped(text: str) -> str:
-    """Cut a message to its bytes in UTF-8; what UTF-8 cannot spell becomes ``?``."""
+def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
+    """Return what to do about some faults, once for each remedy."""
+    return [f"  What to do: {ADVICE[remedy]}" for remedy in dict.fromkeys(issue.remedy for issue in issues)]
+
+
+def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
+    """Return the record of a call as text: every attempt in order, raw replies included, and what to do."""
+    usage = total_usage(attempts)
+    lines = [headline, f"{len(attempts)} attempts, {usage.total_tokens} tokens in all."]
+    for attempt in attempts:
+        lines += _attempt_lines(attempt)
+    return "\n".join([*lines, *(line.strip() for line in remedy_lines(_last_issues(attempts)))])
+
+
+def _last_issues(attempts: tuple[Attempt, ...]) -> tuple[Issue, ...]:
+    return next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
+
+
+def _reason_lines(reason: str) -> list[str]:
+    # none for the reasons that the faults themselves explain
+    return [f"  What to do: {REASON_ADVICE[reason]}"] if reason in REASON_ADVICE else []
+
+
+def _cause_line(cause: Exception) -> str:
+    """Return what an exception said, capped, escaped as in a ``repr``, without what its request was sent with."""
+    try:
+        words = str(cause)
+    except Exception:  # noqa: BLE001 - an exception's own code may raise anything, and the rest is explained all the same
+        words = ""
+    return f"Caused by {printable(type(cause).__name__)}: {_excerpt(ascii(without_credentials(words, cause)))}"
+
+
+def _attempt_lines(attempt: Attempt) -> list[str]:
+    scope = f", only the arguments of {attempt.scope}" if attempt.scope else ""
+    lines = ["", f"Attempt {attempt.number} ({attempt.seconds:.2f} s{scope})"]
+    if attempt.correction:
+        lines += ["  asked:", *_indented(attempt.correction)]
+    if attempt.failure:
+        lines.append(f"  failed: {attempt.failure}")
+    if attempt.raw is not None:
+        lines += ["  came:", *_indented(_reply_text(attempt))]
+    lines += [f"  lenient step: {step}" for step in attempt.leniency]
+    for issue in attempt.issues:
+        lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
+        lines += [f"         found {printable(issue.found)}"] if issue.found else []
+        lines += [f"         {issue.hint}"] if issue.hint else []
+    return [*lines, "  accepted"] if attempt.accepted else lines
+
+
+def _reply_text(attempt: Attempt) -> str:
+    """Return the message of a completion, or the whole response when it has none; capped, escaped."""
+    shown = attempt.raw
+    if isinstance(shown, dict):
+        choices = shown.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        shown = first.get("message", shown) if isinstance(first, dict) else shown
+    return printable_json(_excerpt(json.dumps(plain(shown))))
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= MAX_RAW_CHARS else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in all)"
+
+
+def _indented(text: str) -> list[str]:
+    # escaped line by line: a user's own steering may have worded a correction
+    return [f"    {printable(line)}" for line in text.splitlines()]
+
+
+def _message(text: str) -> str:
+    """Cut a message to its bytes in UTF-8; what UTF-8 cannot encode becomes ``?``."""
     return text.encode(errors="replace")[:MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def _rebuilt(kind: type[StrictReplyError], args: tuple[Any, ...], fields: dict[str, Any]) -> StrictReplyError:
-    """Make an error again from its pickled fields, without running its constructor."""
+    """Restore a pickled error from its fields, without running its constructor."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(fields)

@@ -1,6 +1,6 @@
-"""What can be wrong with a reply: one table of codes, and the value that reports one fault.
+"""What can be wrong with a reply: one table of codes, the value that reports one fault, and how places are shown.
 
-``message`` and ``hint`` are made of our words and the schema's, never of the model's; what the model wrote stands
+``message`` and ``hint`` are made of our words and the schema's, never of the model's; what the model wrote is kept
 apart in ``found``, escaped and capped. So everything but ``found`` is safe in a prompt, an exception or a log.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, Self
 FOUND_CHARS = 120
 PLACE_TOKENS = 6
 TOKEN_CHARS = 64
+_LONG_INTEGER_BITS = 400  # some 120 digits
 
 _BARE = re.compile(r"[\w$@-]+|\*")
 # an escape is matched whole or not at all, those of a surrogate pair together
@@ -37,16 +38,16 @@ class Remedy(StrEnum):
     """What helps against a fault: the loop chooses its next step by this alone."""
 
     CORRECT = "correct"  # ask again, saying what to change
-    SHORTEN = "shorten"  # the reply was cut: give room, or ask for less
+    SHORTEN = "shorten"  # the reply was cut: allow more tokens, or ask for less
     RESEND = "resend"  # the server's fault, not the model's: the same request again
     STOP = "stop"  # another ask would not help
 
 
-class Code(StrEnum):
-    """Every fault that is not a broken schema rule, with its words, category and remedy, each in one place.
+class Worded(StrEnum):
+    """A stable code with the words that report it, and what follows from it: the base of every table of codes.
 
-    Faults against a schema carry ``args.<rule>`` or ``answer.<rule>``, the rules being
-    :class:`strictreply.schema.Rule`. The words in braces are filled from the contract, never from the reply.
+    Each member is ``"code", "template"``, then a category and a remedy where they are not the usual ones. The names in
+    braces in ``template`` are filled from a declaration or a schema, never from what is judged.
     """
 
     template: str
@@ -60,13 +61,26 @@ class Code(StrEnum):
         category: Category = Category.FORMAT_ERROR,
         remedy: Remedy = Remedy.CORRECT,
     ) -> Self:
-        """Attach words, category and remedy to the dotted code."""
+        """Attach words, category and remedy to the code."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.template = template
         member.category = category
         member.remedy = remedy
         return member
+
+
+_CUT = (Category.FORMAT_ERROR, Remedy.SHORTEN)
+_BROKEN_RESPONSE = (Category.API_TRANSIENT, Remedy.RESEND)
+_DECLINED = (Category.API_TERMINAL, Remedy.STOP)
+
+
+class Code(Worded):
+    """Every fault that is not a broken schema rule.
+
+    Faults against a schema carry ``args.<rule>`` or ``answer.<rule>``, the rules being
+    :class:`strictreply.schema.Rule`.
+    """
 
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
     JSON_NOT_TEXT = "json.not_text", "a JSON text is expected here, not another type"
@@ -77,7 +91,7 @@ class Code(StrEnum):
     JSON_SEVERAL_VALUES = "json.several_values", "several JSON values; exactly one is expected"
     JSON_DUPLICATE_KEY = "json.duplicate_key", "an object names the same key twice"
     JSON_NOT_FINITE = "json.not_finite", "NaN, Infinity and numbers beyond a double are not JSON"
-    JSON_SURROGATE = "json.surrogate", "a string holds half of a surrogate pair"
+    JSON_SURROGATE = "json.surrogate", "a string contains an unpaired surrogate"
     JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes"
     JSON_TOO_DEEP = "json.too_deep", "nested deeper than {limit} levels"
     JSON_TOO_MANY_NODES = "json.too_many_nodes", "more than {limit} values"
@@ -103,7 +117,7 @@ class Code(StrEnum):
     CALL_ID_MISSING = "call.id_missing", "a tool call must have a non-empty id"
     CALL_ID_DUPLICATE = "call.id_duplicate", "another tool call has the same id"
     CALL_AS_TEXT = "call.as_text", "the tool call is written as text; call the tool through tool_calls"
-    CALL_MISSING = "call.missing", "the reply ended to call a tool, and calls none"
+    CALL_MISSING = "call.missing", "the reply announced a tool call, but contains none"
     CALL_UNREADABLE = (
         "call.unreadable",
         "the provider could not read the tool call; name a declared tool, its arguments one JSON object",
@@ -115,25 +129,10 @@ class Code(StrEnum):
     REPLY_CONTENT = "reply.content", "content must be text or null"
     REPLY_TOO_LARGE = "reply.too_large", "the content has more than {limit} bytes"
     REPLY_UNREADABLE = "reply.unreadable", "the provider could not read the reply; it must have the form asked for"
-    REPLY_TRUNCATED = (
-        "reply.truncated",
-        "the reply was cut off at the token limit",
-        Category.FORMAT_ERROR,
-        Remedy.SHORTEN,
-    )
-    REPLY_BROKEN_OFF = (
-        "reply.broken_off",
-        "the server ended the reply early",
-        Category.API_TRANSIENT,
-        Remedy.RESEND,
-    )
-    REPLY_REFUSAL = "reply.refusal", "the model refused", Category.API_TERMINAL, Remedy.STOP
-    REPLY_CONTENT_FILTER = (
-        "reply.content_filter",
-        "the provider's content filter stopped the reply",
-        Category.API_TERMINAL,
-        Remedy.STOP,
-    )
+    REPLY_TRUNCATED = "reply.truncated", "the reply was cut off at the token limit", *_CUT
+    REPLY_BROKEN_OFF = "reply.broken_off", "the server ended the reply early", *_BROKEN_RESPONSE
+    REPLY_REFUSAL = "reply.refusal", "the model refused", *_DECLINED
+    REPLY_CONTENT_FILTER = "reply.content_filter", "the provider's content filter stopped the reply", *_DECLINED
 
     ACTION_MISSING_FIELD = "action.missing_field", "is required"
     ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", Category.ACTION_ERROR
@@ -144,7 +143,7 @@ class Code(StrEnum):
     )
     ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", Category.ACTION_ERROR
     ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for somebody who is not in {names}"
-    ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must stand in {names}, beside the agent_name it is for"
+    ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must be in {names}, beside the agent_name it is for"
     ACTION_CHECK_FAILED = "action.check_failed", "the check {name} failed on this action", Category.UNKNOWN
 
     TOPOLOGY_NOT_ALLOWED = (
@@ -168,24 +167,9 @@ class Code(StrEnum):
     FORMAT_CHANGED = "format.changed", "must be written in {name}, as this agent's replies before it"
     FORMAT_PROCESSOR_FAILED = "format.processor_failed", "the processor {name} failed on this reply"
 
-    ENVELOPE_MALFORMED = (
-        "envelope.malformed",
-        "the response must be {expected}",
-        Category.API_TRANSIENT,
-        Remedy.RESEND,
-    )
-    ENVELOPE_CHOICES = (
-        "envelope.choices",
-        "the response must hold exactly one choice",
-        Category.API_TRANSIENT,
-        Remedy.RESEND,
-    )
-    ENVELOPE_ERROR = (
-        "envelope.error",
-        "the response holds an error beside or instead of a reply",
-        Category.API_TRANSIENT,
-        Remedy.RESEND,
-    )
+    ENVELOPE_MALFORMED = "envelope.malformed", "the response must be {expected}", *_BROKEN_RESPONSE
+    ENVELOPE_CHOICES = "envelope.choices", "the response must hold exactly one choice", *_BROKEN_RESPONSE
+    ENVELOPE_ERROR = "envelope.error", "the response holds an error beside or instead of a reply", *_BROKEN_RESPONSE
 
 
 _CODES = {code.value: code for code in Code}
@@ -219,7 +203,7 @@ class Issue:
                 object.__setattr__(self, name, printable(text))
 
     @classmethod
-    def of(cls, code: Code, path: str = "", *, hint: str = "", found: str = "", **words: object) -> Issue:
+    def of(cls, code: Worded, path: str = "", *, hint: str = "", found: str = "", **words: object) -> Issue:
         """Report ``code`` at ``path``; ``words`` fill its template and must not come from the reply."""
         return cls(code.value, code.category, path, code.template.format(**words), hint, found)
 
@@ -231,8 +215,8 @@ class Issue:
 
     @property
     def place(self) -> str:
-        """The path to be shown: what is not printable is escaped, and the whole is ``/``."""
-        return printable(self.path) or "/"
+        """The path as people and models are shown it (see :func:`shown_place`); the whole is ``/``."""
+        return shown_place(self.path) or "/"
 
     @property
     def dotted(self) -> str:
@@ -241,7 +225,7 @@ class Issue:
         return f"{place}: {self.message}" if place else self.message
 
     def to_dict(self) -> dict[str, str]:
-        """Give the fault as JSON-safe strings."""
+        """Return the fault as JSON-safe strings."""
         return asdict(self)
 
 
@@ -268,21 +252,27 @@ def printable_json(text: str) -> str:
 
 
 def _json_escape(char: str) -> str:
-    """Spell a character by its UTF-16 code units; json.dumps leaves DEL as it is."""
+    # by UTF-16 code units; json.dumps would leave DEL as it is
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
 
 
 def quote(value: Any) -> str:
-    """Excerpt what a model wrote for ``Issue.found``: ASCII, escaped, on one line, at most 120 characters.
+    """Return an excerpt of what a model wrote for ``Issue.found``: ASCII, escaped, on one line, at most 120 characters.
 
-    Objects and lists are named by kind and size, so that the cost does not grow with the reply.
+    Objects and lists are shown by kind and size, so that the cost does not grow with the reply.
     """
     if isinstance(value, dict):
         return f"an object of {len(value)} keys"
     if isinstance(value, list):
         return f"an array of {len(value)} items"
-    text = printable_json(json.dumps(value[:FOUND_CHARS] if isinstance(value, str) else _short(value)))
+    if isinstance(value, str):
+        value = value[:FOUND_CHARS]
+    elif isinstance(value, int) and value.bit_length() >= _LONG_INTEGER_BITS:
+        value = "a long integer"
+    elif value is not None and not isinstance(value, bool | int | float):
+        value = type(value).__name__
+    text = printable_json(json.dumps(value))
     return text if len(text) <= FOUND_CHARS else text[: FOUND_CHARS - 1] + "~"
 
 
@@ -307,15 +297,6 @@ def kind_words(value: object) -> str:
     return "null" if value is None else "a string" if isinstance(value, str) else "another type"
 
 
-def _short(value: object) -> object:
-    """Keep scalars; name an integer too long to print, and anything that is not JSON."""
-    if isinstance(value, bool | float) or value is None:
-        return value
-    if isinstance(value, int):
-        return value if value.bit_length() < 400 else "a long integer"  # noqa: PLR2004 - 120 digits
-    return type(value).__name__
-
-
 def pointer(path: str, *tokens: str | int) -> str:
     """Append ``tokens`` to a JSON Pointer, escaped as RFC 6901 section 3 asks."""
     for token in tokens:
@@ -324,7 +305,7 @@ def pointer(path: str, *tokens: str | int) -> str:
 
 
 def shown_place(path: str) -> str:
-    """Return a JSON Pointer as prompts show it: ``/filter/0/""/"a b"``, ``*`` for a name nobody may be shown.
+    """Return a JSON Pointer as it is shown: ``/filter/0/""/"a b"``, ``*`` for a name nobody may be shown; printable.
 
     A name that is not one word is quoted as JSON, so that ``""`` or a name with a slash is not taken for another place.
     Of a deep place the last six steps are shown behind ``…``, of a long name the beginning.

@@ -1,8 +1,8 @@
-"""How much of a reply is read before it is refused, and how much work explaining a refused one may take."""
+"""How much of a reply is read before it is refused, and how much work may go into explaining a refused one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 MAX_JSON_DEPTH = 200
 """The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it."""
@@ -32,14 +32,11 @@ class Limits:
     id_bytes: int = 16_384
 
     def __post_init__(self) -> None:
-        """Refuse caps that could not hold."""
-        for name in ("reply_bytes", "depth", "nodes", "calls", "id_bytes"):
-            if getattr(self, name) < 1:
-                message = f"Limits.{name} must be at least 1"
-                raise ValueError(message)
+        for name, value in asdict(self).items():
+            if value < 1:
+                raise ValueError(f"Limits.{name} must be at least 1, not {value}")
         if self.depth > MAX_JSON_DEPTH:
-            message = f"Limits.depth must be at most {MAX_JSON_DEPTH}"
-            raise ValueError(message)
+            raise ValueError(f"Limits.depth must be at most {MAX_JSON_DEPTH}, not {self.depth}")
 
 
 def utf8_size(text: object) -> int:
@@ -52,11 +49,11 @@ def utf8_size(text: object) -> int:
 DEFAULT_LIMITS = Limits()
 
 MAX_WORK = 10_000
-"""The steps of one reply, each a few microseconds: a place held to a schema, some comparisons of names."""
+"""The steps of one reply, each a few microseconds: a value checked against a schema, some comparisons of names."""
 
 
 class Spent(Exception):
-    """The work of a reply is used up."""
+    """Raised when the work that one reply may cost is used up."""
 
 
 class Work:
@@ -68,17 +65,16 @@ class Work:
     __slots__ = ("limit", "taken")
 
     def __init__(self, limit: int = MAX_WORK) -> None:
-        """Begin with ``limit`` steps."""
         self.limit = limit
         self.taken = 0
 
     def take(self, steps: int = 1) -> None:
-        """Use some steps; raises Spent when there are not so many."""
+        """Use some steps; raise Spent when fewer are left."""
         if not self.afford(steps):
             raise Spent
 
     def afford(self, steps: int) -> bool:
-        """Use some steps if there are so many, and return whether there were; for what can be left out."""
+        """Use some steps if so many are left, and return whether they were; for work that can be left out."""
         if self.taken + steps > self.limit:
             return False
         self.taken += steps

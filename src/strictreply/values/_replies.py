@@ -28,9 +28,9 @@ class ToolCall:
     id: str | None = None
 
     def to_dict(self) -> JSONObject:
-        """Spell the call as JSON, typed arguments included; the id only when there is one."""
-        told = {"tool": self.tool, "args": to_jsonable_python(self.args, by_alias=True)}
-        return told if self.id is None else told | {"id": self.id}
+        """Return the call as JSON, typed arguments included; the id only when there is one."""
+        written = {"tool": self.tool, "args": to_jsonable_python(self.args, by_alias=True)}
+        return written if self.id is None else written | {"id": self.id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ToolCalls:
     calls: tuple[ToolCall, ...]
 
     def to_dict(self) -> JSONObject:
-        """Spell the calls as JSON."""
+        """Return the calls as JSON."""
         return {"calls": [call.to_dict() for call in self.calls]}
 
 
@@ -51,7 +51,7 @@ class DirectAnswer(Generic[A_co]):
     answer: A_co
 
     def to_dict(self) -> JSONObject:
-        """Spell the answer as JSON, a typed one included."""
+        """Return the answer as JSON, a typed one included."""
         return {"answer": to_jsonable_python(self.answer, by_alias=True)}
 
 
@@ -84,7 +84,7 @@ Verdict: TypeAlias = Valid[A_co] | Invalid
 
 
 def calls_of(reply: AssistantReply) -> tuple[ToolCall, ...]:
-    """Give the tool calls of a reply in order, none for an answer."""
+    """Return the tool calls of a reply in order, none for an answer."""
     match reply:
         case ToolCall():
             return (reply,)

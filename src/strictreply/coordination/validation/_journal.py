@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from strictreply.contract._driving import unharmed
 from strictreply.coordination._actions.kinds import ActionType
 from strictreply.coordination._replies.results import ValidationResult
 from strictreply.coordination.validation._metrics import ValidationMetrics
-from strictreply.retry._watching import unharmed
 from strictreply.values._attempts import Attempt, plain, type_name
 from strictreply.values._issues import Issue, printable
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.client._pauses import apause, pause
+from strictreply.contract._driving import apause, pause
 from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos._library import load, migrated, read_url, store_errors
 from strictreply.integrations.dbos._records import TurnEnd, TurnRequest, failure_of, reply_from

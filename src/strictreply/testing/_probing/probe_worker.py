@@ -1,7 +1,7 @@
 """The program that runs the app under test in a process of its own: one line in, one call of the app, one line out.
 
 ``python -m strictreply.testing._probing.probe_worker module:callable BASE_URL [module:ExceptionClass …]``. The lines
-are JSON objects on what were stdin and stdout; the app itself finds both closed to it. Nothing of a reply is in any line.
+are JSON objects on what were stdin and stdout; the app itself finds both closed to it. No line holds any of a reply.
 """
 
 from __future__ import annotations

@@ -302,9 +302,7 @@ stream_cut_between_events = _broken_off(
     "The connection is closed between two events.", lambda good: good.head, WireEnding.CUT
 )
 stream_reset = _broken_off("The connection is reset between two events.", lambda good: good.head, WireEnding.RESET)
-stream_hang = _broken_off(
-    "No more events come, and the connection stays open.", lambda good: good.head, WireEnding.HANG
-)
+stream_hang = _broken_off("No more events come; the connection stays open.", lambda good: good.head, WireEnding.HANG)
 stream_comments_forever = _broken_off(
     "Comments keep the connection busy for ever, and no more events come.",
     lambda good: [*good.head, _COMMENT],
