@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.schema import Rule, Schema
+from strictreply.schema import Schema, SchemaRule
 from strictreply.values._issues import Category
 
 REFUND = {
@@ -88,7 +88,7 @@ def test_every_fault_at_its_place(value: Any, expected: list[tuple[str, str]]) -
 def test_every_rule_has_its_code(schema: Any, value: Any, rule: str) -> None:
     """Each keyword that refuses gives its own rule, which is a public name."""
     assert [found for found, _ in faults(schema, value)] == [rule]
-    assert rule in list(Rule)
+    assert rule in list(SchemaRule)
 
 
 def test_place_and_pointer_are_the_callers() -> None:

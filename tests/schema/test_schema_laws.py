@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from strictreply.schema import Schema
 from strictreply.schema._closing import closed_graph
 from strictreply.schema._documents import read_document
+from strictreply.schema._engines import RustEngine
 from strictreply.schema._explaining import Explainer
 from strictreply.schema._reference_engine import ReferenceEngine
-from strictreply.schema._rust_engine import RustEngine
 from strictreply.values._limits import Work
 
 NAMES = st.sampled_from(["a", "b", "kind", "~/"])

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from strictreply.schema import Schema
-from strictreply.schema._bounds import load_of
-from strictreply.schema._documents import read_document
-from strictreply.schema._graph import Graph
-from strictreply.schema._work import too_much_work
+from strictreply.schema._documents import Graph, read_document
+from strictreply.schema._work import MAX_STEPS, judgements_of, load_of
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 
@@ -70,9 +68,9 @@ def test_only_choices_that_recur_grow(schema: dict[str, Any], grows: bool) -> No
 def test_the_count_is_itself_bounded() -> None:
     """Counting gives up on a value that is too deep or too wide to count."""
     graph = Graph(read_document(expression([["or"], ["or"]])))
-    assert not too_much_work(graph, nest(1, 6))
-    assert too_much_work(graph, nest(1, 60))
-    assert too_much_work(graph, nest(1, 5_000))
+    assert judgements_of(graph, nest(1, 6)) <= MAX_STEPS
+    assert judgements_of(graph, nest(1, 60)) > MAX_STEPS
+    assert judgements_of(graph, nest(1, 5_000)) > MAX_STEPS
 
 
 def test_strangers_beyond_counting_are_reported_like_a_few() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._describing import or_answer
 from strictreply.schema import Schema
-from strictreply.schema._nearness import nearest
+from strictreply.schema._explaining import nearest
 from strictreply.values._issues import Code, Issue, came_words, pointer, quote
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work

@@ -39,7 +39,7 @@ _KEYS: dict[str, JSONObject] = {
 
 
 def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
-    """Make pydantic's reader of a type; raises ContractError, saying ``name``, when it has none."""
+    """Return pydantic's reader of a type; raises ContractError, saying ``name``, when it has none."""
     try:
         return TypeAdapter(kind)
     except UNREADABLE as error:
@@ -48,7 +48,7 @@ def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
 
 
 def document_of(adapter: TypeAdapter[Any], name: str) -> JSONObject:
-    """Write the JSON Schema of a type; raises ContractError, saying ``name``, when it has none.
+    """Return the JSON Schema of a type; raises ContractError, saying ``name``, when it has none.
 
     Of a recursive type the definition stands in place at the root: servers look for ``type`` there.
     """
@@ -70,7 +70,7 @@ def instance_of(
     place: str = "args",
     work: Work | None = None,
 ) -> Any | Invalid:
-    """Make the typed value of JSON that fits the type's schema.
+    """Return the typed value of JSON that fits the type's schema.
 
     What the type's own validators refuse comes back as ``<place>.check`` issues below ``at``; what pydantic would
     change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues. See
@@ -87,7 +87,7 @@ def instance_of(
 
 
 def first_line(error: Exception) -> str:
-    """Give the first line of what went wrong: pydantic adds advice and addresses that do not fit here."""
+    """Return the first line of what went wrong: pydantic adds advice and addresses that do not fit here."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
@@ -107,12 +107,12 @@ class _ModelSchema(GenerateJsonSchema):
         return written | {"format": "date-time-local"} if naive else written
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JSONObject:
-        """Say how keys are spelled that are no text: pydantic leaves it open, and reads ``"01"`` and ``" 1"`` as 1."""
+        """Add how keys are spelled that are no text: pydantic leaves it open, and reads ``"01"`` and ``" 1"`` as 1."""
         spelled = _KEYS.get(schema.get("keys_schema", {}).get("type", ""))
         return super().dict_schema(schema) | ({"propertyNames": spelled} if spelled else {})
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JSONObject:
-        """Give decimals no pattern: some pydantic versions write a lookahead, which linear-time engines refuse."""
+        """Drop the pattern of decimals: some pydantic versions write a lookahead, which linear-time engines refuse."""
         written = super().decimal_schema(schema)
         for spelling in written.get("anyOf", ()):
             spelling.pop("pattern", None)

@@ -14,7 +14,7 @@ from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._contract import Contract
 from strictreply.contract._describing import admits_answer, callable_tools, compact, union_schema
 from strictreply.contract._tool import Tool
-from strictreply.schema import Rule, Schema
+from strictreply.schema import Schema, SchemaRule
 from strictreply.values._issues import Issue, Remedy, pointer, printable_json, shown_place
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
@@ -183,7 +183,7 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
     An example need not show what has to be left out, nor the place of a fault that is none of the schema's.
     """
     issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][:MAX_LISTED_FAULTS]
-    forbidden = f".{Rule.FORBIDDEN}"
+    forbidden = f".{SchemaRule.FORBIDDEN}"
     paths = [issue.path.rpartition("/")[0] if issue.code.endswith(forbidden) else issue.path for issue in issues]
     yield tuple(dict.fromkeys(paths))
     yield tuple(paths[:1])

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from strictreply.schema._compiled import Schema
-from strictreply.schema._rules import Rule
+from strictreply.schema._vocabulary import SchemaRule
 
-__all__ = ["Rule", "Schema"]
+__all__ = ["Schema", "SchemaRule"]

@@ -1,12 +1,15 @@
-"""Closing objects: a schema that lists properties and says nothing about others comes to admit no others."""
+"""Closing objects: a schema that lists properties and says nothing about others comes to admit no others.
+
+``additionalProperties: false`` sees only the properties beside it. Where several schemas describe the members of one
+object (``allOf``, ``$ref`` with siblings, ``if``), each would refuse what the others describe; such an object is closed
+by ``unevaluatedProperties: false`` in the outermost of them, which knows what all of them describe.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strictreply.schema._conjunctions import conjoined_with
-from strictreply.schema._documents import Document, read_document
-from strictreply.schema._graph import Edge, Graph, Node
+from strictreply.schema._documents import Document, Graph, Node, SchemaEdge, conjoined_with, read_document
 from strictreply.schema._upgrade import upgraded
 from strictreply.schema._vocabulary import IN_PLACE, REFERENCES, Applies
 
@@ -53,9 +56,8 @@ class _Closer:
     __slots__ = ("_choices", "_composed", "_locations", "_pending")
 
     def __init__(self, graph: Graph) -> None:
-        """Collect the places that judge a value of their own, and the schemas that only take part in judging one."""
         self._locations: dict[int, Location] = {}
-        self._choices: dict[int, list[Edge]] = {}
+        self._choices: dict[int, list[SchemaEdge]] = {}
         self._composed: set[int] = set()
         self._pending: list[Node] = []
         if graph.root is not None:
@@ -64,7 +66,6 @@ class _Closer:
             self._explore(self._pending.pop())
 
     def close(self, *, forced: bool) -> None:
-        """Close every place; the first is the root."""
         for index, location in enumerate(list(self._locations.values())):
             location.forced = location.forced or (forced and index == 0)
             if location.node.pointer is not None:
@@ -80,11 +81,10 @@ class _Closer:
             known.shared = False
 
     def _explore(self, node: Node) -> None:
-        """Find the places below one place."""
         choices = self._choices[id(node)] = _choices(node)
         for edge in choices:
             self._discover(edge.target, shared=True)  # a composition may use the whole choice
-        members = [node] if choices else _composition(node)
+        members = [node] if choices else node.judges()
         if not choices:
             self._composed.update(id(member) for member in members[1:])
         for member in members:
@@ -97,26 +97,29 @@ class _Closer:
         node, schema = location.node, location.node.schema
         if any(statement in schema for statement in STATEMENTS):
             return
+        # A definition that compositions refer to stays open: closed, it would refuse the members that the others
+        # describe. They are closed around it, and so is each place that refers to it alone (_close_choice).
         if (location.shared and id(node) in self._composed) or self._close_choices(location):
             return
-        members = _composition(node)
+        members = node.judges()
         if location.forced or any("properties" in member.schema for member in members):
             _admit_required(node)
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
     def _close_choices(self, location: Location) -> bool:
-        """Close the alternatives that a place chooses from, when that is all it does; returns whether it is."""
+        """Close the alternatives that a place chooses from, when that is all it does; return whether it is."""
         schema, choices = location.node.schema, self._choices[id(location.node)]
         for edge in choices:
             self._close_choice(location, edge)
+        # A branch that is ``true`` cannot hold a statement of its own, so the place around the choice has to.
         if choices and location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
             schema["unevaluatedProperties"] = False
         return bool(choices)
 
-    def _close_choice(self, location: Location, edge: Edge) -> None:
+    def _close_choice(self, location: Location, edge: SchemaEdge) -> None:
         """Close what a place delegates to, beside the choice when the target may not be closed itself."""
-        spoken = any(_speaks(member) for member in _composition(edge.target))
+        spoken = any(_speaks(member) for member in edge.target.judges())
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
         if edge.keyword not in REFERENCES and not left_open:
             self._locations[id(edge.target)].forced |= location.forced  # its turn comes later
@@ -125,26 +128,17 @@ class _Closer:
             location.node.schema["unevaluatedProperties"] = False
 
 
-def _choices(node: Node) -> list[Edge]:
-    """Give the alternatives that alone decide about the members, or nothing when schemas are combined here."""
+def _choices(node: Node) -> list[SchemaEdge]:
+    """Return the alternatives that alone decide about the members, or nothing when schemas are combined here."""
+    # With anything beside it a choice only takes part in describing the object, and its branches may not be closed.
     combined = [keyword for keyword in node.schema if keyword in IN_PLACE or keyword in SPEAKING]
     edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
     if len(combined) != 1 or combined[0] not in CHOOSING or (combined[0] == "allOf" and len(edges) > 1):
         return []
     demanded = _demanded(node)
-    return edges if not demanded or all(_admits(edge.target, demanded) for edge in edges) else []
-
-
-def _composition(node: Node) -> list[Node]:
-    """Give a schema and all that judge the same value with it, the schema first."""
-    members = {id(node): node}
-    pending = [node]
-    while pending:
-        for edge in pending.pop().along(Applies.HERE):
-            if edge.keyword not in AS_WRITTEN and id(edge.target) not in members:
-                members[id(edge.target)] = edge.target
-                pending.append(edge.target)
-    return list(members.values())
+    # What is required around the choice has to be known to each branch, which is closed by itself.
+    admitted = (_described(edge.target).union(*map(_demanded, conjoined_with([edge.target]))) for edge in edges)
+    return edges if not demanded or all(known.issuperset(demanded) for known in admitted) else []
 
 
 def _admit_required(node: Node) -> None:
@@ -165,22 +159,14 @@ def _admit_required(node: Node) -> None:
 
 
 def _described(node: Node) -> frozenset[str]:
-    """Name the members that a schema describes for every value that fits it."""
+    """Return the members that a schema describes for every value that fits it."""
     return frozenset(name for each in conjoined_with([node]) for name in each.schema.get("properties", ()))
 
 
 def _demanded(node: Node) -> list[str]:
-    """Name the members that a schema requires, always or beside another."""
     beside = node.schema.get("dependentRequired", {}).values()
     return [name for names in (node.schema.get("required", ()), *beside) for name in names]
 
 
-def _admits(node: Node, names: list[str]) -> bool:
-    """Whether a schema that is closed by itself admits members that stand required around it."""
-    known = _described(node).union(*(_demanded(each) for each in conjoined_with([node])))
-    return known.issuperset(names)
-
-
 def _speaks(node: Node) -> bool:
-    """Whether a schema says anything about members."""
     return any(keyword in node.schema for keyword in (*SPEAKING, *STATEMENTS))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from strictreply.schema._bounds import load_of
 from strictreply.schema._closing import closed_graph
-from strictreply.schema._conjunctions import ALL
-from strictreply.schema._contradictions import contradictions, refuse
-from strictreply.schema._documents import Document, read_document
-from strictreply.schema._engines import engine_for, refuse_malformed
+from strictreply.schema._contradictions import ALL, refuse_contradictions
+from strictreply.schema._documents import Document, Graph, read_document
+from strictreply.schema._engines import SchemaEngine, engine_for, refuse_malformed
 from strictreply.schema._example import contains, proposals
-from strictreply.schema._explaining import Explainer
-from strictreply.schema._faults import Engine
-from strictreply.schema._graph import Graph
-from strictreply.schema._parts import governing_node, member_names
-from strictreply.schema._rules import Rule
+from strictreply.schema._explaining import Explainer, single_issue
+from strictreply.schema._places import governing_node, member_names
 from strictreply.schema._upgrade import modern, upgraded, uses_newer_words
-from strictreply.schema._work import containers_in, judgements_of, size_of, too_much_work
+from strictreply.schema._vocabulary import SchemaRule
+from strictreply.schema._work import MAX_STEPS, containers_in, judgements_of, load_of, size_of
 from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._json import JSON, Extra, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, MAX_WORK, Work
@@ -38,6 +35,7 @@ FREE_BUILT = 4
 """The judgements of one place that pydantic may make of any value within the caps."""
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Schema:
     """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
@@ -46,26 +44,14 @@ class Schema:
     schema speaks of: paths of issues are made of these only. Make one with :meth:`compile`; it never changes.
     """
 
-    __slots__ = (
-        "_as_written",
-        "_engine",
-        "_explainer",
-        "_graph",
-        "_load",
-        "_written",
-        "closed",
-        "names",
-        "source",
-    )
-
     source: Document
     closed: Document
     names: frozenset[str]
-    _engine: Engine
-    _as_written: Engine | None
-    _graph: Graph
     _written: Graph
+    _graph: Graph
     _load: int | None
+    _engine: SchemaEngine
+    _as_written: SchemaEngine | None
     _explainer: Explainer
 
     @classmethod
@@ -89,17 +75,13 @@ class Schema:
         if closed is not written:
             load = load_of(closed)
 
-        schema = cls()
-        schema.source, schema.closed = source, closed.document
-        schema.names = member_names(written)
-        schema._written = written
-        schema._graph, schema._load = closed, load
-        schema._engine = engine_for(closed.document, formats=formats == "assert")
+        engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
-        schema._as_written = engine_for(upgraded(source), formats=False) if chooses else None
-        schema._explainer = Explainer(closed, schema._engine, schema.names)
-        return schema
+        as_written = engine_for(upgraded(source), formats=False) if chooses else None
+        names = member_names(written)
+        explainer = Explainer(closed, engine, names)
+        return cls(source, closed.document, names, written, closed, load, engine, as_written, explainer)
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
         """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.
@@ -112,7 +94,7 @@ class Schema:
         if as_written and source is not self.source and uses_newer_words(self._written):
             return  # in the older draft those say nothing
         graph = Graph(source) if as_written and source is not self.source else self._graph
-        refuse(contradictions(graph, source), what, kinds=kinds)
+        refuse_contradictions(graph, source, what, kinds)
 
     def check(
         self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None, built: bool = False
@@ -128,14 +110,14 @@ class Schema:
         try:
             return self._check(value, at, place, Work() if work is None else work, built=built)
         except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
-            return self._explainer.single(Rule.UNREADABLE, at=at, place=place)
+            return single_issue(SchemaRule.UNREADABLE, at=at, place=place)
 
     def home_of(self, name: str, at: str) -> str:
         """Return the words for where in a value at ``at`` a key belongs, empty when its name is not known."""
         return self._explainer.home_of(name, at)
 
     def part(self, path: str) -> JSON:
-        """Give the sub-schema, as written, that governs the value at a JSON Pointer in an instance.
+        """Return the sub-schema, as written, that governs the value at a JSON Pointer in an instance.
 
         The whole schema when that cannot be told without the instance.
         """
@@ -159,19 +141,19 @@ class Schema:
     def _check(self, value: JSON, at: str, place: str, work: Work, *, built: bool) -> tuple[Issue, ...]:
         """Judge a value that may still turn out not to be JSON."""
         if self._is_too_much(value, work):
-            return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
+            return single_issue(SchemaRule.TOO_COMPLEX, at=at, place=place)
         if self._engine.is_valid(value):
             if built and self._is_too_much_to_build(value, work):
-                return self._explainer.single(Rule.TOO_COMPLEX, at=at, place=place)
+                return single_issue(SchemaRule.TOO_COMPLEX, at=at, place=place)
             if self._as_written is None or self._as_written.is_valid(value):
                 return ()
-            return self._explainer.single(Rule.ONE_OF, at=at, place=place)
+            return single_issue(SchemaRule.ONE_OF, at=at, place=place)
         return self._explainer.issues(value, work, at=at, place=place)
 
     def _is_too_much(self, value: JSON, work: Work) -> bool:
         """Return whether judging a value may take too long: a large value, under choices among very many forms."""
         if self._load is None and not self._engine.remembers:
-            return too_much_work(self._graph, value)
+            return judgements_of(self._graph, value) > MAX_STEPS
         load = len(self._graph.nodes) if self._load is None else self._load
         if load <= FREE_LOAD:
             return False

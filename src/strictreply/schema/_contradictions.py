@@ -1,4 +1,4 @@
-"""Contradictions of a schema: places that no value can ever fit, found when it is declared; what is unsure is let pass.
+"""Contradictions of a schema: places that no value can ever fit, found when it is declared; what is unsure passes.
 
 Every step takes more values for possible than there are, so that no schema with a valid value is called impossible.
 """
@@ -10,36 +10,31 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from strictreply.schema._conjunctions import (
-    ALL,
-    FLAT,
-    UNIONS,
-    Conflict,
-    around,
-    by_bounds,
-    by_size,
-    by_type,
-    chooses,
-    conflict_at,
-    conjoined_with,
-    items_at,
-    kind_of,
-    place_of,
-    required_names,
-    rests,
-    speaks_of,
-)
-from strictreply.schema._documents import Document
-from strictreply.schema._engines import engine_for
-from strictreply.schema._faults import Engine
-from strictreply.schema._graph import Graph, Node
-from strictreply.schema._references import at_pointer
-from strictreply.schema._vocabulary import Applies
-from strictreply.schema._words import word
+from strictreply.schema._documents import Document, Graph, Node, at_pointer, conjoined_with, joined
+from strictreply.schema._engines import SchemaEngine, engine_for
+from strictreply.schema._vocabulary import TYPES, Applies, json_type, types_words, word
 from strictreply.values._errors import ContractError, ContractWarning
-from strictreply.values._issues import pointer_tokens, printable
+from strictreply.values._issues import pointer, pointer_tokens, printable
+
+ALL = frozenset({*TYPES, "fraction"}) - {"number"}
+"""The kinds of values: the types, with numbers split into integers and fractions."""
+
+NUMBERS = frozenset({"integer", "fraction"})
+UNIONS = frozenset({"anyOf", "oneOf"})
+UNSURE = ("not", "if")
+STATEMENTS = ("additionalProperties", "unevaluatedProperties")
+SIZES = (
+    ("string", "minLength", "maxLength", "characters"),
+    ("array", "minItems", "maxItems", "items"),
+    ("object", "minProperties", "maxProperties", "keys"),
+)
+FLAT = frozenset({"type", "enum", "const", "pattern", "multipleOf", "required", "uniqueItems"}).union(
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), *(sizes[1:3] for sizes in SIZES)
+)
+"""The keywords that judge a value without another schema."""
+
 
 MAX_STEPS = 50_000
 """Steps of the analysis, a few hundred milliseconds: what is not looked at by then passes."""
@@ -55,65 +50,62 @@ UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a schema in an unknown place may raise: the metaschema does not hold it to any form."""
 
 
+class Conflict(NamedTuple):
+    """Kinds of values that cannot be at a place, why, and the schema that is the deeper cause, if one is.
+
+    ``kinds`` is empty when other values of the same kinds can be there. ``meant`` is what nobody need be told.
+    """
+
+    kinds: frozenset[str]
+    place: str
+    words: str
+    cause: Node | None = None
+    meant: bool = False
+
+
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class _Possible:
     """The kinds of values that may fit a schema, and what speaks against the others."""
 
     kinds: frozenset[str]
     conflicts: tuple[Conflict, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What a schema can never admit: ``kinds`` may fit its root, ``conflicts`` say why others cannot, deepest causes.
+def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]) -> None:
+    """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits.
 
-    ``parts`` are the contradictions anywhere that a value is judged, each place once.
+    ``unclosed`` is the document before its objects were closed, which tells our statements from the author's.
     """
-
-    kinds: frozenset[str]
-    conflicts: tuple[Conflict, ...] = ()
-    parts: tuple[Conflict, ...] = ()
-
-
-def contradictions(graph: Graph, unclosed: Document) -> Findings:
-    """Find what no value can fit in a document; ``unclosed`` is the same before its objects were closed."""
-    if graph.root is None:
-        return Findings(frozenset() if graph.document is False else ALL)
+    possible, parts = _Possible(frozenset() if graph.document is False else ALL), list[Conflict]()
     analysis = _Analysis(graph, unclosed)
-    try:
-        analysis.run()
-    except _TooMuch:
-        return Findings(ALL)
-    root = analysis.verdicts[id(graph.root)]
-    against = tuple(analysis.deepest(each) for each in root.conflicts if each.kinds)
-    return Findings(root.kinds, against, tuple(analysis.parts()))
-
-
-def refuse(findings: Findings, what: str, *, kinds: frozenset[str]) -> None:
-    """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits."""
-    if not findings.kinds & kinds:
-        against = [conflict for conflict in findings.conflicts if conflict.kinds & kinds]
+    if graph.root is not None:
+        try:
+            analysis.run()
+        except _AnalysisTooLong:
+            return
+        possible, parts = analysis.verdicts[id(graph.root)], list(analysis.parts())
+    if not possible.kinds & kinds:
+        against = [analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds]
         words = against[-1].words if against else NO_OBJECT
         raise ContractError(f"nothing can ever fit {what}: {words}", path=against[-1].place if against else "")
-    if findings.parts:
-        told = [f"{part.place}: {part.words}" for part in findings.parts[:MAX_TOLD]]
-        more = [f"and {len(findings.parts) - MAX_TOLD} more"] if len(findings.parts) > MAX_TOLD else []
-        message = "; ".join([f"nothing can ever fit a part of {what}", *told, *more])
-        warnings.warn(printable(message), ContractWarning, stacklevel=_levels_to_caller())
+    if parts:
+        told = [f"{part.place}: {part.words}" for part in parts[:MAX_TOLD]]
+        more = [f"and {len(parts) - MAX_TOLD} more"] if len(parts) > MAX_TOLD else []
+        message = printable("; ".join([f"nothing can ever fit a part of {what}", *told, *more]))
+        warnings.warn(message, ContractWarning, stacklevel=_levels_to_caller())
 
 
 def _levels_to_caller() -> int:
     """Count the frames up to the first one outside of this library: the declaration that is warned of."""
-    frame = inspect.currentframe()
-    levels = 0
+    frame, levels = inspect.currentframe(), 0
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
         frame = frame.f_back
         levels += 1
     return levels
 
 
-class _TooMuch(Exception):  # a way out of the recursion
-    """The analysis took too many steps."""
+class _AnalysisTooLong(Exception):  # a way out of the recursion
+    pass
 
 
 class _Analysis:
@@ -125,25 +117,31 @@ class _Analysis:
         self._graph = graph
         self._unclosed = unclosed
         self._alive: set[int] = set()
-        self._engines: dict[int, Engine | None] = {}
+        self._engines: dict[int, SchemaEngine | None] = {}
         self._steps = 0
-        self.verdicts: dict[int, Verdict] = {}
+        self.verdicts: dict[int, _Possible] = {}
 
     def run(self) -> None:
         """Judge every schema; a schema that needs itself without end never comes alive."""
         unsure = [node for node in reversed(self._graph.nodes) if node.pointer is not None]
         self._alive = {id(node) for node in self._graph.nodes if node.pointer is None}
-        self.verdicts = {key: Verdict(ALL) for key in self._alive}
+        self.verdicts = {key: _Possible(ALL) for key in self._alive}
         for _ in range(MAX_ROUNDS):
             before = len(self._alive)
             for node in unsure:
                 verdict = self.verdicts[id(node)] = self._judge(conjoined_with([node]))
                 if verdict.kinds:
                     self._alive.add(id(node))
-            unsure = [node for node in unsure if self.verdicts[id(node)].conflicts or chooses(node)]
+            # What else may still change are schemas whose kinds depend on which forms of a union are possible.
+            unsure = [
+                node
+                for node in unsure
+                if self.verdicts[id(node)].conflicts
+                or any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
+            ]
             if len(self._alive) == before:
                 return
-        raise _TooMuch
+        raise _AnalysisTooLong
 
     def deepest(self, conflict: Conflict) -> Conflict:
         """Follow a conflict to the one that it comes of."""
@@ -160,28 +158,22 @@ class _Analysis:
         return conflict._replace(kinds=kinds)
 
     def parts(self) -> Iterator[Conflict]:
-        """Give the contradictions at the places where a value may be judged, the nearest to the root first."""
-        pending = [self._graph.root] if self._graph.root else []
-        seen = {id(node) for node in pending}
+        """Yield the contradictions at the places where a value may be judged, the nearest to the root first."""
+        roots = [self._graph.root] if self._graph.root else []
         told: set[str] = set()
-        for node in pending:  # grows while it is walked
+        for node in joined(roots, lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in UNSURE):
             for conflict in self.verdicts[id(node)].conflicts:
                 if conflict.cause is None and not conflict.meant and conflict.place not in told:
                     told.add(conflict.place)
                     yield conflict
-            for edge in node.edges:
-                judged = edge.applies is not Applies.NOWHERE and edge.keyword not in ("not", "if")
-                if judged and id(edge.target) not in seen:
-                    seen.add(id(edge.target))
-                    pending.append(edge.target)
 
-    def _judge(self, conjoined: list[Node], *, unions: bool = True, deep: bool = True) -> Verdict:
+    def _judge(self, conjoined: list[Node], *, unions: bool = True, deep: bool = True) -> _Possible:
         """Weigh schemas that one value must all fit; ``deep`` looks at what several of them say of one member."""
         self._steps += len(conjoined)
         if self._steps > MAX_STEPS:
-            raise _TooMuch
+            raise _AnalysisTooLong
         kinds, conflicts = ALL, list[Conflict]()
-        finders = [by_type, self._by_value, by_bounds, by_size, self._by_items, self._by_members]
+        finders = [_by_type, self._by_value, _by_bounds, _by_size, self._by_items, self._by_members]
         for find in [*finders, self._by_union] if unions else finders:
             try:
                 found = list(find(conjoined, kinds) if deep or find != self._by_members else ())
@@ -192,28 +184,26 @@ class _Analysis:
                     kinds -= conflict.kinds
                     if not conflict.meant or not kinds:
                         conflicts.append(conflict)
-        return Verdict(kinds, tuple(conflicts))
+        return _Possible(kinds, tuple(conflicts))
 
     def _by_value(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        """Try the values that ``enum`` or ``const`` list."""
         for holder in conjoined:
             keyword = next((keyword for keyword in ("const", "enum") if keyword in holder.schema), None)
             if keyword is None:
                 continue
             listed = holder.schema[keyword]
             values = listed if keyword == "enum" else [listed]
-            left = [value for value in values if kind_of(value) in kinds and self._fits_all(conjoined, value)]
+            left = [value for value in values if _kind_of(value) in kinds and self._fits_all(conjoined, value)]
             words = "it lists no value" if values == [] else "no value that it lists fits the rules beside it"
-            yield Conflict(
-                kinds - {kind_of(value) for value in left}, place_of(holder, keyword), words, meant=bool(left)
-            )
+            out = kinds - {_kind_of(value) for value in left}
+            yield Conflict(out, _place_of(holder, keyword), words, meant=bool(left))
             return
 
     def _fits_all(self, conjoined: list[Node], value: Any) -> bool:
         return all(self._fits(node, value) for node in conjoined)
 
     def _fits(self, node: Node, value: Any) -> bool:
-        """Whether a value fits what a schema says without other schemas."""
+        """Return whether a value fits what a schema says without other schemas."""
         self._steps += 1
         if id(node) not in self._engines:
             flat = {keyword: node.schema[keyword] for keyword in node.schema if keyword in FLAT}
@@ -225,43 +215,39 @@ class _Analysis:
         return engine is None or engine.is_valid(value)
 
     def _by_items(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        """Look at the items that an array must have."""
         if "array" not in kinds:
             return
         least = max((node.schema.get("minItems", 0) for node in conjoined), default=0)
+        rests = [
+            (node, "items", node.schema["items"])
+            for node in conjoined
+            if "prefixItems" not in node.schema and isinstance(node.schema.get("items"), dict)
+        ]
         for node in conjoined:
             if "contains" in node.schema and (needed := node.schema.get("minContains", 1)) > 0:
                 least = max(least, needed)
                 if needed > node.schema.get("maxContains", needed):
-                    yield conflict_at("array", node, "maxContains", f"at least {needed} are required")
-                yield from self._impossible(
-                    "array",
-                    [(node, "contains", node.schema["contains"]), *rests(conjoined)],
-                    "an item it must contain",
-                )
+                    yield _conflict_at("array", node, "maxContains", f"at least {needed} are required")
+                contained = [(node, "contains", node.schema["contains"]), *rests]
+                yield from self._impossible("array", contained, "an item it must contain")
         for index in range(min(math.ceil(least), MAX_INDEX)):
-            yield from self._impossible(
-                "array", list(items_at(conjoined, index)), f"item {index}, which there must be,"
-            )
+            items = list(_items_at(conjoined, index))
+            yield from self._impossible("array", items, f"item {index}, which there must be,")
 
     def _by_members(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        """Look at the members that an object must have."""
         if "object" not in kinds:
             return
-        required = required_names(conjoined)
+        required = _required_names(conjoined)
         for node in conjoined:
             most = node.schema.get("maxProperties", math.inf)
             if len(required) > most:
-                yield conflict_at("object", node, "maxProperties", f"{len(required)} keys are required")
+                yield _conflict_at("object", node, "maxProperties", f"{len(required)} keys are required")
             yield from self._too_few_names(node, conjoined)
         for name, holder in required.items():
             self._steps += len(conjoined)
             yield from self._refused_names(name, holder, conjoined)
-            members = [
-                (node, "properties", node.schema["properties"][name])
-                for node in conjoined
-                if name in node.schema.get("properties", ())
-            ]
+            describing = [node for node in conjoined if name in node.schema.get("properties", ())]
+            members = [(node, "properties", node.schema["properties"][name]) for node in describing]
             yield from self._impossible("object", members, f"the required key {word(name)}", name)
 
     def _too_few_names(self, node: Node, conjoined: list[Node]) -> Iterator[Conflict]:
@@ -273,79 +259,192 @@ class _Analysis:
                 words = f"at least {least} keys are required, and {names} can be there"
                 if "additionalProperties" not in at_pointer(self._unclosed, pointer_tokens(node.pointer or "")):
                     words = f"{words} {TOO_FEW}"
-                yield conflict_at("object", node, "additionalProperties", words)
+                yield _conflict_at("object", node, "additionalProperties", words)
 
     def _refused_names(self, name: str, holder: Node, conjoined: list[Node]) -> Iterator[Conflict]:
         """Find what admits no member of a required name."""
         for node in conjoined:
-            for keyword, speaking in (("additionalProperties", [node]), ("unevaluatedProperties", None)):
-                if node.schema.get(keyword) is not False:
-                    continue
-                if any(speaks_of(each, name, own=speaking is not None) for each in speaking or around(node)):
+            for keyword in STATEMENTS:
+                own = keyword == "additionalProperties"
+                speaking = [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
+                if node.schema.get(keyword) is not False or any(_speaks_of(each, name, own=own) for each in speaking):
                     continue
                 before = at_pointer(self._unclosed, pointer_tokens(node.pointer or ""))
                 words = f"{keyword} admits no such key" if keyword in before else CLOSED_BY_US
                 words = f"the key {word(name)} is required, but {words}"
-                yield Conflict(frozenset({"object"}), place_of(holder, "required"), words)
+                yield Conflict(frozenset({"object"}), _place_of(holder, "required"), words)
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
             if names is False or (judge is not None and not self._fits_all(conjoined_with([judge]), name)):
-                yield conflict_at("object", node, "propertyNames", f"the key {word(name)} is required, but not allowed")
+                yield _conflict_at(
+                    "object", node, "propertyNames", f"the key {word(name)} is required, but not allowed"
+                )
 
     def _impossible(
         self, kind: str, places: list[tuple[Node, str, Any]], what: str, *tokens: str
     ) -> Iterator[Conflict]:
-        """Say that something there must be is held to schemas that nothing fits, one by one or together."""
-        nodes: list[Node] = []
+        """Report that something there must be is held to schemas that nothing fits, one by one or together."""
+        possible: list[Node] = []
         for holder, keyword, schema in places:
             node = self._graph.find(schema)
-            dead = node is not None and id(node) not in self._alive
-            if schema is False or (dead and self._is_forbidden(node)):
-                yield conflict_at(kind, holder, keyword, f"{what} is forbidden", *tokens)
-            elif node is not None and dead:
-                yield Conflict(frozenset({kind}), node.pointer or "", f"{what} can be no value", node)
+            if node is not None and id(node) in self._alive:
+                possible.append(node)
+            elif schema is False or (node is not None and self._is_forbidden(node)):
+                yield _conflict_at(kind, holder, keyword, f"{what} is forbidden", *tokens)
             elif node is not None:
-                nodes.append(node)
-        if len(nodes) > 1:
-            together = self._judge(conjoined_with(nodes), unions=False, deep=False)
+                yield Conflict(frozenset({kind}), node.pointer or "", f"{what} can be no value", node)
+        if len(possible) > 1:
+            together = self._judge(conjoined_with(possible), unions=False, deep=False)
             if not together.kinds:
                 inner = together.conflicts[-1]
                 yield Conflict(frozenset({kind}), inner.place, f"{what} can be no value: {inner.words}")
 
-    def _is_forbidden(self, node: Node | None) -> bool:
-        """Whether a schema admits nothing because its author says so, as ``{"not": {}}`` does."""
-        verdict = self.verdicts.get(id(node))
-        return verdict is not None and all(conflict.meant for conflict in verdict.conflicts)
+    def _is_forbidden(self, node: Node) -> bool:
+        """Return whether a schema admits nothing because its author says so, as ``{"not": {}}`` does."""
+        return id(node) in self.verdicts and all(conflict.meant for conflict in self.verdicts[id(node)].conflicts)
 
     def _by_union(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        """Weigh each form of a union together with what stands around it."""
         for node in conjoined:
-            for keyword in UNIONS:
+            for keyword in sorted(UNIONS):
                 forms = node.schema.get(keyword)
-                if not isinstance(forms, list) or any(form is True for form in forms):
-                    continue
-                forms_left = [self._form(form, conjoined, kinds) for form in forms]
-                possible = frozenset[str]().union(*(verdict.kinds for verdict in forms_left))
-                against = [conflict for verdict in forms_left for conflict in verdict.conflicts]
-                if possible:
-                    yield Conflict(kinds - possible, place_of(node, keyword), "no form fits", meant=True)
-                    yield from (each._replace(kinds=frozenset()) for each in against)
-                elif against:
-                    yield against[-1]._replace(kinds=kinds)
-                else:
-                    yield Conflict(kinds, place_of(node, keyword), "no form fits")
+                if isinstance(forms, list) and not any(form is True for form in forms):
+                    weighed = [self._form(form, conjoined, kinds) for form in forms]
+                    yield from _without_forms(weighed, kinds, _place_of(node, keyword))
 
-    def _form(self, form: Any, conjoined: list[Node], kinds: frozenset[str]) -> Verdict:
+    def _form(self, form: Any, conjoined: list[Node], kinds: frozenset[str]) -> _Possible:
         """Weigh one form of a union; a conflict is given only when the form is impossible."""
         node = self._graph.find(form)
         if form is False:
-            return Verdict(frozenset())
+            return _Possible(frozenset())
         if node is None:
-            return Verdict(kinds)
+            return _Possible(kinds)
         if id(node) not in self._alive:
-            return Verdict(frozenset(), (Conflict(kinds, node.pointer or "", "it can be no value", node),))
+            return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", "it can be no value", node),))
         verdict = self._judge(conjoined_with([*conjoined, node]), unions=False)
         if verdict.kinds:
             return verdict
         words = f"this form can never be taken: {verdict.conflicts[-1].words}"
-        return Verdict(frozenset(), (Conflict(kinds, node.pointer or "", words),))
+        return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", words),))
+
+
+def _without_forms(forms: list[_Possible], kinds: frozenset[str], place: str) -> Iterator[Conflict]:
+    possible = frozenset[str]().union(*(form.kinds for form in forms))
+    against = [conflict for form in forms for conflict in form.conflicts]
+    if possible:
+        yield Conflict(kinds - possible, place, "no form fits", meant=True)
+        yield from (each._replace(kinds=frozenset()) for each in against)
+    elif against:
+        yield against[-1]._replace(kinds=kinds)
+    else:
+        yield Conflict(kinds, place, "no form fits")
+
+
+# What schemas that one value must all fit say of it together, no part of the value entered.
+
+
+def _speaks_of(node: Node, name: str, *, own: bool) -> bool:
+    """Return whether a schema evaluates a member; ``own`` asks for what its ``additionalProperties`` leaves alone."""
+    schema = node.schema
+    others = any(schema.get(keyword, False) is not False for keyword in STATEMENTS)
+    patterns = schema.get("patternProperties", ())
+    matched = any(engine_for({"pattern": pattern}, formats=False).is_valid(name) for pattern in patterns)
+    spoken = matched or name in schema.get("properties", ())
+    return node.pointer is None or spoken or (others and not own)
+
+
+def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
+    for node in conjoined:
+        schema, left = node.schema, kinds
+        if "type" in schema:
+            kinds &= _kinds(schema["type"])
+            listed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+            asks = f"it must be {types_words(listed)}, but what else holds for it asks for another type"
+            words, place = ("", "") if kinds else (asks, _place_of(node, "type"))
+            yield Conflict(left - kinds, place, words, meant=bool(kinds))
+        excluded = schema.get("not")
+        if isinstance(excluded, dict) and excluded.keys() == {"type"}:
+            out = _kinds(excluded["type"])
+            kinds -= out
+            yield Conflict(out, _place_of(node, "not"), "it excludes every type that is left", meant=bool(kinds))
+        if excluded is True or excluded == {}:
+            yield Conflict(ALL, _place_of(node, "not"), "it excludes every value", meant=True)
+        if any(each is False for each in schema.get("allOf", ())):
+            yield Conflict(ALL, _place_of(node, "allOf"), "it admits no value", meant=True)
+
+
+def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
+    lowest, highest = _tightest(conjoined, "minimum", 1), _tightest(conjoined, "maximum", -1)
+    if lowest is None or highest is None or not kinds & NUMBERS:
+        return
+    (low, above, _, floor), (high, below, node, ceiling) = lowest, highest
+    words = f"no number keeps {floor} {word(low)} and {ceiling} {word(high)}"
+    if low > high or (low == high and (above or below)):
+        yield Conflict(NUMBERS, _place_of(node, ceiling), words)
+    first = math.floor(low) + 1 if above else math.ceil(low)
+    last = math.ceil(high) - 1 if below else math.floor(high)
+    if first > last:
+        words = words.replace("number", "integer")
+        yield Conflict(frozenset({"integer"}), _place_of(node, ceiling), words, meant="fraction" in kinds)
+
+
+def _tightest(conjoined: list[Node], name: str, sign: int) -> tuple[Any, bool, Node, str] | None:
+    """Return the narrowest bound on one side: the number, whether it is excluded itself, its schema and keyword."""
+    exclusive = f"exclusive{name.capitalize()}"
+    bounds = [
+        (node.schema[keyword], keyword == exclusive, node, keyword)
+        for node in conjoined
+        for keyword in (name, exclusive)
+        if keyword in node.schema
+    ]
+    return max(bounds, key=lambda bound: (sign * bound[0], bound[1]), default=None)
+
+
+def _by_size(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
+    for kind, least, most, things in SIZES:
+        lows = [node.schema[least] for node in conjoined if least in node.schema and kind in kinds]
+        highs = [(node.schema[most], id(node), node) for node in conjoined if most in node.schema]
+        if lows and highs and max(lows) > min(highs)[0]:
+            words = f"nothing has at least {max(lows)} and at most {min(highs)[0]} {things}"
+            yield _conflict_at(kind, min(highs)[2], most, words)
+
+
+def _items_at(conjoined: list[Node], index: int) -> Iterator[tuple[Node, str, Any]]:
+    for node in conjoined:
+        listed, rest = "prefixItems", "items"
+        if isinstance(node.schema.get("items"), list):
+            listed, rest = "items", "additionalItems"
+        first = node.schema.get(listed, ())
+        if index < len(first):
+            yield node, listed, first[index]
+        elif rest in node.schema:
+            yield node, rest, node.schema[rest]
+
+
+def _required_names(conjoined: list[Node]) -> dict[str, Node]:
+    """Return the members that an object must have, each with the schema that says so."""
+    required: dict[str, Node] = {}
+    for node in conjoined:
+        required |= dict.fromkeys(node.schema.get("required", ()), node) | required
+    for node in conjoined:
+        for name, needed in node.schema.get("dependentRequired", {}).items():
+            if name in required:
+                required |= dict.fromkeys(needed, node) | required
+    return required
+
+
+def _kinds(types: Any) -> frozenset[str]:
+    named = frozenset(types if isinstance(types, list) else [types])
+    return named - {"number"} | (NUMBERS if "number" in named else frozenset())
+
+
+def _kind_of(value: Any) -> str:
+    named = json_type(value)
+    return "fraction" if named == "number" else named
+
+
+def _place_of(node: Node, *tokens: str) -> str:
+    return pointer(node.pointer or "", *tokens)
+
+
+def _conflict_at(kind: str, node: Node, keyword: str, words: str, *tokens: str) -> Conflict:
+    return Conflict(frozenset({kind}), _place_of(node, keyword, *tokens), words)

@@ -1,14 +1,20 @@
-"""Reading a declared schema into plain JSON of our own, within caps; what it means is not looked at here."""
+"""What a schema document is: plain JSON of our own, its references resolved offline, its sub-schemas as a graph."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
 
+from strictreply.schema._vocabulary import REFERENCES, TYPES, Applies, children, draft_of, ignores_siblings
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import pointer
+from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import MAX_NUMBER_DIGITS
+
+if TYPE_CHECKING:
+    from referencing._core import Resolver, Resource
 
 Document: TypeAlias = "dict[str, Any] | bool"
 """A JSON Schema as plain JSON that nobody else holds."""
@@ -16,7 +22,20 @@ Document: TypeAlias = "dict[str, Any] | bool"
 MAX_DEPTH = 120
 MAX_NODES = 10_000
 MAX_CHARS = 2_000_000
+MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
+
+MAX_WORDS = 200
+"""How many characters of an engine's own words are shown."""
+
+NOT_LINEAR = (
+    "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
+    '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
+    "or leave the pattern out and look at the text in the tool's check="
+)
+
+DOCUMENT_URI = "urn:strictreply:schema"
+"""What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own."""
 
 
 def read_document(document: object) -> Document:
@@ -38,17 +57,14 @@ class _Copier:
     __slots__ = ("chars", "nodes")
 
     def __init__(self) -> None:
-        """Start at nothing."""
         self.nodes = 0
         self.chars = 0
 
     def copy(self, value: object, path: str, depth: int) -> Any:
-        """Copy one value; ``path`` is its JSON Pointer."""
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             size = f"more than {MAX_NODES} values or {MAX_DEPTH} levels"
-            message = f"the schema is too large: {size}; declare the part that is needed"
-            raise ContractError(message)
+            raise ContractError(f"the schema is too large: {size}; declare the part that is needed")
         match value:
             case bool() | None:
                 return value
@@ -67,12 +83,10 @@ class _Copier:
                 raise ContractError(message, path=path)
 
     def _object(self, members: Mapping[Any, object], path: str, depth: int) -> dict[str, Any]:
-        """Copy an object whose names must be text."""
         copied = {}
         for name, member in members.items():
             if not isinstance(name, str):
-                message = f"names in a schema are text; {type(name).__name__} is not: quote it"
-                raise ContractError(message, path=path)
+                raise ContractError(f"names in a schema are text; {type(name).__name__} is not: quote it", path=path)
             key = self._text(name, path)
             copied[key] = self.copy(member, pointer(path, key), depth + 1)
         return copied
@@ -91,13 +105,249 @@ class _Copier:
 
 
 def _number(value: float, path: str) -> int | float:
-    """Copy a finite number of bounded length."""
     if isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
             message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
             raise ContractError(message, path=path)
         return int(value)
     if not math.isfinite(value):
-        message = "NaN and Infinity are not JSON; leave the keyword out"
-        raise ContractError(message, path=path)
+        raise ContractError("NaN and Infinity are not JSON; leave the keyword out", path=path)
     return float(value)
+
+
+def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
+    """Return the error for a schema that does not fit its metaschema: what is wrong, where, and what to do."""
+    keyword = str(place[-1]) if place else ""
+    if keyword == "type":
+        words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
+    elif keyword == "required":
+        words = f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
+    else:
+        words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
+    return ContractError(words, path=pointer("", *place))
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceScope:
+    """The base that the references inside of a schema are resolved against.
+
+    Most documents only point into themselves (``#/$defs/…``), which needs no library: ``resolver`` is None.
+    Identifiers, anchors and metaschemas are resolved by ``referencing``, which is imported only for them.
+    """
+
+    document: dict[str, Any]
+    resolver: Resolver[Any] | None = None
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> ReferenceScope:
+        """Return the scope at the root of a document, which knows the published metaschemas, too."""
+        if only_pointers(document):
+            return cls(document)
+        from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - seldom needed, slow to import
+
+        scope = cls(document)
+        resource = scope._resource(document)
+        return cls(document, REGISTRY.with_resource(resource.id() or "", resource).resolver_with_root(resource))
+
+    def inside(self, schema: dict[str, Any]) -> ReferenceScope:
+        """Return the scope that holds inside ``schema``, which may have an ``$id`` of its own."""
+        if self.resolver is None or "$id" not in schema or schema is self.document:
+            return self
+        return ReferenceScope(self.document, self.resolver.in_subresource(self._resource(schema)))
+
+    def lookup(self, reference: str) -> tuple[Any, ReferenceScope] | None:
+        """Return the schema that a reference leads to with the scope inside of it, None when it leads nowhere."""
+        try:
+            if self.resolver is None:
+                found, scope = at_pointer(self.document, pointer_tokens(unquote(reference[1:]))), self
+            else:
+                found, scope = self._resolved(self.resolver, reference)
+        except (LookupError, ValueError, TypeError, AttributeError):
+            return None
+        return (found, scope) if isinstance(found, dict | bool) else None
+
+    def _resolved(self, resolver: Resolver[Any], reference: str) -> tuple[Any, ReferenceScope]:
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - seldom needed, slow to import
+
+        try:
+            resolved = resolver.lookup(reference)
+        except Unresolvable as error:
+            raise LookupError(reference) from error
+        return resolved.contents, ReferenceScope(self.document, resolved.resolver)
+
+    def _resource(self, schema: dict[str, Any]) -> Resource[Any]:
+        from referencing.jsonschema import specification_with  # noqa: PLC0415 - seldom needed, slow to import
+
+        return specification_with(draft_of(self.document)).create_resource(schema)
+
+
+def only_pointers(document: dict[str, Any]) -> bool:
+    """Return whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
+    pending: list[Any] = [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending.extend(value)
+        elif isinstance(value, dict):
+            # A property may be named $ref: what is no text is no reference but the property's schema.
+            references = (value[keyword] for keyword in REFERENCES if isinstance(value.get(keyword), str))
+            if ("$id" in value and value is not document) or not all(map(is_pointer, references)):
+                return False
+            pending.extend(value.values())
+    return True
+
+
+def is_pointer(reference: str) -> bool:
+    """Return whether a reference points into its own document."""
+    return reference == "#" or reference.startswith("#/")
+
+
+def at_pointer(document: Any, tokens: list[str]) -> Any:
+    """Return what reference tokens lead to in JSON; raises LookupError or ValueError where there is nothing."""
+    for token in tokens:
+        document = document[int(token)] if isinstance(document, list) else document[token]
+    return document
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One object schema; ``pointer`` is its place in the document, None inside a published metaschema."""
+
+    schema: dict[str, Any]
+    pointer: str | None
+    scope: ReferenceScope
+    edges: list[SchemaEdge] = field(default_factory=list)
+
+    def along(self, *applies: Applies) -> Iterator[SchemaEdge]:
+        """Yield the edges that apply to the named kinds of place."""
+        return (edge for edge in self.edges if edge.applies in applies)
+
+    def targets(self, keyword: str) -> list[Node]:
+        """Return what a keyword leads to."""
+        return [edge.target for edge in self.edges if edge.keyword == keyword]
+
+    def resolved(self, *stops: str) -> Node:
+        """Follow a schema that does little but refer to another, unless it has a type or one of the other keywords."""
+        node = self
+        for _ in range(MAX_REFERENCES):
+            targets = node.targets("$ref")
+            if len(targets) != 1 or any(keyword in node.schema for keyword in ("type", *stops)):
+                break
+            node = targets[0]
+        return node
+
+    def judges(self) -> list[Node]:
+        """Return this schema and those that judge the same value with it, or may, nearest first."""
+        return joined([self], lambda edge: edge.applies is Applies.HERE and edge.keyword not in ("not", "if"))
+
+
+@dataclass(slots=True, eq=False)
+class SchemaEdge:
+    """``keyword`` of a node leads to ``target``; ``token`` is the name or index below the keyword, or None."""
+
+    keyword: str
+    token: str | int | None
+    applies: Applies
+    target: Node
+
+
+def joined(nodes: Iterable[Node], follows: Callable[[SchemaEdge], bool]) -> list[Node]:
+    """Return nodes and all that they lead to by the edges that ``follows`` takes, each once, nearest first."""
+    members = {id(node): node for node in nodes}
+    pending = list(members.values())
+    for node in pending:  # grows while it is walked
+        for edge in node.edges:
+            if id(edge.target) not in members and follows(edge):
+                members[id(edge.target)] = edge.target
+                pending.append(edge.target)
+    return pending
+
+
+def conjoined_with(nodes: Iterable[Node]) -> list[Node]:
+    """Return schemas of one document and all that every value which fits them must fit as well."""
+    return joined(nodes, lambda edge: edge.keyword in ("$ref", "allOf") and edge.target.pointer is not None)
+
+
+class Graph:
+    """Every object schema of a document, and of what it references, once."""
+
+    __slots__ = ("_by_id", "_dynamic", "_places", "_silencing", "document", "nodes", "root")
+
+    def __init__(self, document: Document) -> None:
+        self._places = dict(_places(document, ""))
+        self.document = document
+        self._silencing = ignores_siblings(draft_of(document))
+        self._by_id: dict[int, Node] = {}
+        self._dynamic: list[tuple[Node, str]] = []
+        self.nodes: list[Node] = []
+        self.root: Node | None = None
+        if isinstance(document, dict):
+            self.root = self._node(document, ReferenceScope.of(document))
+        for node in self.nodes:  # grows while it is walked
+            self._connect(node)
+        self._connect_dynamic()
+
+    def find(self, schema: object) -> Node | None:
+        """Return the node of a sub-schema by identity; None for booleans and what is no part of the document."""
+        return self._by_id.get(id(schema))
+
+    def _node(self, schema: dict[str, Any], scope: ReferenceScope) -> Node:
+        known = self._by_id.get(id(schema))
+        if known is None:
+            known = self._by_id[id(schema)] = Node(schema, self._places.get(id(schema)), scope.inside(schema))
+            self.nodes.append(known)
+        return known
+
+    def _connect(self, node: Node) -> None:
+        silenced = self._silencing and "$ref" in node.schema
+        for keyword, token, schema, applies in children(node.schema):
+            if not isinstance(schema, dict) or (silenced and applies is not Applies.NOWHERE):
+                continue
+            node.edges.append(SchemaEdge(keyword, token, applies, self._node(schema, node.scope)))
+        for keyword in REFERENCES:
+            reference = node.schema.get(keyword)
+            if isinstance(reference, str):
+                self._refer(node, keyword, reference)
+
+    def _refer(self, node: Node, keyword: str, reference: str) -> None:
+        found = node.scope.lookup(reference)
+        if found is None:
+            message = f"{keyword} {reference!r} leads nowhere inside the schema; nothing is fetched"
+            raise ContractError(f"{message}: {self._advice(reference)}", path=pointer(node.pointer or "", keyword))
+        schema, scope = found
+        if isinstance(schema, dict):
+            node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(schema, scope)))
+        if keyword != "$ref":
+            self._dynamic.append((node, reference.rpartition("#")[2]))
+
+    def _advice(self, reference: str) -> str:
+        name = reference.rpartition("/")[2].removeprefix("#")
+        for holder in ("$defs", "definitions"):
+            defined = self.document.get(holder) if isinstance(self.document, dict) else None
+            if isinstance(defined, dict) and name in defined:
+                return f"did you mean {f'#/{holder}/{name}'!r}?"
+        return "put what it refers to into $defs and point there, #/$defs/…"
+
+    def _connect_dynamic(self) -> None:
+        """Lead dynamic references to every place they may mean, since the caller's path decides at run time."""
+        anchored: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            anchor = "" if node.schema.get("$recursiveAnchor") is True else node.schema.get("$dynamicAnchor")
+            if isinstance(anchor, str):
+                anchored.setdefault(anchor, []).append(node)
+        for node, anchor in self._dynamic:
+            targets = {id(target) for reference in REFERENCES for target in node.targets(reference)}
+            for target in anchored.get(anchor, ()):
+                if id(target) not in targets:
+                    node.edges.append(SchemaEdge("$dynamicRef", None, Applies.HERE, target))
+
+
+def _places(value: object, path: str) -> Iterator[tuple[int, str]]:
+    pending = [(value, path)]
+    while pending:
+        value, path = pending.pop()
+        if isinstance(value, dict):
+            yield id(value), path
+            pending.extend((member, pointer(path, name)) for name, member in value.items())
+        elif isinstance(value, list):
+            pending.extend((item, pointer(path, index)) for index, item in enumerate(value))

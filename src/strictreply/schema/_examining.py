@@ -7,13 +7,13 @@ fits one scalar, whether a branch fits, which of many items do not. This module 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
-from strictreply.schema._engines import Parts
-from strictreply.schema._faults import Fault
-from strictreply.schema._graph import Node
-from strictreply.schema._unions import Choice, kind_of
+from strictreply.schema._documents import Node
+from strictreply.schema._engines import SchemaParts
+from strictreply.schema._places import UnionChoice, kind_of
 from strictreply.schema._vocabulary import LENGTHS, OWN, WHOLE, Applies
 from strictreply.schema._work import size_of
 from strictreply.values._json import JSON
@@ -34,10 +34,30 @@ LARGE, MAX_SIZE = 128, 1_000_000
 PER_STEP = 100
 """How many values the engine judges in one step."""
 
-Path: TypeAlias = "tuple[str | int, ...]"
+Steps: TypeAlias = "tuple[str | int, ...]"
+"""The member names and indexes that lead to a place of the value."""
 
 
-class Enough(Exception):
+@dataclass(frozen=True, slots=True)
+class SchemaFault:
+    """One place that one keyword refused.
+
+    ``keyword`` is the keyword's name, ``false`` for a schema that admits nothing. ``path`` holds the member names
+    (str) and indexes (int) that lead to the place, and ``found`` is what stands there: paths are made by walking the
+    value, so a member named ``"0"`` is a name and never an index. ``schema`` holds the keyword, None when it cannot
+    be determined. ``names`` are the members that are missing or too many, or the member names that ``propertyNames``
+    refused. ``branches`` holds the faults per branch of a union, empty when more than one branch of ``oneOf`` fits.
+    """
+
+    keyword: str
+    path: Steps
+    schema: Mapping[str, Any] | None = None
+    names: tuple[str, ...] = ()
+    branches: tuple[tuple[SchemaFault, ...], ...] = ()
+    found: JSON = field(default=None, compare=False)
+
+
+class _Enough(Exception):  # a way out of the recursion
     """As many faults as are reported have been found."""
 
 
@@ -46,31 +66,29 @@ class Examination:
 
     __slots__ = ("_known", "_parts", "_work", "faults")
 
-    def __init__(self, parts: Parts, work: Work) -> None:
-        """Search by the parts of one schema, taking steps from ``work``."""
+    def __init__(self, parts: SchemaParts, work: Work) -> None:
         self._parts = parts
         self._work = work
-        self._known: dict[tuple[int, Path], tuple[Fault, ...]] = {}
-        self.faults: list[Fault] = []
+        self._known: dict[tuple[int, Steps], tuple[SchemaFault, ...]] = {}
+        self.faults: list[SchemaFault] = []
 
     def run(self, value: JSON) -> None:
         """Search the whole value; raises Spent when the work is, and RecursionError for what is nested too deep."""
         try:
             self._sub(self._parts.graph.document, value, ())
-        except Enough:
+        except _Enough:
             return
 
     def _take_for(self, value: JSON) -> None:
-        """Take what counting a value, and judging it by the engine, costs."""
         if isinstance(value, dict | list):
             self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
 
-    def _add(self, keyword: str, path: Path, schema: dict[str, Any] | None, found: JSON, **more: Any) -> None:
-        self.faults.append(Fault(keyword, path, schema, found=found, **more))
+    def _add(self, keyword: str, path: Steps, schema: dict[str, Any] | None, found: JSON, **more: Any) -> None:
+        self.faults.append(SchemaFault(keyword, path, schema, found=found, **more))
         if len(self.faults) >= MAX_FAULTS:
-            raise Enough
+            raise _Enough
 
-    def _sub(self, schema: object, value: JSON, path: Path) -> None:
+    def _sub(self, schema: object, value: JSON, path: Steps) -> None:
         """Examine a value by a sub-schema, which may be a boolean."""
         if schema is False:
             self._add("false", path, None, value)
@@ -80,7 +98,7 @@ class Examination:
             if node is not None and not (path and size_of(value, LARGE) == LARGE and self._passes(schema, value)):
                 self._examine(node, value, path)
 
-    def _examine(self, node: Node, value: JSON, path: Path) -> None:
+    def _examine(self, node: Node, value: JSON, path: Steps) -> None:
         """Hold one place to every keyword of one schema."""
         self._work.take()
         for keyword in self._parts.spoken(node.schema):
@@ -88,12 +106,11 @@ class Examination:
                 if not self._fits(node, keyword, value):
                     self._add(keyword, path, node.schema, value)
             else:
-                look = self._LOOKS.get(keyword)
-                if look is not None:
+                kind, look = self._LOOKS.get(keyword, (object, None))
+                if look is not None and isinstance(value, kind):
                     look(self, keyword, node, value, path)
 
     def _fits(self, node: Node, keyword: str, value: JSON) -> bool:
-        """Return whether a value fits one keyword about itself."""
         expected = node.schema[keyword]
         if keyword in LENGTHS:
             kind, compare = LENGTHS[keyword]
@@ -107,13 +124,11 @@ class Examination:
         return engine.is_valid(value)
 
     def _holds(self, node: Node, schemas: dict[str, Any], value: JSON) -> bool:
-        """Return whether a value fits some keywords of a node; ``schemas`` spells them with references."""
         self._take_for(value)
         engine = self._parts.engine((id(node.schema), *schemas), lambda: schemas, self._work)
         return engine.is_valid(value)
 
     def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
-        """Return whether a value fits a sub-schema."""
         if isinstance(below, bool):
             return below
         self._take_for(value)
@@ -122,45 +137,40 @@ class Examination:
 
     # Objects
 
-    def _required(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, dict):
-            self._lacks(keyword, node, node.schema[keyword], value, path)
+    def _required(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+        self._lacks(keyword, node, node.schema[keyword], value, path)
 
-    def _dependent_required(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, dict):
-            for name, needed in node.schema[keyword].items():
-                if name in value:
-                    self._lacks(keyword, node, needed, value, path)
+    def _dependent(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+        for name, needed in node.schema[keyword].items():
+            if name in value and isinstance(needed, list):
+                self._lacks("dependentRequired", node, needed, value, path)
+            elif name in value:
+                self._sub(needed, value, path)
 
-    def _lacks(self, keyword: str, node: Node, needed: Iterable[str], value: dict[str, JSON], path: Path) -> None:
+    def _lacks(self, keyword: str, node: Node, needed: Iterable[str], value: dict[str, JSON], path: Steps) -> None:
         missing = tuple(islice((name for name in needed if name not in value), MAX_NAMES))
         if missing:
             self._add(keyword, path, node.schema, value, names=missing)
 
-    def _properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, dict):
-            for name, below in node.schema[keyword].items():
-                if name in value:
-                    self._sub(below, value[name], (*path, name))
+    def _properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+        for name, below in node.schema[keyword].items():
+            if name in value:
+                self._sub(below, value[name], (*path, name))
 
-    def _pattern_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, dict):
-            for pattern, below in node.schema[keyword].items():
-                self._each(below, ((name, value[name]) for name in self._matching(pattern, value)), path)
+    def _pattern_properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+        for pattern, below in node.schema[keyword].items():
+            self._each(below, ((name, value[name]) for name in self._matching(pattern, value)), path)
 
-    def _additional_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if not isinstance(value, dict):
-            return
+    def _additional_properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         patterns = node.schema.get("patternProperties", ())
         spoken = {name for pattern in patterns for name in self._matching(pattern, value)}
         spoken.update(node.schema.get("properties", ()))
         self._others(keyword, node, spoken, value, path)
 
-    def _unevaluated_properties(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, dict):
-            self._others(keyword, node, self._evaluated_names(node, value, keyword), value, path)
+    def _unevaluated_properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+        self._others(keyword, node, self._evaluated_names(node, value, keyword), value, path)
 
-    def _others(self, keyword: str, node: Node, spoken: set[str], value: dict[str, JSON], path: Path) -> None:
+    def _others(self, keyword: str, node: Node, spoken: set[str], value: dict[str, JSON], path: Steps) -> None:
         """Hold the members that nothing else speaks of to what stands for all others."""
         below = node.schema[keyword]
         others = (name for name in value if name not in spoken)
@@ -170,14 +180,11 @@ class Examination:
             self._add(keyword, path, node.schema, value, names=names)
 
     def _matching(self, pattern: str, value: dict[str, JSON]) -> list[str]:
-        """Return the members whose names match a pattern."""
         self._work.take(1 + len(value) // 8)
         engine = self._parts.engine(("pattern", pattern), lambda: {"pattern": pattern}, self._work)
         return [name for name in value if engine.is_valid(name)]
 
-    def _property_names(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if not isinstance(value, dict):
-            return
+    def _property_names(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         self._work.take(len(value) // 8)
         below = self._parts.refer(node.schema[keyword])
         engine = self._parts.engine((id(node.schema), keyword), lambda: {"propertyNames": below}, self._work)
@@ -185,68 +192,46 @@ class Examination:
         if refused:
             self._add(keyword, path, node.schema, value, names=refused)
 
-    def _dependencies(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, dict):
-            for name, needed in node.schema[keyword].items():
-                if name in value and isinstance(needed, list):
-                    self._lacks("dependentRequired", node, needed, value, path)
-                elif name in value:
-                    self._sub(needed, value, path)
-
-    def _dependent_schemas(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, dict):
-            for name, below in node.schema[keyword].items():
-                if name in value:
-                    self._sub(below, value, path)
-
     # Arrays
 
-    def _prefix_items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, list):
-            for index, (below, item) in enumerate(zip(node.schema[keyword], value, strict=False)):
-                self._sub(below, item, (*path, index))
+    def _prefix_items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
+        for index, (below, item) in enumerate(zip(node.schema[keyword], value, strict=False)):
+            self._sub(below, item, (*path, index))
 
-    def _items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+    def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         if isinstance(node.schema[keyword], list):  # as 2019-09 spells what became prefixItems
             self._prefix_items(keyword, node, value, path)
         else:
             self._rest(keyword, node, value, path, len(node.schema.get("prefixItems", ())))
 
-    def _additional_items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+    def _additional_items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         first = node.schema.get("items")
         if isinstance(first, list):
             self._rest(keyword, node, value, path, len(first))
 
-    def _rest(self, keyword: str, node: Node, value: JSON, path: Path, start: int) -> None:
+    def _rest(self, keyword: str, node: Node, value: list[JSON], path: Steps, start: int) -> None:
         """Hold the items from an index on to what stands for all further ones."""
-        if not isinstance(value, list) or len(value) <= start:
-            return
-        if node.schema[keyword] is False:
-            self._add(keyword, path, node.schema, value)
-        else:
+        if node.schema[keyword] is not False:
             self._each(node.schema[keyword], islice(enumerate(value), start, None), path)
+        elif len(value) > start:
+            self._add(keyword, path, node.schema, value)
 
-    def _contains(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if isinstance(value, list):
-            spelled = {
-                name: node.schema[name] for name in (keyword, "minContains", "maxContains") if name in node.schema
-            }
-            spelled[keyword] = self._parts.refer(spelled[keyword])
-            if not self._holds(node, spelled, value):
-                self._add(keyword, path, node.schema, value)
+    def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
+        names = (keyword, "minContains", "maxContains")
+        spelled = {name: node.schema[name] for name in names if name in node.schema}
+        spelled[keyword] = self._parts.refer(spelled[keyword])
+        if not self._holds(node, spelled, value):
+            self._add(keyword, path, node.schema, value)
 
-    def _unevaluated_items(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
-        if not isinstance(value, list):
-            return
+    def _unevaluated_items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         start, held = self._evaluated_items(node, value, keyword)
         rest = [(index, item) for index, item in enumerate(value) if index >= start and index not in held]
-        if node.schema[keyword] is False:
-            if rest:
-                self._add(keyword, path, node.schema, value)
-        else:
+        if node.schema[keyword] is not False:
             self._each(node.schema[keyword], rest, path)
+        elif rest:
+            self._add(keyword, path, node.schema, value)
 
-    def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Path) -> None:
+    def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
         """Examine many members or items by one schema: those that the engine finds wrong, a few at a time."""
         left = iter(parts)
         while some := list(islice(left, AT_ONCE)):
@@ -275,11 +260,11 @@ class Examination:
 
     # The same value
 
-    def _all_of(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+    def _all_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         for below in node.schema[keyword]:
             self._sub(below, value, path)
 
-    def _any_of(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+    def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         """Report a union that does not fit: by the branches that the value's type or tag leaves, else by all."""
         listed = node.schema[keyword]
         if self._holds(node, {keyword: [self._parts.refer(below) for below in listed]}, value):
@@ -294,7 +279,7 @@ class Examination:
             told = branches if all(branches) else ()  # none when several branches of oneOf fit
             self._add(keyword, path, node.schema, value, branches=told)
 
-    def _meant(self, choice: Choice, value: JSON, path: Path) -> tuple[int, ...]:
+    def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
         """Return the branches that a value can mean; when it can mean none, the fault is its type or its tag."""
         kind = kind_of(value)
         indexes = choice.branches.get(kind)
@@ -315,7 +300,7 @@ class Examination:
             return ()
         return (index,)
 
-    def _branch(self, node: Node, value: JSON, path: Path) -> tuple[Fault, ...]:
+    def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
         """Find the faults of a value against one branch; found once, since unions that recur ask again."""
         key = (id(node), path)
         known = self._known.get(key)
@@ -323,30 +308,30 @@ class Examination:
             outer, self.faults = self.faults, []
             try:
                 self._examine(node, value, path)
-            except Enough:
+            except _Enough:
                 pass
             finally:
                 found, self.faults = self.faults, outer
             known = self._known[key] = tuple(found)
         return known
 
-    def _not(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+    def _not(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         if self._passes(node.schema[keyword], value):
             self._add(keyword, path, node.schema, value)
 
-    def _if(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+    def _if(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         taken = "then" if self._passes(node.schema[keyword], value) else "else"
         self._sub(node.schema.get(taken), value, path)
 
-    def _reference(self, keyword: str, node: Node, value: JSON, path: Path) -> None:
+    def _reference(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         """Follow a reference; of all that a dynamic one may mean, one that the value does not fit."""
         reference = node.schema[keyword]
-        targets = [edge.target for edge in node.edges if edge.keyword in (keyword, "$dynamicRef")]
-        if keyword == "$ref":
-            targets = [edge.target for edge in node.edges if edge.keyword == keyword]
+        targets = node.targets(keyword)
+        if keyword == "$recursiveRef":
+            targets += node.targets("$dynamicRef")
         if not targets:
             led = node.scope.lookup(reference)
-            self._sub(None if led is None else led.schema, value, path)
+            self._sub(None if led is None else led[0], value, path)
         elif targets[0].pointer is None:  # a published metaschema is judged as a whole
             if not self._holds(node, {"$ref": reference}, value):
                 self._add("$ref", path, node.schema, value)
@@ -398,52 +383,44 @@ class Examination:
         return count, held
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
-        """Return the schemas that judge the same value and have a say in what is evaluated."""
-        passed = "if" in node.schema and self._passes(node.schema["if"], value)
+        """Yield the schemas that judge the same value and have a say in what is evaluated."""
+        taken: set[str] = set()
+        if "if" in node.schema:
+            taken = {"if", "then"} if self._passes(node.schema["if"], value) else {"else"}
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
-                    taken = self._fitting(node, edge.keyword, value)
-                    if edge.target in taken or not (taken or True in node.schema[edge.keyword]):
-                        yield edge.target
+                    fitting = self._fitting(node, edge.keyword, value)
+                    says = edge.target in fitting or not (fitting or True in node.schema[edge.keyword])
                 case "if" | "then" | "else":
-                    if "if" in node.schema and passed == (edge.keyword != "else"):
-                        yield edge.target
+                    says = edge.keyword in taken
                 case "dependentSchemas":
-                    if isinstance(value, dict) and edge.token in value:
-                        yield edge.target
-                case "not" | "dependencies":  # which is no keyword of the drafts that know what is evaluated
-                    pass
-                case _:
-                    yield edge.target
+                    says = isinstance(value, dict) and edge.token in value
+                case keyword:
+                    says = keyword not in ("not", "dependencies")  # the latter is older than what asks for this
+            if says:
+                yield edge.target
 
     def _fitting(self, node: Node, keyword: str, value: JSON) -> list[Node]:
-        """Return the branches of a union that a value fits."""
-        nodes = [edge.target for edge in node.along(Applies.HERE) if edge.keyword == keyword]
-        return [branch for branch in nodes if self._passes(branch.schema, value)]
+        return [branch for branch in node.targets(keyword) if self._passes(branch.schema, value)]
 
-    _LOOKS: ClassVar[Mapping[str, Callable[..., None]]] = {
-        "required": _required,
-        "dependentRequired": _dependent_required,
-        "properties": _properties,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional_properties,
-        "unevaluatedProperties": _unevaluated_properties,
-        "propertyNames": _property_names,
-        "dependentSchemas": _dependent_schemas,
-        "dependencies": _dependencies,
-        "prefixItems": _prefix_items,
-        "items": _items,
-        "additionalItems": _additional_items,
-        "unevaluatedItems": _unevaluated_items,
-        "contains": _contains,
-        "allOf": _all_of,
-        "anyOf": _any_of,
-        "oneOf": _any_of,
-        "not": _not,
-        "if": _if,
-        "$ref": _reference,
-        "$dynamicRef": _reference,
-        "$recursiveRef": _reference,
+    _LOOKS: ClassVar[Mapping[str, tuple[type, Callable[..., None]]]] = {
+        "required": (dict, _required),
+        "properties": (dict, _properties),
+        "patternProperties": (dict, _pattern_properties),
+        "additionalProperties": (dict, _additional_properties),
+        "unevaluatedProperties": (dict, _unevaluated_properties),
+        "propertyNames": (dict, _property_names),
+        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), (dict, _dependent)),
+        "prefixItems": (list, _prefix_items),
+        "items": (list, _items),
+        "additionalItems": (list, _additional_items),
+        "unevaluatedItems": (list, _unevaluated_items),
+        "contains": (list, _contains),
+        "allOf": (object, _all_of),
+        **dict.fromkeys(("anyOf", "oneOf"), (object, _any_of)),
+        "not": (object, _not),
+        "if": (object, _if),
+        **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef"), (object, _reference)),
     }
-    """How each keyword that applies schemas, or speaks of members, is examined."""
+    """How each keyword that applies schemas, or speaks of members, is examined, and in values of which type."""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
+from strictreply.schema._documents import Graph, Node
 from strictreply.schema._engines import engine_for
-from strictreply.schema._graph import Graph, Node
-from strictreply.schema._parts import knows_member
-from strictreply.schema._vocabulary import Applies
+from strictreply.schema._places import knows_member
+from strictreply.schema._vocabulary import FORMAT_SAMPLES, Applies
 from strictreply.values._json import JSON
 
 MAX_DEPTH = 12
@@ -23,49 +23,13 @@ MAX_KEPT_ITEMS = 8
 Places: TypeAlias = tuple[tuple[str, ...], ...]
 """Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open."""
 
-FORMAT_SAMPLES = {
-    "date": "2025-01-31",
-    "date-time": "2025-01-31T12:00:00Z",
-    "time": "12:00:00Z",
-    "duration": "P1D",
-    "email": "name@example.com",
-    "idn-email": "name@example.com",
-    "hostname": "example.com",
-    "idn-hostname": "example.com",
-    "ipv4": "192.0.2.1",
-    "ipv6": "2001:db8::1",
-    "uri": "https://example.com/",
-    "uri-reference": "/path",
-    "iri": "https://example.com/",
-    "iri-reference": "/path",
-    "uri-template": "/path/{name}",
-    "uuid": "123e4567-e89b-42d3-a456-426614174000",
-    "json-pointer": "/name",
-    "relative-json-pointer": "0",
-}
-PATTERN_SAMPLES = (
-    *(
-        "text",
-        "a",
-        "A",
-        "0",
-        "1",
-        "12",
-        "123",
-        "1234",
-        "12345",
-        "123456",
-        "abc",
-        "ABC",
-        "AB",
-        "AAA",
-        "a1",
-        "A1",
-        "AB12",
-    ),
-    *("name_1", "a-1", "A-1", "ABC-123", "AB-1234", "1.0", "1.0.0", "v1.0.0", "12:00", "2025-01-31", "#000000"),
-    *("+12025550100", "202-555-0100", "name@example.com", "https://example.com/", "/a", "a.b", "en-US", "USD"),
-)
+PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
+    "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
+    "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "
+    "+12025550100 202-555-0100 name@example.com https://example.com/ /a a.b en-US USD"
+).split()
+"""Texts that are tried for a pattern, the likeliest first: none is made from the pattern itself."""
+
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 TELLING = (
     ("object", ("properties", "required", "minProperties", "patternProperties", "additionalProperties")),
@@ -75,7 +39,7 @@ TELLING = (
 
 
 class _NoExample(Exception):  # a way out of the recursion
-    """No instance can be proposed this way."""
+    pass
 
 
 def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
@@ -112,7 +76,6 @@ def _kept(token: str) -> int:
 
 
 def _below(wanted: Places, token: str | int) -> Places:
-    """Return the places inside one member or item."""
     if isinstance(token, int):
         return tuple(place[1:] for place in wanted if place and place[0].isdecimal() and _kept(place[0]) == token)
     return tuple(place[1:] for place in wanted if place[:1] == (token,))
@@ -124,7 +87,6 @@ class _Maker:
     __slots__ = ("_branch", "_defaults")
 
     def __init__(self, branch: int, *, defaults: bool) -> None:
-        """Fix the choices."""
         self._branch = branch
         self._defaults = defaults
 
@@ -152,7 +114,7 @@ class _Maker:
                 return _number(schema, nth, whole=kind == "integer")
 
     def _given(self, schema: dict[str, Any], nth: int, *, open_: bool) -> Any:
-        """List the values that a schema spells out itself; None when there are none.
+        """Return the values that a schema spells out itself; nothing when there are none.
 
         A default that is ``open_``, for something in it is wanted, is no good: it may be empty.
         """
@@ -191,7 +153,7 @@ class _Maker:
         chosen = [node]
         for judge in chosen:  # grows while it is walked
             for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
-                targets = [edge.target for edge in judge.edges if edge.keyword == keyword]
+                targets = judge.targets(keyword)
                 if keyword in ("anyOf", "oneOf") and targets:
                     targets = [each for each in targets if all(knows_member(each, head) for head in heads)] or targets
                     targets = [targets[self._branch % len(targets)]]
@@ -199,14 +161,13 @@ class _Maker:
         return chosen
 
     def _object(self, schema: dict[str, Any], members: dict[str, Node], depth: int, wanted: Places) -> dict[str, Any]:
-        """Make an object with the required members, those that are wanted, and as many others as there must be."""
-        heads = [place[0] for place in wanted]
-        shown = [head for head in heads if head in members or schema.get("properties", {}).get(head) is True]
+        listed, heads = schema.get("properties", {}), [place[0] for place in wanted]
+        shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
         for name in names:  # grows while it is walked
             names += [other for other in _needed_beside(schema, name) if other not in names]
-        missing = schema.get("minProperties", 0) - len(names)
-        names += [name for name in members if name not in names and name != ANY_MEMBER][: max(0, missing)]
+        missing = max(0, schema.get("minProperties", 0) - len(names))
+        names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
         made = {name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name)) for name in names}
         if ANY_MEMBER in heads and ANY_MEMBER in made:
             made = {_open_name(schema) if name == ANY_MEMBER else name: value for name, value in made.items()}
@@ -215,7 +176,6 @@ class _Maker:
     def _array(
         self, schema: dict[str, Any], items: dict[str | int | None, Node], depth: int, wanted: Places
     ) -> list[Any]:
-        """Make an array of the fewest items that holds those that are wanted."""
         contained = "contains" in items and schema.get("minContains", 1)
         kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
@@ -230,7 +190,6 @@ class _Maker:
 
 
 def _needed_beside(schema: dict[str, Any], name: str) -> list[str]:
-    """List the members that must be there when another one is."""
     needed = [schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies")]
     return [other for names in needed if isinstance(names, list) for other in names]
 
@@ -245,7 +204,6 @@ def _open_name(schema: dict[str, Any]) -> str:
 
 
 def _type(schema: dict[str, Any], branch: int) -> str:
-    """Choose a type: the declared one, else the one that the keywords tell of."""
     declared = schema.get("type")
     if isinstance(declared, list):
         return str(declared[branch % len(declared)])
@@ -271,14 +229,13 @@ def _text(schema: dict[str, Any], nth: int) -> str:
 
 
 def _number(schema: dict[str, Any], nth: int, *, whole: bool) -> int | float:
-    """Make a number near 1 that keeps the bounds."""
     low: float = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
     high: float = min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
     step: float = schema.get("multipleOf", 1)
     start = math.floor(min(max(1 + nth, low), high) / step)
+    excluded = (schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"))
     for number in (index * step for index in (start, start + 1, start - 1)):
-        above = low <= number and number != schema.get("exclusiveMinimum")
-        if above and number <= high and number != schema.get("exclusiveMaximum"):
+        if low <= number <= high and number not in excluded:
             return number
     if whole:
         raise _NoExample

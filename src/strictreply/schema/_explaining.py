@@ -1,24 +1,26 @@
-"""Faults as issues: which branch was meant, which words say it, what is near; no rule is checked here."""
+"""Faults as issues: which branch was meant, which words say it, which known word is near; no rule is checked here.
+
+An issue is the schema's word only: paths hold the names that the schema knows, hints and lists are its own. What the
+model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import islice
-from typing import Any
 
 from strictreply.reading._decoding import masked_pointer
-from strictreply.schema._engines import Parts
-from strictreply.schema._examining import Examination
-from strictreply.schema._faults import Engine, Fault
-from strictreply.schema._graph import Graph, Node
-from strictreply.schema._nearness import did_you_mean
-from strictreply.schema._parts import MAX_HOMES, homes, missing_members
-from strictreply.schema._rules import KEYWORDS, Rule
-from strictreply.schema._vocabulary import Applies
-from strictreply.schema._words import (
+from strictreply.schema._documents import Graph
+from strictreply.schema._engines import SchemaEngine, SchemaParts
+from strictreply.schema._examining import Examination, SchemaFault
+from strictreply.schema._places import MAX_HOMES, homes, missing_members
+from strictreply.schema._vocabulary import (
     BRIEF_LIST_CHARS,
+    KEYWORDS,
     MAX_LIST_CHARS,
+    SchemaRule,
     either,
     expected_words,
     form_words,
@@ -35,16 +37,26 @@ MAX_FAULTS = 256
 MAX_FORMS = 8
 KEY_RULES = ("additionalProperties", "unevaluatedProperties")
 
+MAX_CHARS = 64
+MAX_WORDS = 256
+CUTOFF = 0.7
+CELLS = 120
+"""Pairs of characters that cost one step of work to compare."""
+
+
+def single_issue(rule: SchemaRule, *, at: str, place: str) -> tuple[Issue, ...]:
+    """Return the one fault of a whole value as an issue."""
+    return (_issue(place, rule, at),)
+
 
 class Explainer:
-    """Says in words what is wrong with values of one schema."""
+    """Explains what is wrong with values of one schema; only ``names`` may stand in a path as member names."""
 
     __slots__ = ("_graph", "_homes", "_names", "_parts")
 
-    def __init__(self, graph: Graph, engine: Engine, names: frozenset[str]) -> None:
-        """Explain by the document that ``engine`` compiled; only ``names`` may stand in a path as member names."""
+    def __init__(self, graph: Graph, engine: SchemaEngine, names: frozenset[str]) -> None:
         self._graph = graph
-        self._parts = Parts(graph, engine)
+        self._parts = SchemaParts(graph, engine)
         self._names = names
         self._homes: dict[str, list[str]] | None = None
 
@@ -54,7 +66,7 @@ class Explainer:
         When the work is used up, the issues found so far stand, and one more says that there may be others.
         """
         examination = Examination(self._parts, work)
-        found: dict[Issue, Fault] = {}
+        found: dict[Issue, SchemaFault] = {}
         whole = True
         try:
             examination.run(value)
@@ -67,49 +79,45 @@ class Explainer:
                 break
         told = tuple(_with_what_came(found, place))
         if not whole:
-            return (*told[: MAX_ISSUES - 1], *self.single(Rule.UNEXAMINED, at=at, place=place))
-        return told or self.single(Rule.INVALID, at=at, place=place)
+            return (*told[: MAX_ISSUES - 1], *single_issue(SchemaRule.UNEXAMINED, at=at, place=place))
+        return told or single_issue(SchemaRule.INVALID, at=at, place=place)
 
-    def single(self, rule: Rule, *, at: str, place: str) -> tuple[Issue, ...]:
-        """Report one fault of the whole value."""
-        return (Issue(f"{place}.{rule}", Category.FORMAT_ERROR, at, rule.template),)
-
-    def _settled(self, faults: Iterable[Fault]) -> Iterator[Fault]:
-        """Replace the fault of a union by those of the branch that was plainly meant."""
+    def _settled(self, faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
+        # "must be one of three forms" helps nobody who meant the second and forgot a key: its own faults are told.
         for fault in faults:
-            meant = meant_branch(fault)
+            meant = _meant_branch(fault)
             if meant is None:
                 yield fault
             else:
                 yield from self._settled(meant)
 
-    def _issues(self, fault: Fault, work: Work, at: str, place: str) -> Iterator[Issue]:
-        """Report one fault; each key that is missing or too many is an issue of its own."""
-        rule = KEYWORDS.get(fault.keyword, Rule.INVALID)
+    def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
+        """Yield the issues of one fault; each key that is missing or too many is an issue of its own."""
+        rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
         path = masked_pointer(at, fault.path, self._names)
-        wrong = fault.found
-
-        def issue(rule: Rule, expected: str, found: str, hint: str = "", *, member: str | None = None) -> Issue:
-            message = rule.template.format(expected=expected)
-            where = path if member is None else pointer(path, member)
-            return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, where, message, hint, found)
-
-        if rule in (Rule.REQUIRED, Rule.DEPENDENT_REQUIRED):
+        if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
             for name in fault.names:
                 members = missing_members(self._graph, fault.schema, fault.path, name)
-                yield issue(rule, required_words(member.schema for member in members), "", member=name)
+                yield _issue(place, rule, pointer(path, name), required_words(member.schema for member in members))
+        elif rule is SchemaRule.PROPERTY_NAMES:
+            yield from (_issue(place, rule, path, found=quote(name)) for name in fault.names)
         elif fault.keyword in KEY_RULES:
-            allowed = self.allowed_keys(fault.schema)
-            broken = rule if allowed else Rule.NO_KEYS
-            here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
-            for name in fault.names:
-                near = self.home_of(name, at, here) or did_you_mean(name, _unused(allowed, wrong), work)
-                yield issue(broken, list_words(allowed, _room(near)), quote(name), near)
-        elif rule is Rule.PROPERTY_NAMES:
-            yield from (issue(rule, "", quote(name)) for name in fault.names)
+            yield from self._refused_keys(fault, work, at, place)
         else:
-            hint = _hint(fault, wrong, work)
-            yield issue(rule, self._expected(fault, hint), quote(wrong), hint)
+            hint = _hint(fault, work)
+            yield _issue(place, rule, path, self._expected(fault, hint), quote(fault.found), hint)
+
+    def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
+        node = self._graph.find(fault.schema)
+        judges = node.judges() if node else ()
+        allowed = list(dict.fromkeys(name for judge in judges for name in judge.schema.get("properties", ())))
+        unused = [key for key in allowed if isinstance(fault.found, dict) and key not in fault.found]
+        rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
+        path = masked_pointer(at, fault.path, self._names)
+        here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
+        for name in fault.names:
+            near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
+            yield _issue(place, rule, path, list_words(allowed, _room(near)), quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
         """Return the words for where a refused key belongs, empty when the schema does not know its name elsewhere.
@@ -126,31 +134,22 @@ class Explainer:
         shown = ["at the top level" if top and not place else f"in {shown_place(at + place)}" for place in places]
         return f"{word(name)} belongs {either(shown)}"
 
-    def allowed_keys(self, schema: Mapping[str, Any] | None) -> list[str]:
-        """Name the members that a schema and all that judge the same value with it list."""
-        node = self._graph.find(schema)
-        keys: dict[str, None] = {}
-        pending, seen = [node] if node else [], set[int]()
-        while pending:
-            node = pending.pop(0)
-            if id(node) not in seen:
-                seen.add(id(node))
-                keys |= dict.fromkeys(node.schema.get("properties", ()))
-                pending.extend(edge.target for edge in node.along(Applies.HERE) if edge.keyword not in ("not", "if"))
-        return list(keys)
-
-    def _expected(self, fault: Fault, hint: str) -> str:
-        """Say what the keyword asks for."""
+    def _expected(self, fault: SchemaFault, hint: str) -> str:
         if fault.schema is None:
             return "what the schema says"
         if fault.keyword not in ("anyOf", "oneOf"):
             return expected_words(fault.keyword, fault.schema, _room(hint))
         node = self._graph.find(fault.schema)
-        edges = [edge for edge in node.edges if edge.keyword == fault.keyword][:MAX_FORMS] if node else []
-        return either([form_words(_plain(edge.target)) for edge in edges]) or "what the schema says"
+        forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
+        return either([form_words(form.resolved().schema) for form in forms]) or "what the schema says"
 
 
-def _with_what_came(found: dict[Issue, Fault], place: str) -> Iterator[Issue]:
+def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
+    message = rule.template.format(expected=expected)
+    return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
+
+
+def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
     """Add to the first fault of each empty object that it was empty: a model that is not told repeats ``{}``."""
     first = {fault.path: issue for issue, fault in reversed(found.items())}
     for issue, fault in found.items():
@@ -168,8 +167,8 @@ def _room(hint: str) -> int:
     return BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
 
 
-def meant_branch(fault: Fault) -> tuple[Fault, ...] | None:
-    """Choose the branch of a union that a value plainly meant; None when no branch is clearly nearest.
+def _meant_branch(fault: SchemaFault) -> tuple[SchemaFault, ...] | None:
+    """Return the faults of the branch of a union that a value plainly meant; None when no branch is clearly nearest.
 
     Nearest is the branch whose type fits, then whose constants fit, then that misses and exceeds the fewest keys.
     """
@@ -182,7 +181,7 @@ def meant_branch(fault: Fault) -> tuple[Fault, ...] | None:
     return fault.branches[index] if nearest < second and not nearest[0] else None
 
 
-def _distance(branch: tuple[Fault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:
+def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:
     """Measure how far a value is from a branch."""
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
@@ -190,39 +189,51 @@ def _distance(branch: tuple[Fault, ...], path: tuple[str | int, ...]) -> tuple[b
     return wrong_type, wrong_tag, sum(max(1, len(fault.names)) for fault in here)
 
 
-def _plain(node: Node) -> dict[str, Any]:
-    """Follow a schema that only refers to another, so that it can be named."""
-    for _ in range(8):
-        targets = [edge.target for edge in node.edges if edge.keyword == "$ref"]
-        if len(targets) != 1 or "type" in node.schema:
-            break
-        node = targets[0]
-    return node.schema
-
-
-def _unused(allowed: list[str], wrong: JSON) -> list[str]:
-    """Give the allowed keys that an object does not have yet."""
-    return [key for key in allowed if isinstance(wrong, dict) and key not in wrong]
-
-
-def _hint(fault: Fault, wrong: object, work: Work) -> str:
-    """Name the nearest remedy, in the schema's words."""
-    schema = fault.schema or {}
+def _hint(fault: SchemaFault, work: Work) -> str:
+    """Return the nearest remedy, in the schema's words."""
+    schema, wrong = fault.schema or {}, fault.found
     if not isinstance(wrong, str):
         return ""
-    if fault.keyword == "enum":
-        return did_you_mean(wrong, [text for text in schema.get("enum", ()) if isinstance(text, str)], work)
-    if fault.keyword == "const" and isinstance(schema.get("const"), str):
-        return did_you_mean(wrong, [schema["const"]], work)
+    if fault.keyword in ("enum", "const"):
+        listed = schema.get("enum", ()) if fault.keyword == "enum" else [schema.get("const")]
+        return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
     if fault.keyword == "type" and _is_quoted_scalar(wrong, schema.get("type")):
         return "write it without quotes"
     return ""
 
 
 def _is_quoted_scalar(text: str, declared: object) -> bool:
-    """Whether a text spells a number or a boolean that the schema wants bare."""
+    """Return whether a text spells a number or a boolean that the schema wants bare."""
     types = declared if isinstance(declared, list) else [declared]
     if "boolean" in types and text.lower() in ("true", "false"):
         return True
     digits = text.removeprefix("-").replace(".", "", 1)
     return digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in text))
+
+
+def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
+    """Return the known word that is most like a text, letter case aside; None when none is near, or work is short.
+
+    At most 256 words of at most 64 characters are compared, each for the steps that its length costs.
+    """
+    if len(text) > MAX_CHARS:
+        return None
+    matcher = SequenceMatcher(b=text.lower())
+    best, found = cutoff, None
+    for number, each in enumerate(known):
+        if number == MAX_WORDS:
+            break
+        if len(each) > MAX_CHARS or 2 * min(len(each), len(text)) < best * (len(each) + len(text)):
+            continue  # their lengths alone keep them apart
+        if not work.afford(1 + len(each) * len(text) // CELLS):
+            return None
+        matcher.set_seq1(each.lower())
+        if matcher.quick_ratio() >= best and (ratio := matcher.ratio()) >= best and (found is None or ratio > best):
+            best, found = ratio, each
+    return found
+
+
+def did_you_mean(text: str, known: Iterable[str], work: Work) -> str:
+    """Return ``did you mean …?`` with the known word that is near to a text; empty when none is."""
+    near = nearest(text, known, work)
+    return "" if near is None else f"did you mean {word(near)}?"

@@ -1,10 +1,17 @@
-"""The second engine, on jsonschema: for platforms without a jsonschema-rs wheel, and the reference in tests."""
+"""The second engine, on jsonschema: for platforms without a jsonschema-rs wheel, and the reference in tests.
+
+The formats that it asserts are predicates on text; jsonschema-rs brings its own.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date, time
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema.validators
 from jsonschema.exceptions import SchemaError, ValidationError
@@ -16,14 +23,134 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
-from strictreply.schema._documents import Document
-from strictreply.schema._faults import DOCUMENT_URI, NOT_LINEAR, malformed
-from strictreply.schema._formats import FORMATS
-from strictreply.schema._graph import Graph
+from strictreply.schema._documents import DOCUMENT_URI, NOT_LINEAR, Document, Graph, malformed
 from strictreply.schema._vocabulary import draft_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSON
+
+TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII)
+DURATION = re.compile(
+    r"P(?=[\dT])(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)?"
+    r"(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?)",
+    re.ASCII,
+)
+UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+MAILBOX = re.compile(
+    r"(?:[^\x00-\x20@<>()\[\],;:\\\".]+(?:\.[^\x00-\x20@<>()\[\],;:\\\".]+)*|\"[^\"\\]*\")@(.+)", re.DOTALL
+)
+URI_CHARS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*")
+MAX_HOSTNAME = 253
+LEAP_SECOND = 60
+DAY_MINUTES = 24 * 60
+
+
+def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def parses(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return parses
+
+
+_ipv4 = _parses(ipaddress.IPv4Address)
+
+
+def _ipv6(text: str) -> bool:
+    """RFC 4291 address, without a zone."""
+    return "%" not in text and _parses(ipaddress.IPv6Address)(text)
+
+
+def _date(text: str) -> bool:
+    """RFC 3339 full-date."""
+    return bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII)) and _parses(date.fromisoformat)(text)
+
+
+def _time(text: str) -> bool:
+    """RFC 3339 full-time; second 60 only where UTC comes to the end of its day."""
+    found = TIME.fullmatch(text)
+    if not found:
+        return False
+    hours, minutes, seconds = (int(part) for part in found.groups()[:3])
+    sign, ahead, past = found.groups()[3:]
+    offset = (int(ahead) * 60 + int(past)) * (-1 if sign == "+" else 1) if sign else 0
+    if seconds == LEAP_SECOND and (hours * 60 + minutes + offset) % DAY_MINUTES != DAY_MINUTES - 1:
+        return False
+    return seconds <= LEAP_SECOND and _parses(lambda _: time(hours, minutes))(text)
+
+
+def _date_time(text: str) -> bool:
+    """RFC 3339 date-time."""
+    return text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:])
+
+
+def _hostname(text: str) -> bool:
+    """RFC 1123 host name."""
+    return 0 < len(text) <= MAX_HOSTNAME and all(LABEL.fullmatch(label) for label in text.split("."))
+
+
+def _email(text: str) -> bool:
+    """RFC 5321 mailbox."""
+    found = MAILBOX.fullmatch(text)
+    return bool(found) and text.isascii() and _mail_domain(found[1] if found else "")
+
+
+def _mail_domain(domain: str) -> bool:
+    """RFC 5321 domain, or an address in brackets."""
+    if domain[:1] == "[" and domain[-1:] == "]":
+        literal = domain[1:-1]
+        return _ipv6(literal[5:]) if literal.startswith("IPv6:") else _ipv4(literal)
+    return _hostname(domain)
+
+
+def _idn_email(text: str) -> bool:
+    """RFC 6531 mailbox, as far as it can be told without the tables of Unicode."""
+    found = MAILBOX.fullmatch(text)
+    return bool(found) and not re.search(r"\s", text.rpartition("@")[2])
+
+
+def _uri_reference(text: str) -> bool:
+    """RFC 3986 URI reference."""
+    if not URI_CHARS.fullmatch(text) or re.search(r"%(?![0-9A-Fa-f]{2})", text):
+        return False
+    try:
+        parts = urlsplit(text)
+        authority_is_sound = parts.port is None or parts.port >= 0
+    except ValueError:
+        return False
+    first = parts.path.partition("/")[0]
+    relative = not parts.scheme and not parts.netloc
+    brackets = re.search(r"[\[\]]", parts.path + parts.query + parts.fragment)
+    return authority_is_sound and not brackets and parts.netloc.count("@") < 2 and not (relative and ":" in first)  # noqa: PLR2004 - one at most
+
+
+def _uri(text: str) -> bool:
+    return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)) and _uri_reference(text)
+
+
+def _json_pointer(text: str) -> bool:
+    return (not text or text[0] == "/") and not re.search(r"~(?![01])", text)
+
+
+FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
+    "date": _date,
+    "time": _time,
+    "date-time": _date_time,
+    "duration": lambda text: bool(DURATION.fullmatch(text)),
+    "email": _email,
+    "idn-email": _idn_email,
+    "hostname": _hostname,
+    "ipv4": _ipv4,
+    "ipv6": _ipv6,
+    "uri": _uri,
+    "uri-reference": _uri_reference,
+    "uuid": lambda text: bool(UUID.fullmatch(text)),
+    "json-pointer": _json_pointer,
+}
 
 
 @lru_cache(maxsize=512)
@@ -33,12 +160,10 @@ def _pattern(text: str) -> SchemaValidator:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Search a pattern in a text."""
     return _pattern(pattern).isinstance_python(text)
 
 
 def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Iterator[ValidationError]:
-    """The keyword ``pattern``."""
     if isinstance(instance, str) and not _matches(pattern, instance):
         yield ValidationError("pattern")
 
@@ -46,7 +171,6 @@ def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> 
 def _check_pattern_members(
     validator: Validator, patterns: Mapping[str, Any], instance: object, _: object
 ) -> Iterator[ValidationError]:
-    """The keyword ``patternProperties``."""
     if isinstance(instance, dict):
         for pattern, schema in patterns.items():
             for name, member in instance.items():
@@ -57,22 +181,12 @@ def _check_pattern_members(
 def _check_others(
     validator: Validator, others: object, instance: object, schema: Mapping[str, Any]
 ) -> Iterator[ValidationError]:
-    """The keyword ``additionalProperties``."""
     if isinstance(instance, dict):
-        names = _others(schema, instance)
-        if others is False:
-            if names:
-                yield ValidationError("additionalProperties")
-            return
-        for name in names:
-            yield from validator.descend(instance[name], others, path=name)  # type: ignore[attr-defined]
-
-
-def _others(schema: Mapping[str, Any], instance: dict[str, Any]) -> list[str]:
-    """Name the members that neither ``properties`` nor ``patternProperties`` speak of."""
-    patterns = list(schema.get("patternProperties", ()))
-    named = schema.get("properties", {})
-    return [name for name in instance if name not in named and not any(_matches(text, name) for text in patterns)]
+        patterns = list(schema.get("patternProperties", ()))
+        named = schema.get("properties", {})
+        for name, member in instance.items():
+            if name not in named and not any(_matches(pattern, name) for pattern in patterns):
+                yield from validator.descend(member, others, path=name)  # type: ignore[attr-defined]
 
 
 LINEAR = {
@@ -90,14 +204,13 @@ class ReferenceEngine:
     remembers = False
 
     def __init__(self, document: Document, *, formats: bool, registry: Registry[Any] = REGISTRY) -> None:
-        """Compile; raises ContractError when a pattern cannot be matched in linear time."""
         self._document, self._formats, self._registry = document, formats, registry
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
         extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
         if registry is REGISTRY:  # the patterns of a part were looked at with the document
             _refuse_patterns(document)
         checker = jsonschema.FormatChecker(formats=())
-        for name, holds in FORMATS.items():
+        for name, holds in FORMAT_CHECKS.items():
             checker.checks(name)(_of_text(holds))
         self._validator = extended(document, registry=registry, format_checker=checker if formats else None)
 
@@ -117,7 +230,6 @@ class ReferenceEngine:
 
 
 def _of_text(holds: Callable[[str], bool]) -> Callable[[object], bool]:
-    """Make a format hold for everything but texts that break it."""
     return lambda value: not isinstance(value, str) or holds(value)
 
 
@@ -131,25 +243,17 @@ def refuse_malformed(document: Document) -> None:
 
 
 def _refuse_patterns(document: Document) -> None:
-    """Compile every pattern once; raises ContractError for those that are not linear."""
     nodes = [node for node in Graph(document).nodes if node.pointer is not None]
     looks_back = any("unevaluatedProperties" in node.schema for node in nodes)
     for node in nodes:
-        members = node.schema.get("patternProperties", {})
-        place = node.pointer or ""
-        _refuse_pattern(node.schema.get("pattern"), pointer(place, "pattern"))
-        for pattern in members:
-            _refuse_pattern(pattern, pointer(place, "patternProperties", pattern))
+        place, members = node.pointer or "", node.schema.get("patternProperties", {})
+        patterns = {pointer(place, "patternProperties", pattern): pattern for pattern in members}
+        for where, pattern in ((pointer(place, "pattern"), node.schema.get("pattern")), *patterns.items()):
+            try:
+                if isinstance(pattern, str):
+                    _pattern(pattern)
+            except PatternError:
+                raise ContractError(NOT_LINEAR, path=where) from None
         if members and looks_back:  # jsonschema matches these by itself, and not in linear time
             message = "patternProperties with unevaluatedProperties needs jsonschema-rs, which has no wheel here"
             raise ContractError(message, path=place)
-
-
-def _refuse_pattern(pattern: object, place: str) -> None:
-    """Compile one pattern."""
-    if not isinstance(pattern, str):
-        return
-    try:
-        _pattern(pattern)
-    except PatternError:
-        raise ContractError(NOT_LINEAR, path=place) from None

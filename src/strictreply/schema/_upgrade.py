@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
-from strictreply.schema._documents import Document
-from strictreply.schema._graph import Graph
-from strictreply.schema._references import PointerScope, only_pointers
+from strictreply.schema._documents import Document, Graph, ReferenceScope, is_pointer, only_pointers
 from strictreply.schema._vocabulary import (
     DRAFT_03,
     DRAFT_04,
@@ -23,6 +21,7 @@ from strictreply.schema._vocabulary import (
     declared_draft,
     draft_of,
     ignores_siblings,
+    json_type,
 )
 
 BESIDE_REF = frozenset({"definitions", "$defs", "title", "description", "default", "examples"})
@@ -65,33 +64,42 @@ def modern(document: Document) -> Document:
     """
     if isinstance(document, bool):
         return document
-    draft = declared_draft(document)
-    old = draft in (DRAFT_04, DRAFT_03)
-    identifiers = ("id",) if old and not _only_resolves_at_root(document) else ()
-
-    def prepare(schema: dict[str, Any]) -> dict[str, Any]:
-        schema = {name: value for name, value in schema.items() if value is not None or name not in UNSET_BY_NULL}
-        if schema.get("items") == []:
-            schema |= {"items": schema.pop("additionalItems", True)}
-        return _with_required(_from_draft_03(schema) if draft == DRAFT_03 else schema)
-
-    def respell(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-        if old and keyword in ("id", "$id") and isinstance(value, str):
-            return {"$id": value} if keyword in identifiers else {}
-        if keyword == "$ref" and isinstance(value, str) and value.startswith("#/"):
-            return {"$ref": _encoded(document, value)}
-        spell = _as_2020 if draft in (DRAFT_2020, "") else _plain
-        return spell(schema, keyword, value)
-
-    written: dict[str, Any] = _walked(document, prepare, respell)
+    reading = _Modern(document, declared_draft(document))
+    written: dict[str, Any] = _walked(document, reading.prepared, reading.respelled)
     declared = written.pop("$schema", "")
-    target = DRAFT_07 if old else draft
+    target = DRAFT_07 if reading.is_old else reading.draft
     same = declared.removesuffix("#") == target
     return ({"$schema": declared if same else target} if target else {}) | written
 
 
+class _Modern:
+    """How the keywords of one document, which declares ``draft`` or nothing, are respelled."""
+
+    __slots__ = ("_document", "_keeps_ids", "draft", "is_old")
+
+    def __init__(self, document: dict[str, Any], draft: str) -> None:
+        self._document = document
+        self.draft = draft
+        self.is_old = draft in (DRAFT_04, DRAFT_03)
+        self._keeps_ids = self.is_old and not _only_resolves_at_root(document)
+
+    def prepared(self, schema: dict[str, Any]) -> dict[str, Any]:
+        schema = {name: value for name, value in schema.items() if value is not None or name not in UNSET_BY_NULL}
+        if schema.get("items") == []:
+            schema |= {"items": schema.pop("additionalItems", True)}
+        return _with_required(_from_draft_03(schema) if self.draft == DRAFT_03 else schema)
+
+    def respelled(self, schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+        if self.is_old and keyword in ("id", "$id") and isinstance(value, str):
+            return {"$id": value} if self._keeps_ids and keyword == "id" else {}
+        if keyword == "$ref" and isinstance(value, str) and value.startswith("#/"):
+            return {"$ref": _encoded(self._document, value)}
+        spell = _as_2020 if self.draft in (DRAFT_2020, "") else _plain
+        return spell(schema, keyword, value)
+
+
 def uses_newer_words(graph: Graph) -> bool:
-    """Whether a document of draft-07 or before holds keywords that came later, which its engine ignores."""
+    """Return whether a document of draft-07 or before holds keywords that came later, which its engine ignores."""
     return any(not NEWER.isdisjoint(node.schema) for node in graph.nodes)
 
 
@@ -127,7 +135,6 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
 
 
 def _walked(schema: Any, prepare: Prepare, respell: Respell) -> Any:
-    """Rewrite one schema and those in it."""
     if not isinstance(schema, dict):
         return schema
     schema = prepare(schema)
@@ -152,7 +159,6 @@ def _beside_ref(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-    """Spell one keyword of draft-07 as 2020-12 does."""
     match keyword:
         case "items" if isinstance(value, list):
             return {"prefixItems": value}
@@ -170,10 +176,9 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
 
 
 def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-    """Spell one keyword as every draft since 06 does."""
     if keyword in BOUNDS and isinstance(value, bool):
         bound = schema.get(BOUNDS[keyword])
-        return {keyword: bound} if value and _is_number(bound) else {}
+        return {keyword: bound} if value and json_type(bound) in ("integer", "number") else {}
     if keyword in EXCLUDED_BY and schema.get(EXCLUDED_BY[keyword]) is True:
         return {}
     if keyword == "examples" and not isinstance(value, list):
@@ -183,12 +188,7 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
     return {keyword: value}
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _types(declared: Any, *, nullable: bool) -> dict[str, Any]:
-    """Name types as JSON Schema does; ``any`` is what no ``type`` says."""
     listed = declared if isinstance(declared, list) else [declared]
     names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in listed]
     if "any" in names:
@@ -202,22 +202,17 @@ def _types(declared: Any, *, nullable: bool) -> dict[str, Any]:
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     """Collect the members that say of themselves that they are required, as in draft-03; each name once."""
     members, listed = schema.get("properties"), schema.get("required")
-    names = [
-        name
-        for name, member in (members.items() if isinstance(members, dict) else ())
-        if isinstance(member, dict) and member.get("required") is True
-    ]
-    if not names and not isinstance(listed, bool | list):
+    described = members.items() if isinstance(members, dict) else ()
+    names = list(listed) if isinstance(listed, list) else []
+    names += [name for name, member in described if isinstance(member, dict) and member.get("required") is True]
+    if not isinstance(listed, bool | list | None) or not all(isinstance(name, str) for name in names):
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword != "required"}
-    names = [*(listed if isinstance(listed, list) else ()), *names]
-    if not all(isinstance(name, str) for name in names) or not isinstance(listed, bool | list | None):
-        return schema
     return rest | {"required": list(dict.fromkeys(names))} if names or isinstance(listed, list) else rest
 
 
 def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
-    """Spell the keywords that draft-04 gave up (JSON Schema draft-03 sections 5.1, 5.7, 5.24 to 5.26)."""
+    """Replace the keywords that draft-04 gave up (JSON Schema draft-03 sections 5.1, 5.7, 5.24 to 5.26)."""
     schema = dict(schema)
     conditions: list[Any] = []
     extends = schema.pop("extends", [])
@@ -235,13 +230,12 @@ def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _one_of_types(types: Any) -> dict[str, Any]:
-    """Spell a type of draft-03, which may be a list of names and schemas."""
     listed = types if isinstance(types, list) else [types]
     return {"anyOf": [each if isinstance(each, dict) else {"type": each} for each in listed]}
 
 
 def _encoded(document: dict[str, Any], reference: str) -> str:
-    """Spell a pointer as a URI does, when it leads somewhere as it is written: generics are named ``List[int]``."""
+    """Return a pointer spelled as a URI, when it leads somewhere as it is written: generics are named ``List[int]``."""
     for fragment in (unquote(reference[1:]), reference[1:]):
         spelled = f"#{quote(fragment, safe=IN_FRAGMENTS)}"
         if _leads_to_schema(document, spelled):
@@ -250,7 +244,7 @@ def _encoded(document: dict[str, Any], reference: str) -> str:
 
 
 def _only_resolves_at_root(document: dict[str, Any]) -> bool:
-    """Whether every reference is a pointer into the whole document, so that its identifiers serve for nothing.
+    """Return whether every reference is a pointer into the whole document, so that its identifiers serve for nothing.
 
     Generators of draft-04 give an ``id`` to every member; as bases they would lead such pointers astray.
     """
@@ -265,6 +259,4 @@ def _only_resolves_at_root(document: dict[str, Any]) -> bool:
 
 
 def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
-    if reference != "#" and not reference.startswith("#/"):
-        return False
-    return PointerScope(document).lookup(reference) is not None
+    return is_pointer(reference) and ReferenceScope(document).lookup(reference) is not None

@@ -1,14 +1,14 @@
-"""The keywords of JSON Schema that hold schemas, by what they apply to; no rule is checked here."""
+"""The keywords of JSON Schema: what each applies to, the rule it states, and the words that report the rule."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from strictreply.schema._documents import Document
 from strictreply.values._errors import ContractError
+from strictreply.values._issues import Worded, capped, json_words
 
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
@@ -28,7 +28,16 @@ DIALECTS = {
 """Other values of ``$schema`` that validate as a draft does; a hyper-schema is its draft, with links beside."""
 
 
-TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+TYPES = {
+    "array": "an array",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "null": "null",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+"""The types of JSON, with the words for them."""
 
 
 class Applies(Enum):
@@ -113,7 +122,7 @@ IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "dependen
 
 
 def declared_draft(document: dict[str, Any]) -> str:
-    """Name the draft that a document declares, empty when it declares none.
+    """Return the draft that a document declares, empty when it declares none.
 
     Raises ContractError for a ``$schema`` that is no draft and no known dialect of one: it may mean anything.
     """
@@ -133,19 +142,19 @@ def declared_draft(document: dict[str, Any]) -> str:
     raise ContractError(message, path="/$schema")
 
 
-def draft_of(document: Document) -> str:
-    """Name the draft in which a document is enforced; 2020-12 when it does not say."""
+def draft_of(document: dict[str, Any] | bool) -> str:
+    """Return the draft in which a document is enforced; 2020-12 when it does not say."""
     declared = document.get("$schema", "") if isinstance(document, dict) else ""
     return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
 
 def ignores_siblings(draft: str) -> bool:
-    """Whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
+    """Return whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
     return draft in (DRAFT_07, DRAFT_06)
 
 
 def children(schema: dict[str, Any]) -> Iterator[Child]:
-    """Give the sub-schemas that stand directly in ``schema``, booleans too; references are not followed."""
+    """Yield the sub-schemas that stand directly in ``schema``, booleans too; references are not followed."""
     for keyword in (keyword for keyword in schema if keyword in HOLDERS):  # in the schema's own order
         value = schema[keyword]
         if isinstance(value, list) and keyword in LISTS:
@@ -157,7 +166,7 @@ def children(schema: dict[str, Any]) -> Iterator[Child]:
 
 
 def json_type(value: object) -> str:
-    """Name the JSON type of a value; a number without a fraction is an integer (JSON Schema 2020-12 section 4.2.3)."""
+    """Return the JSON type of a value; a number without a fraction is an integer (2020-12 section 4.2.3)."""
     match value:
         case bool():
             return "boolean"
@@ -173,3 +182,196 @@ def json_type(value: object) -> str:
             return "object"
         case _:
             return "null"
+
+
+class SchemaRule(Worded):
+    """What a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
+
+    ``template`` holds the words; the names in braces are filled from the schema, never from the value.
+    """
+
+    TYPE = "type", "must be {expected}"
+    ENUM = "enum", "must be one of {expected}"
+    CONST = "const", "must be {expected}"
+    REQUIRED = "required", "is required{expected}"
+    DEPENDENT_REQUIRED = "dependent_required", "is required{expected}, because another key is there"
+    EXTRA_KEY = "extra_key", "allowed keys: {expected}"
+    NO_KEYS = "no_keys", "must have no keys"
+    PROPERTY_NAMES = "property_names", "has a key whose name is not allowed"
+    MIN_PROPERTIES = "min_properties", "must have at least {expected}"
+    MAX_PROPERTIES = "max_properties", "must have at most {expected}"
+    MINIMUM = "minimum", "must be at least {expected}"
+    MAXIMUM = "maximum", "must be at most {expected}"
+    EXCLUSIVE_MINIMUM = "exclusive_minimum", "must be more than {expected}"
+    EXCLUSIVE_MAXIMUM = "exclusive_maximum", "must be less than {expected}"
+    MULTIPLE_OF = "multiple_of", "must be a multiple of {expected}"
+    MIN_LENGTH = "min_length", "must have at least {expected}"
+    MAX_LENGTH = "max_length", "must have at most {expected}"
+    PATTERN = "pattern", "must match the pattern {expected}"
+    FORMAT = "format", "must be {expected}"
+    CONTENT = "content", "must be encoded as {expected}"
+    MIN_ITEMS = "min_items", "must have at least {expected}"
+    MAX_ITEMS = "max_items", "must have at most {expected}"
+    EXTRA_ITEMS = "extra_items", "must have at most {expected}"
+    UNIQUE_ITEMS = "unique_items", "must have no two equal items"
+    CONTAINS = "contains", "must hold {expected} of the kind the schema asks for"
+    ANY_OF = "any_of", "must be {expected}"
+    ONE_OF = "one_of", "must fit exactly one of the allowed forms"
+    NOT = "not", "must not be what the schema excludes"
+    FORBIDDEN = "forbidden", "must be left out"
+    TOO_COMPLEX = "too_complex", "is too large or too deep for the choices of its schema"
+    UNEXAMINED = "unexamined", "may have more faults: it is too large or too complex to examine all of it"
+    INVALID = "invalid", "must fit the schema"
+    UNREADABLE = "unreadable", "must be plain JSON"
+
+
+def _keyword(rule: SchemaRule) -> str:
+    first, *others = rule.split("_")
+    return "".join([first, *map(str.capitalize, others)])
+
+
+_OF_SEVERAL = {
+    SchemaRule.EXTRA_KEY: ("additionalProperties", "unevaluatedProperties"),
+    SchemaRule.EXTRA_ITEMS: ("items", "additionalItems", "unevaluatedItems"),
+    SchemaRule.CONTENT: ("contentEncoding", "contentMediaType"),
+    SchemaRule.FORBIDDEN: ("false",),
+}
+_OF_NONE = (
+    SchemaRule.NO_KEYS,
+    SchemaRule.TOO_COMPLEX,
+    SchemaRule.UNEXAMINED,
+    SchemaRule.INVALID,
+    SchemaRule.UNREADABLE,
+)
+KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords} | {
+    _keyword(rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL and rule not in _OF_NONE
+}
+"""The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing.
+
+Most rules are named as their keyword is: ``min_length`` is ``minLength``.
+"""
+
+
+MAX_LIST_CHARS = 64
+BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
+MAX_FORMS_CHARS = 120
+MAX_WORD_CHARS = 120
+MAX_FORM_CHARS = 60
+OTHER_FORM = "what another form allows"
+
+FORMATS = {
+    "date": ("a date, YYYY-MM-DD", "2025-01-31"),
+    "date-time": ("a date and time as in RFC 3339, 2025-01-31T12:00:00Z", "2025-01-31T12:00:00Z"),
+    "time": ("a time as in RFC 3339, 12:00:00Z", "12:00:00Z"),
+    "duration": ("an ISO 8601 duration, P1DT2H", "P1D"),
+    "email": ("an email address", "name@example.com"),
+    "idn-email": ("an email address", "name@example.com"),
+    "hostname": ("a host name", "example.com"),
+    "idn-hostname": ("a host name", "example.com"),
+    "ipv4": ("an IPv4 address", "192.0.2.1"),
+    "ipv6": ("an IPv6 address", "2001:db8::1"),
+    "uri": ("a URI with its scheme", "https://example.com/"),
+    "uri-reference": ("a URI or a relative reference", "/path"),
+    "iri": ("an IRI with its scheme", "https://example.com/"),
+    "iri-reference": ("an IRI or a relative reference", "/path"),
+    "uri-template": ("a URI template", "/path/{name}"),
+    "uuid": ("a UUID", "123e4567-e89b-42d3-a456-426614174000"),
+    "json-pointer": ("a JSON Pointer", "/name"),
+    "relative-json-pointer": ("a relative JSON Pointer", "0"),
+    "regex": ("a regular expression", None),
+}
+"""The words for a format, and a text that has it (None: no text is typical of it)."""
+
+FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
+
+COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}
+"""What is counted by ``minLength``, ``maxLength`` and their like."""
+
+
+def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS) -> str:
+    """Return what ``keyword`` of ``schema`` asks for, to stand in its rule's template."""
+    value = schema.get(keyword)
+    match keyword:
+        case "type":
+            return types_words(value if isinstance(value, list) else [value])
+        case "enum" if isinstance(value, list):
+            return list_words(value, list_chars)
+        case "format":
+            return FORMATS[str(value)][0] if str(value) in FORMATS else f"in the format {word(value)}"
+        case "items" | "additionalItems" | "unevaluatedItems":
+            return plural(len(schema.get("prefixItems", ())), "item")
+        case "contains":
+            least, most = schema.get("minContains", 1), schema.get("maxContains")
+            return f"at least {plural(least, 'item')}" if most is None else f"{word(least)} to {plural(most, 'item')}"
+        case _ if keyword[3:] in COUNTED and keyword[:3] in ("min", "max"):
+            return plural(value, COUNTED[keyword[3:]])
+        case _:
+            return word(value)
+
+
+def word(value: object) -> str:
+    """Return one value of the schema as JSON, capped."""
+    return capped(json_words(value), MAX_WORD_CHARS)
+
+
+def plural(count: object, noun: str) -> str:
+    """Return a noun with its number."""
+    return f"{word(count)} {noun}" if count == 1 else f"{word(count)} {noun}s"
+
+
+def types_words(types: Iterable[object]) -> str:
+    """Return the words for types: ``a string or null``."""
+    return either([TYPES.get(str(name), word(name)) for name in types])
+
+
+def either(words: Iterable[str]) -> str:
+    """Return alternatives joined by ``or``; those beyond some 120 characters are counted."""
+    every = list(dict.fromkeys(words))
+    shown = _fitting(every, MAX_FORMS_CHARS)
+    last = shown.pop() if len(shown) == len(every) > 1 else f"{len(every) - len(shown)} more forms"
+    return f"{', '.join(shown)} or {last}" if len(every) > 1 else "".join(every)
+
+
+def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
+    """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown.
+
+    A correction of one fault has to stay short, and the model has the schema in its request.
+    """
+    every = list(values)
+    shown = _fitting(map(word, every), chars)
+    listed = ", ".join(shown)
+    return f"{listed} and {len(every) - len(shown)} more" if len(shown) < len(every) else listed
+
+
+def _fitting(words: Iterable[str], chars: int) -> list[str]:
+    shown: list[str] = []
+    size = 0
+    for text in words:
+        size += len(text) + 2
+        if shown and size > chars:
+            break
+        shown.append(text)
+    return shown
+
+
+def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:
+    """Return `` (a string)``, what a missing member must be; empty when its schemas do not agree or say much."""
+    forms = {form_words(schema) for schema in schemas}
+    words = forms.pop() if len(forms) == 1 else ""
+    return f" ({words})" if words not in ("", OTHER_FORM) and len(words) <= MAX_FORM_CHARS else ""
+
+
+def form_words(schema: Mapping[str, Any]) -> str:
+    """Return what one branch of a union is: its constants, its format or type, or an object's required keys."""
+    if "const" in schema:
+        return word(schema["const"])
+    if isinstance(schema.get("enum"), list):
+        return f"one of {list_words(schema['enum'])}"
+    declared = schema.get("type")
+    types = types_words(declared if isinstance(declared, list) else [declared]) if declared else ""
+    required = schema.get("required")
+    if isinstance(required, list) and required and types in ("", TYPES["object"]):
+        return f"an object with {list_words(required)}"
+    if schema.get("format") in FORMATS:
+        return FORMATS[str(schema["format"])][0]
+    return types or OTHER_FORM

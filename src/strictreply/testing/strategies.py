@@ -20,7 +20,7 @@ except ImportError as error:
 
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
-from strictreply.schema._graph import Node
+from strictreply.schema._documents import Node
 from strictreply.testing import faults, ok
 from strictreply.testing._steps import Fault, Kind, Step
 from strictreply.testing._targets import ReplyPlace, Target

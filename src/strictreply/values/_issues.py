@@ -79,7 +79,7 @@ class Code(Worded):
     """Every fault that is not a broken schema rule.
 
     Faults against a schema carry ``args.<rule>`` or ``answer.<rule>``, the rules being
-    :class:`strictreply.schema.Rule`.
+    :class:`strictreply.schema.SchemaRule`.
     """
 
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"

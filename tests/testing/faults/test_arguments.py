@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 import strictreply as sr
 from strictreply.contract._tool import Tool
-from strictreply.schema._rules import KEYWORDS, Rule
+from strictreply.schema._vocabulary import KEYWORDS, SchemaRule
 from strictreply.testing import faults
 from strictreply.testing._steps import CANARY, Fault, Kind
 from strictreply.testing._targets import Target
@@ -179,9 +179,9 @@ def stated(spot: Spot) -> Iterator[str]:
     for governing in spot.governing:
         for keyword in KEYWORDS.keys() & governing.schema.keys():
             rule = governing.schema[keyword]
-            closing = KEYWORDS[keyword] in (Rule.EXTRA_KEY, Rule.EXTRA_ITEMS)
+            closing = KEYWORDS[keyword] in (SchemaRule.EXTRA_KEY, SchemaRule.EXTRA_ITEMS)
             empty = rule in (0, [], {}) and keyword not in ("const", "minimum", "maximum", "exclusiveMinimum")
-            asserted = KEYWORDS[keyword] is not Rule.CONTENT  # in draft-07 taken as written: in the table
+            asserted = KEYWORDS[keyword] is not SchemaRule.CONTENT  # in draft-07 taken as written: in the table
             root_type = keyword == "type" and not spot.path  # arguments that are no object: a fault of the shape
             huge = keyword in ("maxLength", "maxItems", "maxProperties") and rule > 10**6
             open_ = rule is False and not closing
@@ -225,9 +225,9 @@ def test_every_entry_is_in_the_table() -> None:
 
 def test_every_rule_has_a_fault() -> None:
     """Whatever rule a schema can state is broken by some entry; the rest are no rules of a value."""
-    no_rules = {Rule.TOO_COMPLEX, Rule.INVALID, Rule.UNREADABLE, Rule.UNEXAMINED}
-    unmade = no_rules | {Rule.CONTENT}  # content is a remark in 2020-12
-    assert {entry.code for entry in ENTRIES.values()} == {f"args.{rule}" for rule in Rule if rule not in unmade}
+    no_rules = {SchemaRule.TOO_COMPLEX, SchemaRule.INVALID, SchemaRule.UNREADABLE, SchemaRule.UNEXAMINED}
+    unmade = no_rules | {SchemaRule.CONTENT}  # content is a remark in 2020-12
+    assert {entry.code for entry in ENTRIES.values()} == {f"args.{rule}" for rule in SchemaRule if rule not in unmade}
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())

@@ -1,4 +1,4 @@
-"""Which JSON spells which Python value: 1 and 1.0 are one number, ``"1_0"`` is no decimal.
+"""Which JSON spells which Python scalar: 1 and 1.0 are one number, ``"1_0"`` is no decimal.
 
 Predicates on a value and the JSON it is said to be made of; nothing here knows types, schemas or replies.
 """
@@ -15,7 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from math import isfinite
 from typing import Any, TypeAlias
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic.types import EncodedBytes
@@ -40,14 +40,16 @@ _DURATION = re.compile(
     r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d+))?S)?)?",
     re.ASCII,
 )
+_ANY = re.compile(r".*", re.DOTALL)  # what reads it refuses what is none
 _COMPLEX = re.compile(r"[0-9.eE+j()\-]+")
 _MICROSECONDS = 6
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
+_URL_SAFE = str.maketrans("-_", "+/")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class ScalarSpelling:
     """How the values of a type are spelled, and the words for JSON that is not one of them.
 
     ``risk`` is 0 when pydantic makes nothing else of JSON that fits the type's schema, 1 when only long numbers are
@@ -60,7 +62,7 @@ class Spelling:
     text: bool = True
 
     def key(self, value: Any, name: JSON) -> bool:
-        """Tell whether the name of a member, always text, spells a value."""
+        """Return whether the name of a member, always text, spells a value."""
         return self.same(value, name if self.text else _scalar(str(name)))
 
 
@@ -72,7 +74,7 @@ def _scalar(name: str) -> JSON:
 
 
 def equal(value: Any, judged: JSON) -> bool:
-    """Compare two JSON scalars: numbers by what they count, and a boolean is no number."""
+    """Return whether two JSON scalars are equal: numbers by what they count, and a boolean is no number."""
     if isinstance(value, bool) or isinstance(judged, bool):
         return value is judged
     if isinstance(value, int | float):
@@ -80,16 +82,8 @@ def equal(value: Any, judged: JSON) -> bool:
     return type(value) is type(judged) and value == judged
 
 
-def _is_int(value: Any, judged: JSON) -> bool:
-    return type(value) is int and equal(value, judged)
-
-
 def _is_float(value: Any, judged: JSON) -> bool:
     return type(value) is float and isfinite(value) and equal(value, judged)
-
-
-def _is_opaque(value: Any, judged: JSON) -> bool:
-    return type(value) not in _JSON_TYPES or equal(value, judged)
 
 
 def _is_decimal(value: Any, judged: JSON) -> bool:
@@ -113,8 +107,14 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
     return bool(plain) and Fraction(str(judged)) == value
 
 
-def _is_date(value: Any, judged: JSON) -> bool:
-    return type(value) is date and bool(_DATE.fullmatch(_str(judged))) and date.fromisoformat(_str(judged)) == value
+def _as_read(kind: type, pattern: re.Pattern[str], read: Callable[[str], Any]) -> Same:
+    """Return whether a text of one pattern is what a value of exactly one type is read from."""
+
+    def same(value: Any, judged: JSON) -> bool:
+        text = _str(judged)
+        return type(value) is kind and bool(pattern.fullmatch(text)) and bool(read(text) == value)
+
+    return same
 
 
 def _is_time(value: Any, judged: JSON) -> bool:
@@ -139,8 +139,7 @@ def _exact(pattern: re.Pattern[str], judged: JSON) -> str:
     text = _str(judged)
     found = pattern.fullmatch(text)
     if not found or (found[1] or "")[_MICROSECONDS:].strip("0"):
-        message = "no time, or finer than a microsecond"
-        raise ValueError(message)
+        raise ValueError("no time, or finer than a microsecond")
     return text.upper()
 
 
@@ -157,10 +156,6 @@ def _is_duration(value: Any, judged: JSON) -> bool:
     return value == (-read if found[1] == "-" else read)
 
 
-def _is_uuid(value: Any, judged: JSON) -> bool:
-    return type(value) is UUID and UUID(_str(judged)) == value
-
-
 def _is_url(value: Any, judged: JSON) -> bool:
     """Compare addresses as RFC 3986 section 6.2 does: case of scheme and host, the default port, an empty path."""
     text = str(value)
@@ -168,7 +163,7 @@ def _is_url(value: Any, judged: JSON) -> bool:
 
 
 def _address(text: str) -> tuple[object, ...]:
-    parts: SplitResult = urlsplit(text)
+    parts = urlsplit(text)
     scheme, port = parts.scheme.lower(), parts.port
     path = parts.path if parts.path or not parts.netloc else "/"
     told = None if port == _PORTS.get(scheme) else port
@@ -176,21 +171,15 @@ def _address(text: str) -> tuple[object, ...]:
     return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment
 
 
-def _is_complex(value: Any, judged: JSON) -> bool:
-    text = _str(judged)
-    return type(value) is complex and bool(_COMPLEX.fullmatch(text)) and complex(text) == value
-
-
 def _str(judged: JSON) -> str:
     """Take text; raises ValueError for anything else."""
     if not isinstance(judged, str):
-        message = "no text"
-        raise ValueError(message)  # noqa: TRY004 - a verdict, which the caller reads as "not the same"
+        raise ValueError("no text")  # noqa: TRY004 - a verdict, which the caller reads as "not the same"
     return judged
 
 
-def one_of(expected: Iterable[Any]) -> Spelling:
-    """Spell the values of a Literal or the members of an Enum: each by itself, and 0 is not false."""
+def one_of(expected: Iterable[Any]) -> ScalarSpelling:
+    """Return how the values of a Literal or the members of an Enum are spelled: each by itself, and 0 is not false."""
     values = [value.value if isinstance(value, Enum) else value for value in expected]
 
     def same(value: Any, judged: JSON) -> bool:
@@ -201,11 +190,11 @@ def one_of(expected: Iterable[Any]) -> Spelling:
             return True  # such a member has no spelling that we know
 
     texts = all(isinstance(value, str) for value in values)
-    return Spelling(same, "must be one of the values, in its own type", 0 if texts else 2, texts)
+    return ScalarSpelling(same, "must be one of the values, in its own type", 0 if texts else 2, texts)
 
 
-def text_of_bytes(encoding: str) -> Spelling:
-    """Spell bytes as the configuration of their model says: ``utf8``, ``base64`` or ``hex``."""
+def text_of_bytes(encoding: str) -> ScalarSpelling:
+    """Return how bytes are spelled under the configuration of their model: ``utf8``, ``base64`` or ``hex``."""
 
     def same(value: Any, judged: JSON) -> bool:
         if type(value) is not bytes:
@@ -213,21 +202,15 @@ def text_of_bytes(encoding: str) -> Spelling:
         if encoding == "hex":
             return value.hex() == _str(judged).lower()
         if encoding == "base64":
-            return _base64(value) == _str(judged).translate(_URL_SAFE).rstrip("=")
+            spelled = base64.b64encode(value).decode().rstrip("=")
+            return spelled == _str(judged).translate(_URL_SAFE).rstrip("=")
         return value == _str(judged).encode()
 
-    return Spelling(same, f"must be bytes in {encoding}", 0 if encoding == "utf8" else 2)
+    return ScalarSpelling(same, f"must be bytes in {encoding}", 0 if encoding == "utf8" else 2)
 
 
-_URL_SAFE = str.maketrans("-_", "+/")
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode().rstrip("=")
-
-
-def encoded(function: object) -> Spelling | None:
-    """Find how bytes or text behind pydantic's ``Base64Bytes`` and its like are spelled; None for other functions.
+def encoded(function: object) -> ScalarSpelling | None:
+    """Return how bytes or text behind pydantic's ``Base64Bytes`` and its like are spelled; None for other functions.
 
     The value is what stands in the JSON, not yet decoded: it is held to what its own decoding encodes to.
     """
@@ -239,26 +222,30 @@ def encoded(function: object) -> Spelling | None:
         data = _str(judged).encode()
         return codec.encoder.encode(codec.encoder.decode(data)).rstrip(b"=") == data.rstrip(b"=")
 
-    return Spelling(same, f"must be bytes in {codec.encoder.get_json_format()}")
+    return ScalarSpelling(same, f"must be bytes in {codec.encoder.get_json_format()}")
 
 
-SPELLINGS: dict[str, Spelling] = {
-    "none": Spelling(lambda value, judged: value is None and judged is None, "must be null", 0, text=False),
-    "bool": Spelling(equal, "must be true or false", 0, text=False),
-    "int": Spelling(_is_int, "must be an integer in digits", 0, text=False),
-    "float": Spelling(_is_float, "must be a number that a 64-bit float holds exactly", 1, text=False),
-    "str": Spelling(lambda value, judged: type(value) is str and value == judged, "must be a string", 0),
-    "own-str": Spelling(lambda value, _: type(value) is str, "must be a string", 0),
-    "opaque": Spelling(_is_opaque, "must be as the schema shows", 0),
-    "decimal": Spelling(_is_decimal, "must be a decimal number in plain digits"),
-    "fraction": Spelling(_is_fraction, "must be a fraction in plain digits"),
-    "date": Spelling(_is_date, "must be a date, YYYY-MM-DD"),
-    "time": Spelling(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
-    "datetime": Spelling(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
-    "timedelta": Spelling(_is_duration, "must be a duration without months, no finer than microseconds"),
-    "uuid": Spelling(_is_uuid, "must be a UUID"),
-    "url": Spelling(_is_url, "must be a URL in its normal form"),
-    "multi-host-url": Spelling(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
-    "complex": Spelling(_is_complex, "must be a complex number in plain digits"),
+SPELLINGS: dict[str, ScalarSpelling] = {
+    "none": ScalarSpelling(lambda value, judged: value is None and judged is None, "must be null", 0, text=False),
+    "bool": ScalarSpelling(equal, "must be true or false", 0, text=False),
+    "int": ScalarSpelling(
+        lambda value, judged: type(value) is int and equal(value, judged), "must be an integer in digits", 0, text=False
+    ),
+    "float": ScalarSpelling(_is_float, "must be a number that a 64-bit float holds exactly", 1, text=False),
+    "str": ScalarSpelling(lambda value, judged: type(value) is str and value == judged, "must be a string", 0),
+    "own-str": ScalarSpelling(lambda value, _: type(value) is str, "must be a string", 0),
+    "opaque": ScalarSpelling(
+        lambda value, judged: type(value) not in _JSON_TYPES or equal(value, judged), "must be as the schema shows", 0
+    ),
+    "decimal": ScalarSpelling(_is_decimal, "must be a decimal number in plain digits"),
+    "fraction": ScalarSpelling(_is_fraction, "must be a fraction in plain digits"),
+    "date": ScalarSpelling(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
+    "time": ScalarSpelling(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
+    "datetime": ScalarSpelling(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
+    "timedelta": ScalarSpelling(_is_duration, "must be a duration without months, no finer than microseconds"),
+    "uuid": ScalarSpelling(_as_read(UUID, _ANY, UUID), "must be a UUID"),
+    "url": ScalarSpelling(_is_url, "must be a URL in its normal form"),
+    "multi-host-url": ScalarSpelling(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
+    "complex": ScalarSpelling(_as_read(complex, _COMPLEX, complex), "must be a complex number in plain digits"),
 }
 """The spellings of what pydantic calls these types."""

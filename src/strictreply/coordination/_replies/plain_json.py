@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Final, cast
 
-from strictreply.schema import Rule
+from strictreply.schema import SchemaRule
 from strictreply.values._issues import Category, Issue
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 
-UNREADABLE: Final = Issue(f"action.{Rule.UNREADABLE}", Category.FORMAT_ERROR, "", Rule.UNREADABLE.template)
+UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template)
 """The fault of a reply that cannot be looked at as JSON."""
 
 

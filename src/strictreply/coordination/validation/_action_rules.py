@@ -23,8 +23,8 @@ from strictreply.coordination._actions.terms import ActionCheck, ActionTerms
 from strictreply.coordination._replies.api_errors import ApiError
 from strictreply.coordination._replies.results import UNREAD, Source, ValidationResult
 from strictreply.coordination.validation._suggesting import retry_suggestion
-from strictreply.schema import Rule
-from strictreply.schema._nearness import nearest
+from strictreply.schema import SchemaRule
+from strictreply.schema._explaining import nearest
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._json import JSONObject
@@ -36,7 +36,7 @@ MAX_HINTED = 8
 """For how many bad targets of one reply the nearest name is looked for: that takes longer than all the rest."""
 
 _MAX_NEAR_CHARS, _NEAR = 64, 0.6
-_MISSING = f"action.{Rule.REQUIRED}"
+_MISSING = f"action.{SchemaRule.REQUIRED}"
 _ALIASES = ("response", "report")
 _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 

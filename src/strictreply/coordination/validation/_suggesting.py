@@ -8,11 +8,11 @@ from typing import Final
 
 from strictreply.coordination._actions.kinds import ActionType, Permitted
 from strictreply.coordination._actions.shapes import SHAPES
-from strictreply.schema import Rule
+from strictreply.schema import SchemaRule
 from strictreply.values._issues import Issue, Remedy, printable
 
 MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
-    {(f"action.{Rule.MIN_ITEMS}", "/agents"): ActionType.INVOKE_AGENT}
+    {(f"action.{SchemaRule.MIN_ITEMS}", "/agents"): ActionType.INVOKE_AGENT}
 )
 """Faults, by code and place, that another action mends: too few for a parallel hand-over are one to hand over to."""
 

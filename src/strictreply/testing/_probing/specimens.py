@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from strictreply.contract._tool import Tool
-from strictreply.schema._example import FORMAT_SAMPLES
+from strictreply.schema._vocabulary import FORMAT_SAMPLES
 from strictreply.testing._event_streams import events
 from strictreply.testing._probing.survival_report import KIND_WORDS
 from strictreply.testing._scripts import abridged

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, count, islice
 from typing import Any
 
-from strictreply.schema._graph import Node
-from strictreply.schema._parts import resolved
+from strictreply.schema._documents import Node
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.faults._spots import (
@@ -68,7 +67,7 @@ def _shared(spot: Spot, one: Node, other: Node) -> Iterator[JSON]:
 
 def _tag_of_another(spot: Spot) -> SpoiledMembers:
     for node in (*spot.nodes("anyOf"), *spot.nodes("oneOf")):
-        for name, schema in resolved(node).schema.get("properties", {}).items():
+        for name, schema in node.resolved("properties").schema.get("properties", {}).items():
             tagged = isinstance(schema, dict) and "const" in schema and name in spot.value
             if tagged and spot.value[name] != schema["const"]:
                 yield name, {**spot.value, name: schema["const"]}

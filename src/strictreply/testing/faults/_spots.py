@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema import Schema
-from strictreply.schema._graph import Node
-from strictreply.schema._rules import KEYWORDS
+from strictreply.schema._documents import Node
+from strictreply.schema._vocabulary import KEYWORDS
 from strictreply.testing._steps import CANARY, Kind
 from strictreply.testing._targets import Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from strictreply.schema import Schema
-from strictreply.schema._documents import Document
-from strictreply.schema._engines import engine_for
-from strictreply.schema._faults import Engine
-from strictreply.schema._graph import Graph, Node
+from strictreply.schema._documents import Document, Graph, Node
+from strictreply.schema._engines import SchemaEngine, engine_for
 from strictreply.schema._upgrade import upgraded
 from strictreply.schema._vocabulary import DRAFT_2020, REFERENCES, Applies, json_type
 from strictreply.values._errors import ContractError
@@ -34,8 +32,8 @@ class Subschemas:
     def __init__(self, document: Document) -> None:
         """Take a schema as it is enforced: with its objects closed."""
         self.graph = Graph(upgraded(document))
-        self._fitting: dict[int, Engine | None] = {}
-        self._matching: dict[str, Engine] = {}
+        self._fitting: dict[int, SchemaEngine | None] = {}
+        self._matching: dict[str, SchemaEngine] = {}
         self._examples: dict[tuple[object, ...], list[JSON]] = {}
 
     def fits(self, node: Node, value: JSON) -> bool:
@@ -69,7 +67,7 @@ class Subschemas:
         value = schema.example()
         return [] if value is None and schema.check(None) else [value]
 
-    def _engine(self, node: Node) -> Engine | None:
+    def _engine(self, node: Node) -> SchemaEngine | None:
         if node.pointer is None:  # it stands in another document
             return None
         try:

@@ -1,11 +1,15 @@
-"""The parts of a type, each of which knows where a value says other than the JSON it is made of."""
+"""Where a typed value says other than the JSON it is made of.
+
+A part knows one place of a type. Called with what stands there, in the value and in the JSON, it reports where the two
+differ: a container by the places inside of it, a scalar by its spelling.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from strictreply.contract._fidelity.spellings import Same
 from strictreply.reading._decoding import decode
@@ -13,11 +17,8 @@ from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import Invalid
 
-Step: TypeAlias = str | int
-Difference: TypeAlias = tuple[tuple[Step, ...], str, JSON]
+Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
 """Where a value differs from its JSON, in words of ours, and what stands there in the JSON."""
-Place: TypeAlias = tuple[int, int, int]
-"""A part, a value and its JSON, by their identities."""
 
 MAX_FOUND = 32
 
@@ -38,49 +39,36 @@ class Risk(IntEnum):
     ALWAYS = 2
 
 
-class Part(Protocol):
-    """One place of a type, which knows what its value has to be."""
-
-    @property
-    def risk(self) -> Risk:
-        """When the place has to be compared."""
-        ...
-
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Report to ``run`` where a value says other than the JSON it is made of, by steps from here."""
-        ...
-
-
 @dataclass(slots=True)
 class Comparison:
     """One comparison of a value with its JSON: what was found, and the risk up to which nothing need be compared.
 
-    ``work`` is what it may take; it raises Spent when that is used up.
-
-    Inside a union every place is compared, because a branch that changes nothing by itself may be the wrong one.
+    ``work`` is what it may take; it raises Spent when that is used up. Inside a union every place is compared,
+    because a branch that changes nothing by itself may be the wrong one. ``known`` holds what unions found, by the
+    identities of part, value and JSON.
     """
 
     floor: int
     work: Work
     found: list[Difference] = field(default_factory=list[Difference])
-    known: dict[Place, list[Difference]] = field(default_factory=dict[Place, list[Difference]])
+    known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])
 
-    def report(self, words: str, judged: JSON, steps: tuple[Step, ...] = ()) -> None:
+    def report(self, words: str, judged: JSON, steps: tuple[str | int, ...] = ()) -> None:
         """Note a difference; more of them than a reply's faults are not needed."""
         if len(self.found) < MAX_FOUND:
             self.found.append((steps, words, judged))
 
-    def needs(self, part: Part | None) -> bool:
-        """Tell whether a part has to be compared."""
+    def needs(self, part: Part | None) -> TypeGuard[Part]:
+        """Return whether a part has to be compared."""
         return part is not None and part.risk > self.floor
 
-    def below(self, part: Part, value: Any, judged: JSON, step: Step) -> None:
+    def below(self, part: Part, value: Any, judged: JSON, step: str | int) -> None:
         """Compare what stands a step below."""
         if len(self.found) >= MAX_FOUND:
             return
         self.work.take()
         before = len(self.found)
-        part.compare(value, judged, self)
+        part(value, judged, self)
         if len(self.found) > before:  # the way there is put together only when somebody has to be told
             self.found[before:] = [((step, *steps), words, found) for steps, words, found in self.found[before:]]
 
@@ -90,16 +78,35 @@ class Comparison:
         return Comparison(_BELOW_ALL, self.work, known=self.known)
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One place of a type, null or made as ``kind`` of the JSON type ``spelled``; ``risk`` says when to compare it."""
+
+    risk: Risk
+    kind: type[Any] = object
+    spelled: type[Any] = object
+
+    def __call__(self, value: Any, judged: JSON, run: Comparison) -> None:
+        """Report to ``run`` where a value says other than the JSON it is made of, by steps from here."""
+        if value is None and judged is None:
+            return
+        if isinstance(value, self.kind) and isinstance(judged, self.spelled):
+            self._compare(value, judged, run)
+        else:
+            run.report(_OTHER_FORM, judged)
+
+    def _compare(self, value: Any, judged: Any, run: Comparison) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar(Part):
     """A value without parts."""
 
     same: Same
     words: str
-    risk: Risk
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
+    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         try:
             same = self.same(value, judged)
         except (ValueError, ArithmeticError):  # what cannot be read is not the same
@@ -108,39 +115,23 @@ class Scalar:
             run.report(self.words, judged)
 
 
-@dataclass(frozen=True, slots=True)
-class Nullable:
-    """A value or null."""
-
-    inner: Part
-    risk: Risk
-
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
-        if value is not None or judged is not None:
-            self.inner.compare(value, judged, run)
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items(Part):
     """An array whose items are ``first`` in their places, and ``rest`` after them; in a set no two may be equal."""
 
-    first: tuple[Part | None, ...]
+    first: tuple[Part | None, ...] = ()
     rest: Part | None
-    risk: Risk
-    kind: type[list[Any] | tuple[Any, ...]]
     distinct: bool = False
+    spelled: type[Any] = list
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
-        if not (isinstance(value, self.kind) and isinstance(judged, list) and len(value) == len(judged)):
+    def _compare(self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison) -> None:
+        if len(value) != len(judged):
             return run.report(_OTHER_FORM, judged)
-        start = len(self.first)
         for index, part in enumerate(self.first):
-            if part is not None and run.needs(part):
+            if run.needs(part):
                 run.below(part, value[index], judged[index], index)
-        if self.rest is not None and run.needs(self.rest):
-            for index in range(start, len(judged)):
+        if run.needs(self.rest):
+            for index in range(len(self.first), len(judged)):
                 run.below(self.rest, value[index], judged[index], index)
         if self.distinct and not _distinct(value, self.rest):
             run.report(_EQUAL_ITEMS, judged)
@@ -148,7 +139,7 @@ class Items:
 
 
 def _distinct(items: Iterable[Any], part: Part | None) -> bool:
-    """Tell whether the items of a set differ; what has no hash here differs by more than its spelling."""
+    """Return whether the items of a set differ; what has no hash here differs by more than its spelling."""
     listed = [_settled(item, part) for item in items]
     try:
         return len(set(listed)) == len(listed)
@@ -157,35 +148,33 @@ def _distinct(items: Iterable[Any], part: Part | None) -> bool:
 
 
 def _settled(item: Any, part: Part | None) -> Any:
-    """Make a set inside a set what it will be: the probe keeps the items of a set in a list, to compare them."""
+    """Return a set inside a set as what it will be: the probe keeps the items of a set in a list, to compare them."""
     if isinstance(part, Items) and part.distinct and isinstance(item, list):
         return frozenset(_settled(inner, part.rest) for inner in item)
     return item
 
 
-@dataclass(frozen=True, slots=True)
-class Keyed:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyed(Part):
     """An object with keys of a type; ``keys`` None are the user's own."""
 
     keys: Part | None
     values: Part | None
-    risk: Risk
+    kind: type[Any] = dict
+    spelled: type[Any] = dict
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
-        if not (isinstance(value, dict) and isinstance(judged, dict)):
-            return run.report(_OTHER_FORM, judged)
+    def _compare(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
         if len(value) != len(judged):
-            return self._merged(value, judged, run)
-        if self.keys is not None and run.needs(self.keys):
+            return self._report_merged(value, judged, run)
+        if run.needs(self.keys):
             for key, name in zip(value, judged, strict=True):
                 run.below(self.keys, key, name, name)
-        if self.values is not None and run.needs(self.values):
+        if run.needs(self.values):
             for item, (name, spelled) in zip(value.values(), judged.items(), strict=True):
                 run.below(self.values, item, spelled, name)
         return None
 
-    def _merged(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
+    def _report_merged(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
         """Report the keys that were merged with one before them: they are those that start no key of their own."""
         if self.keys is None:
             return
@@ -193,7 +182,7 @@ class Keyed:
         key = next(left, None)
         for name in judged:
             tried = run.inside()
-            self.keys.compare(key, name, tried)
+            self.keys(key, name, tried)
             if tried.found:
                 run.report(_EQUAL_KEYS, name, (name,))
             else:
@@ -202,55 +191,43 @@ class Keyed:
             run.report(_EQUAL_KEYS, judged)
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
-    """An object with named members: ``parts`` says which key makes which attribute."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedMembers(Part):
+    """An object with named members: ``parts`` says which key of the JSON makes which attribute."""
 
-    kind: type
     parts: tuple[tuple[str, str, Part], ...]
     known: frozenset[str]
     extras: Part | None
-    risk: Risk
+    spelled: type[Any] = dict
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
-        if not (isinstance(value, self.kind) and isinstance(judged, dict)):
-            return run.report(_OTHER_FORM, judged)
+    def _compare(self, value: Any, judged: dict[str, JSON], run: Comparison) -> None:
         held = value if isinstance(value, dict) else vars(value)
         for name, attribute, part in self.parts:
             if part.risk > run.floor and name in judged and attribute in held:
                 run.below(part, held[attribute], judged[name], name)
-        if self.extras is not None and run.needs(self.extras):
+        if run.needs(self.extras):
             others = held if isinstance(value, dict) else getattr(value, "__pydantic_extra__", None) or {}
             for name in others.keys() & judged.keys() - self.known:
                 run.below(self.extras, others[name], judged[name], name)
-        return None
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root(Part):
     """The value of a root model, which stands in place of an object."""
 
-    kind: type
     inner: Part
-    risk: Risk
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
-        if not isinstance(value, self.kind):
-            return run.report(_OTHER_FORM, judged)
-        return self.inner.compare(vars(value)["root"], judged, run)
+    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
+        self.inner(vars(value)["root"], judged, run)
 
 
-@dataclass(frozen=True, slots=True)
-class Union:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union(Part):
     """A value of one of several types."""
 
     branches: tuple[Part, ...]
-    risk: Risk
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
+    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         # remembered, so that unions inside unions cost no more than their places
         place = id(self), id(value), id(judged)
         if place not in run.known:
@@ -259,13 +236,13 @@ class Union:
             run.report(words, found, steps)
 
     def _nearest(self, value: Any, judged: JSON, run: Comparison) -> list[Difference]:
-        """Find what differs from the branch that comes nearest, nothing when one fits."""
+        """Return what differs from the branch that comes nearest, nothing when one fits."""
         nearest: list[Difference] = [((), _OTHER_FORM, judged)]
         for branch in self.branches:
-            if not isinstance(value, getattr(branch, "kind", object)):
+            if not isinstance(value, branch.kind):
                 continue  # as far away as no branch at all
             tried = run.inside()
-            branch.compare(value, judged, tried)
+            branch(value, judged, tried)
             if not tried.found:
                 return []
             if len(tried.found[0][0]) > len(nearest[0][0]):
@@ -273,37 +250,33 @@ class Union:
         return nearest
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonText(Part):
     """A string that holds JSON, which is read as strictly as a reply."""
 
     inner: Part | None
-    risk: Risk = Risk.ALWAYS
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
+    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         run.work.take(PER_TEXT)
         inside = decode(judged, work=Work(0))  # what is wrong with it is not told
         if isinstance(inside, Invalid):
             return run.report("must hold exactly one JSON value, without duplicate keys", judged)
         tried = Comparison(min(run.floor, Risk.NONE), run.work)
         if self.inner is not None:
-            self.inner.compare(value, inside, tried)
+            self.inner(value, inside, tried)
         for _, words, _found in tried.found[:1]:
             run.report(f"holds a value that {words}", judged)
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A place described elsewhere in the type."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference(Part):
+    """A place described elsewhere in the type, perhaps around this one: looked up when it is compared."""
 
     name: str
     parts: Mapping[str, Part | None]
-    risk: Risk = Risk.ALWAYS
 
-    def compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        """Compare it; see :class:`Part`."""
+    def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         part = self.parts.get(self.name)
-        if part is not None and run.needs(part):
-            part.compare(value, judged, run)
+        if run.needs(part):
+            part(value, judged, run)

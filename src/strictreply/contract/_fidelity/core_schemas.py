@@ -1,0 +1,399 @@
+"""From pydantic's core schema of a type to what holds its values to their JSON: the parts to compare, and the probe.
+
+pydantic's validators widen, round and merge: an integer of 310 digits becomes an infinite float, two keys of a dict
+become one. Here a type's core schema is read once, into a second validator without the user's code (the *probe*) and
+a tree of parts. What the probe makes of JSON is compared with that JSON, so that no value is changed in silence.
+No code of the user's decides about a reply here, and none runs a second time, but for discriminators of unions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+from weakref import WeakKeyDictionary
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from strictreply.contract._fidelity.comparing import (
+    Comparison,
+    Items,
+    JsonText,
+    Keyed,
+    NamedMembers,
+    Part,
+    Reference,
+    Risk,
+    Root,
+    Scalar,
+    Union,
+)
+from strictreply.contract._fidelity.spellings import (
+    KEY_WORDS,
+    SPELLINGS,
+    ScalarSpelling,
+    encoded,
+    one_of,
+    text_of_bytes,
+)
+from strictreply.reading._decoding import masked_pointer
+from strictreply.schema._vocabulary import SchemaRule
+from strictreply.values._issues import Category, Issue, quote
+from strictreply.values._json import JSON
+from strictreply.values._limits import Spent, Work
+
+CoreSchema: TypeAlias = Any
+"""A pydantic core schema; its TypedDicts differ between the versions of pydantic that we take."""
+
+NOT_REPRESENTABLE = "not_representable"
+"""The last part of the code of an issue that says so, behind ``args.`` or ``answer.``."""
+
+COMPARED_PER_STEP = 12
+"""How many places are compared, or branches tried, in one step of a reply's work."""
+
+# With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has: below it every
+# integer is a float.
+_ALIKE = bytes.maketrans(b"123456789", b"000000000")
+_LONG = b"0" * len(str(2**53 + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """How values of one type are held to their JSON; ``part`` is None when nothing can differ."""
+
+    part: Part | None
+    probe: SchemaValidator | None
+    risk: Risk
+
+    def issues(
+        self, judged: JSON, text: bytes, *, at: str, names: Collection[str], place: str, work: Work | None = None
+    ) -> tuple[Issue, ...]:
+        """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
+
+        The code is ``<place>.not_representable``; ``at`` and ``names`` are those of
+        :func:`strictreply.contract._complaints.check_issues`. ``work`` is what the whole reply may still cost (None: as
+        much as a reply of its own); when it is used up before the end, the one issue is ``<place>.too_complex``.
+        """
+        if self.part is None or self.probe is None:
+            return ()
+        floor = Risk.NONE if _LONG in text.translate(_ALIKE) else Risk.LONG_NUMBERS
+        if self.risk <= floor:
+            return ()
+        try:
+            value = self.probe.validate_json(text)
+        except ValidationError:  # the user's code made something of it that its type alone would refuse
+            return ()
+        work = Work() if work is None else work
+        run = Comparison(floor, Work((work.limit - work.taken) * COMPARED_PER_STEP))
+        try:
+            self.part(value, judged, run)
+        except Spent:
+            rule = SchemaRule.TOO_COMPLEX
+            return (Issue(f"{place}.{rule}", Category.FORMAT_ERROR, at, rule.template),)
+        finally:
+            work.afford(run.work.taken // COMPARED_PER_STEP)
+        code, wrong = f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR
+        return tuple(
+            Issue(code, wrong, masked_pointer(at, steps, names), words, found=quote(found))
+            for steps, words, found in run.found
+        )
+
+
+_KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
+
+
+def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
+    """Read how values of an adapter's type are held to their JSON, once for each adapter."""
+    known = _KNOWN.get(adapter)
+    if known is None:
+        reader = Reader()
+        probe, part = reader.read(adapter.core_schema)
+        known = Fidelity(None, None, Risk.NONE)
+        if reader.risk:
+            # Some schemas of somebody's own cannot do without the code that was taken out of them.
+            with suppress(SchemaError):
+                known = Fidelity(part, SchemaValidator(probe), reader.risk)
+        _KNOWN[adapter] = known
+    return known
+
+
+_OWN = ("pydantic.", "strictreply.")
+
+
+class _Made:
+    """What the probe makes of a model or a dataclass: its members, and no code."""
+
+    __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(vars(self).items()))
+
+
+Read: TypeAlias = tuple[CoreSchema, Part | None]
+"""A schema of the probe, and what its values are held to: None for what is the user's own."""
+
+_Named: TypeAlias = dict[str, tuple[str, Part | None]]
+"""Which attribute each key of an object makes, and what is held there."""
+
+_THEIRS: Read = (core_schema.any_schema(), None)
+
+
+def _unchanged(value: Any, _: Any = None) -> Any:
+    return value
+
+
+def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
+    return handler(value)
+
+
+@dataclass(slots=True)
+class Reader:
+    """One reading of a core schema; ``risk`` is the greatest of its places."""
+
+    risk: Risk = Risk.NONE
+    _parts: dict[str, Part | None] = field(default_factory=dict[str, Part | None])
+    _config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    _key: bool = False
+
+    def read(self, schema: CoreSchema) -> Read:
+        """Read a schema: as its kind asks, or as the user's own when nothing here knows the kind."""
+        kind = schema["type"]
+        outer, self._config = self._config, schema.get("config") or self._config
+        method = self._METHODS.get(kind)
+        probe, part = method(self, schema) if method else self._scalar(schema)
+        self._config = outer
+        if "ref" in schema:
+            self._parts[schema["ref"]] = part
+            if probe.get("ref") != schema["ref"]:
+                probe = {**(_chain(probe) if "ref" in probe else probe), "ref": schema["ref"]}
+        return probe, part
+
+    def _scalar(self, schema: CoreSchema) -> Read:
+        spelling = self._spelling(schema)
+        return schema, None if spelling is None else self._held(spelling)
+
+    def _held(self, spelling: ScalarSpelling) -> Part:
+        """Return what holds a value to a spelling; keys are always compared, being text read as something else."""
+        risk = Risk.ALWAYS if self._key and spelling is not SPELLINGS["str"] else Risk(spelling.risk)
+        self.risk = max(self.risk, risk)
+        words = KEY_WORDS.format(words=spelling.words) if self._key else spelling.words
+        return Scalar(risk=risk, same=spelling.key if self._key else spelling.same, words=words)
+
+    def _spelling(self, schema: CoreSchema) -> ScalarSpelling | None:
+        """Return how the value of a scalar schema is spelled."""
+        match schema["type"]:
+            case "str" if self._transforms(schema):
+                return SPELLINGS["own-str"]
+            case "bytes":
+                return text_of_bytes(self._config.get("val_json_bytes", "utf8"))
+            case "literal":
+                return one_of(schema["expected"])
+            case "enum" if "missing" not in schema:  # else its own method reads what is no member's value
+                return one_of(schema["members"])
+            case "enum":
+                return None
+            case kind:
+                return SPELLINGS.get(kind)
+
+    def _transforms(self, schema: CoreSchema) -> bool:
+        own = ("strip_whitespace", "to_lower", "to_upper")
+        configured = any(self._config.get(f"str_{name}") for name in own) or self._config.get("coerce_numbers_to_str")
+        return bool(configured or schema.get("coerce_numbers_to_str")) or any(schema.get(name) for name in own)
+
+    def _definitions(self, schema: CoreSchema) -> Read:
+        defined = [self.read(definition)[0] for definition in schema["definitions"]]
+        return self._inside(schema, type="definitions", definitions=defined)
+
+    def _inside(self, schema: CoreSchema, **probe: Any) -> Read:
+        """Read what a schema is around, whose probe is the same around the inner one, or ``probe``."""
+        inner, part = self.read(schema["schema"])
+        return {**(probe or schema), "schema": inner}, part
+
+    def _reference(self, schema: CoreSchema) -> Read:
+        return schema, Reference(risk=Risk.ALWAYS, name=schema["schema_ref"], parts=self._parts)
+
+    def _after(self, schema: CoreSchema) -> Read:
+        unchanged = {"type": "no-info", "function": _unchanged}
+        probe, part = self._inside(schema, type="function-after", function=unchanged)
+        codec = encoded(schema["function"]["function"])
+        return probe, self._held(codec) if codec else part
+
+    def _wrap(self, schema: CoreSchema) -> Read:
+        handled = {"type": "no-info", "function": _handled}
+        return self._inside(schema, type="function-wrap", function=handled) if _is_own(schema) else _THEIRS
+
+    def _plain(self, schema: CoreSchema) -> Read:
+        return (schema, self._held(SPELLINGS["opaque"])) if _is_own(schema) else _THEIRS
+
+    def _default(self, schema: CoreSchema) -> Read:
+        raises = schema.get("on_error", "raise") == "raise"
+        return self._inside(schema, type="default", default=None) if raises else _THEIRS
+
+    def _first_step(self, schema: CoreSchema) -> Read:
+        probe, part = self.read(schema["steps"][0])
+        return _chain(probe), part
+
+    def _lax(self, schema: CoreSchema) -> Read:
+        lax = schema["lax_schema"]
+        return self.read(schema["strict_schema"] if lax["type"] == "function-plain" else lax)
+
+    def _from_json(self, schema: CoreSchema) -> Read:
+        return self.read(schema["json_schema"])
+
+    def _json(self, schema: CoreSchema) -> Read:
+        probe, part = self.read(schema.get("schema", core_schema.any_schema()))
+        self.risk = Risk.ALWAYS
+        return {"type": "json", "schema": probe}, JsonText(risk=Risk.ALWAYS, inner=part)
+
+    def _union(self, schema: CoreSchema) -> Read:
+        """Read a union: what JSON types tell apart is chosen rightly, all else is compared."""
+        choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
+        read = [self.read(choice) for choice in choices]
+        kinds = {choice["type"] for choice in choices}
+        clear = schema.get("mode", "smart") == "smart" and any(kinds <= apart for apart in _APART)
+        return {**schema, "choices": [probe for probe, _ in read]}, self._chosen([part for _, part in read], clear)
+
+    def _tagged(self, schema: CoreSchema) -> Read:
+        read = {tag: self.read(choice) for tag, choice in schema["choices"].items() if isinstance(choice, Mapping)}
+        probes = {tag: probe for tag, (probe, _) in read.items()}
+        probe = {**schema, "choices": {**schema["choices"], **probes}}  # what is no schema there names another tag
+        return probe, self._chosen([part for _, part in read.values()], clear=not callable(schema["discriminator"]))
+
+    def _chosen(self, parts: list[Part | None], clear: bool) -> Part | None:
+        branches = tuple(part for part in parts if part is not None)
+        if len(branches) < len(parts):
+            return None
+        risk = max(part.risk for part in branches) if clear else Risk.ALWAYS
+        if not clear:
+            self.risk = Risk.ALWAYS
+        return Union(risk=risk, branches=branches)
+
+    def _array(self, schema: CoreSchema) -> Read:
+        """Read an array; a set keeps its items in a list, so that each is compared, and an iterator is read at once."""
+        probe, part = self.read(schema.get("items_schema", core_schema.any_schema()))
+        bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
+        distinct = schema["type"] in ("set", "frozenset")
+        merges = distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]
+        if merges:
+            self.risk = Risk.ALWAYS
+        risk = Risk.ALWAYS if merges else _risk(part)
+        made = {"type": "list", "items_schema": probe, **bounds}
+        return made, Items(risk=risk, kind=list, rest=part, distinct=distinct)
+
+    def _tuple(self, schema: CoreSchema) -> Read:
+        read = [self.read(item) for item in schema["items_schema"]]
+        variadic = schema.get("variadic_item_index")
+        parts = [part for _, part in read]
+        probe = {**schema, "items_schema": [probe for probe, _ in read]}
+        rest = None if variadic is None else parts[variadic]
+        if variadic is not None and variadic + 1 < len(parts):  # *args between others: no annotation makes it
+            return _THEIRS
+        return probe, Items(risk=_risk(*parts), kind=tuple, first=tuple(parts[:variadic]), rest=rest)
+
+    def _named_tuple(self, schema: CoreSchema) -> Read:
+        """Read a named tuple: pydantic before 2.14 calls its class with arguments."""
+        told = schema.get("fields") or schema.get("arguments_schema", {}).get("arguments_schema", ())
+        read = [self.read(part["schema"]) for part in told]
+        parts = tuple(part for _, part in read)
+        probe = core_schema.tuple_schema([probe for probe, _ in read])
+        return probe, Items(risk=_risk(*parts), kind=tuple, first=parts, rest=None)
+
+    def _dict(self, schema: CoreSchema) -> Read:
+        """Read an object with keys of a type."""
+        outer, self._key = self._key, True
+        keys, key = self.read(schema.get("keys_schema", core_schema.any_schema()))
+        self._key = outer
+        values, part = self.read(schema.get("values_schema", core_schema.any_schema()))
+        return core_schema.dict_schema(keys, values), Keyed(risk=_risk(key, part), keys=key, values=part)
+
+    def _model(self, schema: CoreSchema) -> Read:
+        """Read a model or a dataclass: the probe makes its members without running its code."""
+        made = type("_Made", (_Made,), {"__slots__": ()})
+        bare: CoreSchema = {"type": schema["type"], "cls": made, "config": schema.get("config") or {}}
+        if schema.get("root_model"):
+            probe, part = self.read(schema["schema"])
+            return bare | {"schema": probe, "root_model": True}, part and Root(risk=part.risk, kind=made, inner=part)
+        inner = schema["schema"]
+        if inner["type"] not in ("model-fields", "dataclass-args"):  # a validator around all members is the user's own
+            return _THEIRS
+        probe, part = self._object(inner, made)
+        own = {"fields": schema["fields"], "post_init": False} if schema["type"] == "dataclass" else {}
+        return bare | own | {"schema": probe}, part
+
+    def _typed_dict(self, schema: CoreSchema) -> Read:
+        return self._object(schema, dict)
+
+    def _object(self, schema: CoreSchema, made: type) -> Read:
+        """Read named members, which those of a dataclass list by position, and what is held of the others."""
+        listed = schema["fields"]
+        fields: dict[str, CoreSchema] = listed if type(listed) is dict else {each["name"]: each for each in listed}
+        read: dict[str, CoreSchema] = {}
+        own: _Named = {}
+        aliased: _Named = {}  # an alias of one member may be the name of another
+        for name, declared in fields.items():
+            inner, part = self.read(declared["schema"])
+            read[name] = {**declared, "schema": inner}
+            own[name] = name, part
+            aliased |= dict.fromkeys(_aliases(declared.get("validation_alias")), (name, part))
+        probe = {**schema, "fields": read if fields is listed else list(read.values())}
+        probe.pop("computed_fields", None)
+        extras = None
+        if "extras_schema" in schema:
+            probe["extras_schema"], extras = self.read(schema["extras_schema"])
+        named = own | aliased
+        parts = tuple((name, attribute, part) for name, (attribute, part) in named.items() if part is not None)
+        risk = _risk(extras, *(part for _, _, part in parts))
+        return probe, NamedMembers(risk=risk, kind=made, parts=parts, known=frozenset(named), extras=extras)
+
+    _METHODS: ClassVar[Mapping[str, Callable[..., Read]]] = {
+        "definitions": _definitions,
+        "definition-ref": _reference,
+        "function-after": _after,
+        "function-wrap": _wrap,
+        "function-before": lambda *_: _THEIRS,
+        "function-plain": _plain,
+        "default": _default,
+        **dict.fromkeys(("nullable", "custom-error"), _inside),
+        "chain": _first_step,
+        "lax-or-strict": _lax,
+        "json-or-python": _from_json,
+        "json": _json,
+        "union": _union,
+        "tagged-union": _tagged,
+        **dict.fromkeys(("list", "deque", "set", "frozenset", "generator"), _array),
+        "tuple": _tuple,
+        **dict.fromkeys(("named-tuple", "call"), _named_tuple),
+        **dict.fromkeys(("dict", "frozendict", "ordered-dict", "counter"), _dict),
+        **dict.fromkeys(("model", "dataclass"), _model),
+        "typed-dict": _typed_dict,
+    }
+
+
+def _is_own(schema: CoreSchema) -> bool:
+    """Return whether a function validator is pydantic's, or one of ours that only hands on."""
+    return str(getattr(schema["function"]["function"], "__module__", "")).startswith(_OWN)
+
+
+def _risk(*parts: Part | None) -> Risk:
+    return max((part.risk for part in parts if part is not None), default=Risk.NONE)
+
+
+def _chain(schema: CoreSchema) -> CoreSchema:
+    return {"type": "chain", "steps": [schema]}
+
+
+def _aliases(alias: Any) -> tuple[str, ...]:
+    """Return the keys of the JSON that make a member by an alias; what stands in deeper places is the user's own."""
+    if isinstance(alias, str):
+        return (alias,)
+    paths: list[list[str]] = alias if alias and isinstance(alias[0], list) else [alias or []]
+    return tuple(path[0] for path in paths if len(path) == 1)
+
+
+_APART = (frozenset({"none", "str", "int", "float"}), frozenset({"none", "str", "bool"}))
+"""Types that pydantic's smart mode never takes for each other: JSON has a type of its own for each."""
