@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
-from strictreply.pipeline._results import InvokeCode, InvokeError
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
 from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._errors import (
     ADVICE,

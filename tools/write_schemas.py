@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from strictreply.cli._published_schemas import published_schemas
-from strictreply.pipeline._published import pipeline_schemas
+from strictreply.pipeline._pipeline_schemas import pipeline_schemas
 from strictreply.values._json import JSONObject
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"

@@ -17,17 +17,23 @@ if TYPE_CHECKING:
     from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient, wrap
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
+    from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.pipeline._loop_policy import LoopPolicy
-    from strictreply.pipeline._results import InvokeFailed, IterationsExceeded
     from strictreply.pipeline._sessions import MemorySessionStore, SessionStoreFailed
     from strictreply.pipeline._values import Decision
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import Situation, Steering, TieredSteering
-    from strictreply.running._events import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
-    from strictreply.running._loop import arun, run
-    from strictreply.running._runs import Run, Unanswered
+    from strictreply.running._loop import arun, arun_stream, run, run_stream
+    from strictreply.running._run_values import (
+        AttemptMade,
+        Run,
+        RunEnded,
+        RunEvent,
+        ToolFinished,
+        ToolStarted,
+        Unanswered,
+    )
     from strictreply.running._sqlite_sessions import SQLiteSessionStore
-    from strictreply.running._streaming import arun_stream, run_stream
     from strictreply.values._attempts import Attempt, Usage
     from strictreply.values._errors import (
         CallFailed,
@@ -105,17 +111,15 @@ _MODULES = {
     "client._client": "AsyncStrictClient Exchange StrictClient wrap",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",
+    "pipeline._invoke_result": "InvokeFailed IterationsExceeded",
     "pipeline._loop_policy": "LoopPolicy",
-    "pipeline._results": "InvokeFailed IterationsExceeded",
     "pipeline._sessions": "MemorySessionStore SessionStoreFailed",
     "pipeline._values": "Decision",
     "retry._policy": "RetryPolicy",
     "retry._steering": "Situation Steering TieredSteering",
-    "running._events": "AttemptMade RunEnded RunEvent ToolFinished ToolStarted",
-    "running._loop": "arun run",
-    "running._runs": "Run Unanswered",
+    "running._loop": "arun arun_stream run run_stream",
+    "running._run_values": "AttemptMade Run RunEnded RunEvent ToolFinished ToolStarted Unanswered",
     "running._sqlite_sessions": "SQLiteSessionStore",
-    "running._streaming": "arun_stream run_stream",
     "values._attempts": "Attempt Usage",
     "values._errors": "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "
     "ToolArgumentsError ToolError ToolExecutionError TransportFailed",

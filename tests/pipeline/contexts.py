@@ -8,25 +8,28 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.pipeline._fingerprint import fingerprint
-from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
-from strictreply.pipeline._results import InvokeResult
-from strictreply.pipeline._rules import Rule, Stage
+from strictreply.pipeline._invoke_result import InvokeResult
+from strictreply.pipeline._rule import PipelineRule, RuleStage
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
+    AgentPipelineContextType,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
     BuiltResponse,
     ConversationContext,
     Envelope,
+    PipelineStep,
     PromptContent,
+    ResponseKind,
     ResponsePayload,
+    ResponseType,
     Session,
     ToolCallManifest,
     Turn,
+    fingerprint,
 )
 
 INITIAL = AgentPipelineContextType.INITIAL
@@ -193,22 +196,22 @@ def case(good: Any, changes: Mapping[str, Any], **options: Any) -> Case:
     return Case(good, changed(good, changes), options)
 
 
-def judged(rule: Rule, content: Any, **options: Any) -> InvokeResult:
+def judged(rule: PipelineRule, content: Any, **options: Any) -> InvokeResult:
     """Ask the one validator about the content of a rule's stage."""
     validator = AgentPipelineContextValidator(**options)
     match rule.stage:
-        case Stage.CORE:
+        case RuleStage.CORE:
             return validator.validate_core(content)
-        case Stage.PRE:
+        case RuleStage.PRE:
             return validator.validate_pre_step(content, rule.step or 0)
-        case Stage.POST:
+        case RuleStage.POST:
             return validator.validate_post_step(content, rule.step or 0)
-        case Stage.MANIFEST:
+        case RuleStage.MANIFEST:
             return validator.validate_tool_call_manifest(content)
-        case Stage.RESPONSE:
+        case RuleStage.RESPONSE:
             ctx = built(before(PipelineStep.RESPONSE_BUILDER), content)
             return validator.validate_post_step(ctx, PipelineStep.RESPONSE_BUILDER)
-        case Stage.ENTRY:
+        case RuleStage.ENTRY:
             return validator.validate_pre_step(received(INITIAL), content)
 
 

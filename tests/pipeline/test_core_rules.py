@@ -19,7 +19,7 @@ from pipeline.contexts import (
     received,
     rules,
 )
-from strictreply.pipeline._results import RULESET, InvokeResult
+from strictreply.pipeline._invoke_result import RULESET, InvokeResult
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 
 VALIDATOR = AgentPipelineContextValidator()

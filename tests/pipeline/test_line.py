@@ -11,12 +11,20 @@ import pytest
 
 from pipeline.walking import App, answer, answering, asking, call, context
 from strictreply.contract._driving import drive
-from strictreply.pipeline._kinds import PipelineStep, ResponseKind, ResponseType
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.pipeline._line import Invoke, LineResult, LineStatus, StepBody, line_flow, plain_body
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentPipelineContext, AgentResponse, ResponsePayload, ToolCallManifest, Turn
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    AgentResponse,
+    PipelineStep,
+    ResponseKind,
+    ResponsePayload,
+    ResponseType,
+    ToolCallManifest,
+    Turn,
+)
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)
@@ -145,10 +153,10 @@ class Line:
         """Let a step do something else."""
         self.bodies[step] = plain_body(function)
 
-    def run(self, validator: AgentPipelineContextValidator = LOOP) -> LineResult:
+    def run(self, validator: AgentPipelineContextValidator = LOOP, **options: Any) -> LineResult:
         """Drive the line."""
-        flow = line_flow(self.first, self.bodies, validator=validator, cancelled=self.cancelled, clock=lambda: self.now)
-        return drive(flow, self.perform)
+        options |= {"validator": validator, "cancelled": self.cancelled, "clock": lambda: self.now}
+        return drive(line_flow(self.first, self.bodies, **options), self.perform)
 
     def cancelled(self) -> bool:
         """Say what a test wants said, no when it wants nothing."""
@@ -194,6 +202,18 @@ def test_a_step_that_leaves_something_wrong_is_the_last() -> None:
 
 
 @pytest.mark.req("P44")
+def test_a_caller_that_knows_its_bodies_names_the_steps_to_judge_behind() -> None:
+    """What a step leaves behind is judged at the steps that are named, and nowhere else; with none named everywhere."""
+    line = Line()
+    line.replace(STEP.AGENT_SESSION_CREATOR, lambda ctx: ctx)
+    assert refused(line.run()) == [InvokeCode.SESSION_MISSING, InvokeCode.TURN_MISSING]
+    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR})) == [
+        InvokeCode.SESSION_MISSING,
+        InvokeCode.TURN_MISSING,
+    ]
+    assert line.run(judged_behind={STEP.AGENT_CONTEXT_RESOLVER}).step > STEP.AGENT_SESSION_CREATOR
+
+
 def test_the_seconds_of_each_step_are_told() -> None:
     """The trace has each step that was entered with its time and how it came out."""
     line = Line()

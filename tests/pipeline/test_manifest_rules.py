@@ -12,7 +12,7 @@ from pydantic import Field
 
 import strictreply as sr
 from pipeline.contexts import ANSWERED, CALL, RESULT, SECOND_CALL, SECOND_RESULT, Case, case, changed, codes, plain
-from strictreply.pipeline._results import InvokeError
+from strictreply.pipeline._invoke_result import InvokeError
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 

@@ -10,9 +10,9 @@ import pytest
 
 from pages import Page
 from strictreply.pipeline import AgentPipelineContextType, AgentPipelineContextValidator, InvokeCode, PipelineStep
-from strictreply.pipeline._rules.rule import Options
-from strictreply.pipeline._rules.steps import step_of
-from strictreply.pipeline._walks import OPENINGS, ROUND
+from strictreply.pipeline._line import OPENINGS, ROUND
+from strictreply.pipeline._rule import ValidatorOptions
+from strictreply.pipeline._validator import step_of
 
 PAGE = Page.named("pipeline.md")
 RULES = "## The rules"
@@ -65,7 +65,7 @@ def test_the_table_of_methods_is_that_of_the_code() -> None:
 def test_the_table_of_options_is_that_of_the_code() -> None:
     """Each option of the validator stands in the table, in order, with its default."""
     told = [(name.strip("`"), default.strip("`")) for name, default, _ in PAGE.table("never in `message`")]
-    assert told == [(field.name, str(field.default)) for field in fields(Options)]
+    assert told == [(field.name, str(field.default)) for field in fields(ValidatorOptions)]
 
 
 def test_every_code_of_the_page_exists() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._reconciling import Approval, approval_of, reconcile
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 

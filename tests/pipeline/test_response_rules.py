@@ -19,9 +19,9 @@ from pipeline.contexts import (
     response_of,
     waiting,
 )
-from strictreply.pipeline._kinds import PipelineStep, ResponseKind
-from strictreply.pipeline._results import InvokeError
+from strictreply.pipeline._invoke_result import InvokeError
 from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import PipelineStep, ResponseKind
 
 VALIDATOR = AgentPipelineContextValidator()
 BUILDER = PipelineStep.RESPONSE_BUILDER

@@ -12,9 +12,9 @@ from pipeline.test_core_rules import CASES as CORE_CASES
 from pipeline.test_manifest_rules import CASES as MANIFEST_CASES
 from pipeline.test_response_rules import CASES as RESPONSE_CASES
 from pipeline.test_step_rules import CASES as STEP_CASES
-from strictreply.pipeline._kinds import PipelineStep
-from strictreply.pipeline._rules import Rule, Stage, list_rules, list_steps
-from strictreply.pipeline._rules.rule import Options, Subject
+from strictreply.pipeline._rule import PipelineRule, RuleStage, RuleSubject, ValidatorOptions
+from strictreply.pipeline._validator import list_rules, list_steps
+from strictreply.pipeline._values import PipelineStep
 
 ENTRY_CASES = {"step.known": Case(PipelineStep.REQUEST_HANDLER, "Nope")}
 CASES: dict[str, Case] = ENTRY_CASES | CORE_CASES | STEP_CASES | MANIFEST_CASES | RESPONSE_CASES
@@ -51,7 +51,7 @@ def test_a_rule_broken_alone_gives_exactly_its_id(name: str) -> None:
 def test_a_rule_that_holds_gives_nothing(name: str) -> None:
     """The good content is asked for this rule, breaks it not, and breaks no other."""
     rule, case = RULES[name], CASES[name]
-    assert rule.when(Subject(case.good, Options(**case.options)))
+    assert rule.when(RuleSubject(case.good, ValidatorOptions(**case.options)))
     for good in (case.good, plain(case.good)):
         assert rules(judged(rule, good, **case.options)) == []
 
@@ -77,10 +77,10 @@ def test_a_row_says_where_it_stands() -> None:
     """Ids are dotted lower-case words; a rule of a step carries it, and its id begins with the step and the stage."""
     for rule in list_rules():
         assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", rule.id)
-        assert (rule.step is not None) == (rule.stage in {Stage.PRE, Stage.POST})
+        assert (rule.step is not None) == (rule.stage in {RuleStage.PRE, RuleStage.POST})
         if rule.step is not None:
             assert rule.id.startswith(f"{rule.step.name.lower()}.{rule.stage}.")
-    assert {rule.stage for rule in list_rules()} == set(Stage)
+    assert {rule.stage for rule in list_rules()} == set(RuleStage)
 
 
 @pytest.mark.req("P75")
@@ -93,7 +93,7 @@ def test_the_words_of_a_rule_are_reasons() -> None:
 
 def test_a_rule_is_one_value() -> None:
     """What the table holds of a rule: where it stands, what it is asked of, how it is told, and its predicate."""
-    assert {each.name for each in fields(Rule)} == {
+    assert {each.name for each in fields(PipelineRule)} == {
         *("id", "section", "stage", "step", "code", "message", "profile", "when", "breaches"),
     }
     assert judged(RULES["core.context"], received(INITIAL)).successful

@@ -15,11 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
-from strictreply.pipeline._kinds import AgentPipelineContextType
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._sessions import (
-    Claim,
     MemorySessionStore,
+    SessionClaim,
     SessionConflict,
     SessionStore,
     manifest_id,
@@ -27,6 +26,7 @@ from strictreply.pipeline._sessions import (
 )
 from strictreply.pipeline._values import (
     AgentPipelineContext,
+    AgentPipelineContextType,
     AgentToolCallResult,
     Envelope,
     Session,
@@ -232,7 +232,7 @@ def test_a_session_can_be_deleted(store: SessionStore) -> None:
 def test_a_saved_turn_is_changed_by_its_holder_alone(store: SessionStore, waiting: ToolCallManifest | None) -> None:
     """Without the claim on its manifest nobody saves a turn anew, whether it waits or is finished."""
     store.save(NEW, FIRST, waiting=waiting)
-    unheld = Claim(manifest_id="s.t1", holder="a", manifest=WAITING)
+    unheld = SessionClaim(manifest_id="s.t1", holder="a", manifest=WAITING)
     for consumed in (None, unheld):
         with pytest.raises(SessionConflict):
             store.save(kept(store), replace(FIRST, iterations=1), consumed=consumed)
@@ -260,7 +260,7 @@ def test_what_is_no_json_is_refused_whole(store: SessionStore) -> None:
 def test_one_of_many_threads_gets_the_claim(store: SessionStore) -> None:
     """Threads that claim at the same time: exactly one has it."""
     store.save(NEW, FIRST, waiting=WAITING)
-    gate, got = threading.Barrier(8), list[Claim | InvokeError]()
+    gate, got = threading.Barrier(8), list[SessionClaim | InvokeError]()
 
     def claim(holder: str) -> None:
         gate.wait(timeout=30)
@@ -271,7 +271,7 @@ def test_one_of_many_threads_gets_the_claim(store: SessionStore) -> None:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert sum(isinstance(one, Claim) for one in got) == 1
+    assert sum(isinstance(one, SessionClaim) for one in got) == 1
     assert {one.code for one in got if isinstance(one, InvokeError)} == {InvokeCode.IN_USE}
     assert len(got) == 8
 
@@ -297,7 +297,7 @@ class Watch:
     def __init__(self, store: SessionStore, clock: Clock) -> None:
         """Begin with a turn that waits."""
         self.store, self.clock = store, clock
-        self.claims: dict[str, Claim] = {}
+        self.claims: dict[str, SessionClaim] = {}
         self.valid: str | None = None
         self.lapsed = False
         self.spent = False
@@ -328,11 +328,11 @@ class Watch:
             self.saves, self.valid, self.spent = self.saves + 1, None, True
 
     def claim(self, holder: str) -> None:
-        """Claim: granted only when nobody else holds it, and never when it is spent."""
+        """SessionClaim: granted only when nobody else holds it, and never when it is spent."""
         claim = self.store.claim("s.t1", holder)
         free = self.valid in {None, holder} or self.lapsed
-        assert isinstance(claim, Claim) == (free and not self.spent)
-        if isinstance(claim, Claim):
+        assert isinstance(claim, SessionClaim) == (free and not self.spent)
+        if isinstance(claim, SessionClaim):
             self.claims[holder], self.valid, self.lapsed = claim, holder, False
 
     def save(self, holder: str, waiting: ToolCallManifest | None) -> None:

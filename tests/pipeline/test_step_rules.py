@@ -33,10 +33,8 @@ from pipeline.contexts import (
     rules,
     waiting,
 )
-from strictreply.pipeline._kinds import PipelineStep, ResponseType
-from strictreply.pipeline._rules import list_steps
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import PromptContent, ToolCallManifest
+from strictreply.pipeline._validator import AgentPipelineContextValidator, list_steps
+from strictreply.pipeline._values import PipelineStep, PromptContent, ResponseType, ToolCallManifest
 
 VALIDATOR = AgentPipelineContextValidator()
 EXTENDED = AgentPipelineContextValidator(profile="extended")

@@ -30,11 +30,17 @@ from pipeline.contexts import (
     response_of,
     waiting,
 )
-from strictreply.pipeline import _results as results
+from strictreply.pipeline import _invoke_result as invoke_result
 from strictreply.pipeline import _values as values
-from strictreply.pipeline._kinds import PipelineStep
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._values import AgentPipelineContext, Envelope, PromptContent, ToolCallManifest, Value
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    Envelope,
+    PipelineStep,
+    PromptContent,
+    ToolCallManifest,
+    Value,
+)
 from strictreply.values._issues import Code, Issue
 
 ERROR = InvokeError(
@@ -67,7 +73,7 @@ SAMPLES: list[Value] = [
 ]
 KINDS = [
     kind
-    for module in (values, results)
+    for module in (values, invoke_result)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Value) and kind.__module__ == module.__name__ and kind is not Value
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strictreply.pipeline._results import InvokeCode, InvokeError
-from strictreply.pipeline._sessions import Claim, SessionStore
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
+from strictreply.pipeline._sessions import SessionClaim, SessionStore
 from strictreply.pipeline._values import AgentToolCall, Session, ToolCallManifest, Turn
 
 CALLS = (AgentToolCall(tool_call_id="tc1", name="toolA", arguments_json="{}", requires_client_execution=True),)
@@ -34,10 +34,10 @@ def kept(store: SessionStore, session_id: str = "s") -> Session:
     return session
 
 
-def held(store: SessionStore, holder: str, key: str = "s.t1") -> Claim:
-    """Claim a manifest that must be free."""
+def held(store: SessionStore, holder: str, key: str = "s.t1") -> SessionClaim:
+    """SessionClaim a manifest that must be free."""
     claim = store.claim(key, holder)
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, SessionClaim)
     return claim
 
 

@@ -7,29 +7,30 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from strictreply.pipeline._fingerprint import fingerprint
-from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
-from strictreply.pipeline._line import LineResult, LineStatus
+from strictreply.pipeline._invoke_result import InvokeFailed, InvokeResult
+from strictreply.pipeline._line import LineResult, LineStatus, PipelineRunner, type_of
 from strictreply.pipeline._reconciling import reconcile
-from strictreply.pipeline._results import InvokeFailed, InvokeResult
-from strictreply.pipeline._runner import PipelineRunner
-from strictreply.pipeline._sessions import Claim, SessionStore, manifest_id_of
+from strictreply.pipeline._sessions import SessionClaim, SessionStore, manifest_id_of
 from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
+    AgentPipelineContextType,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
     BuiltResponse,
     ConversationContext,
     Envelope,
+    PipelineStep,
     PromptContent,
+    ResponseKind,
     ResponsePayload,
+    ResponseType,
     Session,
     ToolCallManifest,
     Turn,
+    fingerprint,
 )
-from strictreply.pipeline._walks import type_of
 
 Said = str | tuple[AgentToolCall, ...]
 """What the model says next: an answer, or calls."""
@@ -73,7 +74,7 @@ class App:
         self.says = list(says)
         self.ids = count(first_id)
         self.requests = count(1)
-        self.claim: Claim | None = None
+        self.claim: SessionClaim | None = None
         self.ran: list[str] = []
         self.steps: list[tuple[PipelineStep, AgentPipelineContext, AgentPipelineContext]] = []
 
@@ -137,11 +138,11 @@ class App:
         return replace(ctx, session=self.store.session(session_id), turn=self.store.turn(session_id, turn_id))
 
     def resolve(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
-        """Claim what waits, and put the client's results to it."""
+        """SessionClaim what waits, and put the client's results to it."""
         key = manifest_id_of(ctx)
         assert isinstance(key, str)
         claim = self.store.claim(key, f"request-{next(self.requests)}")
-        if not isinstance(claim, Claim):
+        if not isinstance(claim, SessionClaim):
             raise InvokeFailed((claim,))
         self.claim = claim
         earlier = ctx.turn.tool_calls if ctx.turn else ()

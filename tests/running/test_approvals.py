@@ -11,7 +11,7 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from scripted import JSONObject, StatusError, call, completion
-from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentToolCallResult
 
 C = InvokeCode
@@ -142,7 +142,7 @@ def test_an_interrupted_claim_is_given_back(opened: Opened) -> None:
         told = True
 
         def claim(self, manifest_id: str, holder: str) -> Any:
-            """Claim."""
+            """SessionClaim."""
             claim = super().claim(manifest_id, holder)
             if self.told:
                 self.told = False

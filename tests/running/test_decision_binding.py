@@ -13,8 +13,8 @@ import pytest
 
 import strictreply as sr
 from running.loops import DONE, Loop, Opened, asking, codes, spy
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeResult
 from strictreply.pipeline._reconciling import reconcile
-from strictreply.pipeline._results import InvokeCode, InvokeResult
 from strictreply.pipeline._values import AgentResponse, AgentToolCall, ToolCallManifest
 
 C = InvokeCode

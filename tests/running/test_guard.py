@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from scripted import JSONObject, call, completion
-from strictreply.pipeline._kinds import PipelineStep
+from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import LineStatus
 from strictreply.pipeline._loop_policy import REPEATED
-from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._values import PipelineStep
 
 
 def same(tool: str = "search", query: str = "a") -> JSONObject:

@@ -11,7 +11,7 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
 from scripted import USER, Client
-from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentContext, AgentToolCallResult
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}

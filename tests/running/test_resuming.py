@@ -11,10 +11,9 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from scripted import USER, StatusError, call, completion
-from strictreply.pipeline._kinds import PipelineStep as Step
-from strictreply.pipeline._kinds import ResponseKind
-from strictreply.pipeline._results import InvokeCode
-from strictreply.pipeline._values import AgentToolCallResult
+from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.pipeline._values import AgentToolCallResult, ResponseKind
+from strictreply.pipeline._values import PipelineStep as Step
 
 C = InvokeCode
 MIXED = completion(calls=[call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")])

@@ -14,7 +14,7 @@ import strictreply as sr
 from running import second_process
 from running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
 from scripted import SCHEMA, call, completion
-from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._invoke_result import InvokeCode
 
 BOTH = completion(calls=[call("deliver", {"query": "d"}, "d"), call("locate", {"query": "l"}, "l")])
 TOOLS = [second_process.DELIVER, LOCATE]

@@ -20,19 +20,19 @@ from strictreply.values._errors import ContractError
 
 CLAIMING = """
 import sys
-from strictreply.pipeline._sessions import Claim
+from strictreply.pipeline._sessions import SessionClaim
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-print(*(isinstance(store.claim(f"s{number}.t1", sys.argv[2]), Claim) for number in range(20)), flush=True)
+print(*(isinstance(store.claim(f"s{number}.t1", sys.argv[2]), SessionClaim) for number in range(20)), flush=True)
 """
 
 DYING = """
 import os, signal, sys
 from contextlib import contextmanager
-from strictreply.pipeline._sessions import Claim
+from strictreply.pipeline._sessions import SessionClaim
 from strictreply.pipeline._values import Session, ToolCallManifest, Turn
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
@@ -55,7 +55,7 @@ class DyingStore(SQLiteSessionStore):
                 os.kill(os.getpid(), signal.SIGKILL)
 
 store = DyingStore(sys.argv[1])
-claim = Claim.from_json(sys.argv[3])
+claim = SessionClaim.from_json(sys.argv[3])
 store.save(store.session("s"), Turn(id="t1", iterations=1), waiting=ToolCallManifest(), consumed=claim)
 """
 

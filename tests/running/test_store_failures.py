@@ -16,7 +16,7 @@ import pytest
 import strictreply as sr
 from pipeline.waiting import FIRST, NEW, WAITING, held
 from running.loops import DONE, LOCATE, Opened, asking, codes, spy
-from strictreply.pipeline._results import InvokeCode
+from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._sessions import REASONS, SessionConflict
 from strictreply.pipeline._values import AgentToolCallResult, Session
 from strictreply.running._sqlite_sessions import SQLiteSessionStore

@@ -1,18 +1,12 @@
 """One turn of an agent, step by step: what each step may find and must leave behind (AGN-036/draft-1).
 
 :class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the line with steps of
-your own, and :func:`strictreply.run` is the tool loop that stands on both.
+your own, and :func:`strictreply.run` is the tool loop that is built on both.
 """
 
 from __future__ import annotations
 
-from strictreply.pipeline._fingerprint import canonical, fingerprint
-from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep, ResponseKind, ResponseType
-from strictreply.pipeline._line import Invoke, LineResult, LineStatus, StepBody, StepTrace, line_flow
-from strictreply.pipeline._loop_policy import LoopPolicy
-from strictreply.pipeline._published import pipeline_schemas
-from strictreply.pipeline._reconciling import Approval, approval_of, reconcile
-from strictreply.pipeline._results import (
+from strictreply.pipeline._invoke_result import (
     RULESET,
     InvokeCode,
     InvokeError,
@@ -20,21 +14,22 @@ from strictreply.pipeline._results import (
     InvokeResult,
     IterationsExceeded,
 )
-from strictreply.pipeline._rules import Rule, Stage, StepRules, list_rules, list_steps
-from strictreply.pipeline._runner import PipelineRunner
+from strictreply.pipeline._line import LineResult, LineStatus, PipelineRunner, type_of
+from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._reconciling import reconcile
 from strictreply.pipeline._sessions import (
-    Claim,
     MemorySessionStore,
+    SessionClaim,
     SessionConflict,
     SessionStore,
     SessionStoreFailed,
     manifest_id,
-    manifest_id_of,
 )
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules, list_steps
 from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
+    AgentPipelineContextType,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
@@ -42,14 +37,16 @@ from strictreply.pipeline._values import (
     ConversationContext,
     Decision,
     Envelope,
+    PipelineStep,
     PromptContent,
+    ResponseKind,
     ResponsePayload,
+    ResponseType,
     Session,
     ToolCallManifest,
     Turn,
-    Value,
+    fingerprint,
 )
-from strictreply.pipeline._walks import first_step, next_step, steps_of, type_of
 
 __all__ = [
     "RULESET",
@@ -60,13 +57,10 @@ __all__ = [
     "AgentResponse",
     "AgentToolCall",
     "AgentToolCallResult",
-    "Approval",
     "BuiltResponse",
-    "Claim",
     "ConversationContext",
     "Decision",
     "Envelope",
-    "Invoke",
     "InvokeCode",
     "InvokeError",
     "InvokeFailed",
@@ -82,30 +76,17 @@ __all__ = [
     "ResponseKind",
     "ResponsePayload",
     "ResponseType",
-    "Rule",
     "Session",
+    "SessionClaim",
     "SessionConflict",
     "SessionStore",
     "SessionStoreFailed",
-    "Stage",
-    "StepBody",
-    "StepRules",
-    "StepTrace",
     "ToolCallManifest",
     "Turn",
-    "Value",
-    "approval_of",
-    "canonical",
     "fingerprint",
-    "first_step",
-    "line_flow",
     "list_rules",
     "list_steps",
     "manifest_id",
-    "manifest_id_of",
-    "next_step",
-    "pipeline_schemas",
     "reconcile",
-    "steps_of",
     "type_of",
 ]

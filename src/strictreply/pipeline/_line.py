@@ -1,29 +1,130 @@
-"""The line as a flow: each step validated before and after its body; a failure stops it with nothing half applied.
+"""The line of steps: which steps a request goes by, each validated before and after its body, and the runner of it.
 
-All decisions of a walk are here. What a body wants done, the line yields on; whoever drives it performs it.
+All decisions of a walk are in :func:`line_flow`. What a body wants done, it yields on; whoever drives it performs it,
+for functions :class:`PipelineRunner`. A failure stops the walk with nothing half applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+import inspect
+import time
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from strictreply.pipeline._kinds import PipelineStep
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed, InvokeResult
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentPipelineContext
-from strictreply.pipeline._walks import first_step, next_step
+from strictreply.contract._driving import adrive, drive
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    AgentPipelineContextType,
+    AgentToolCall,
+    Envelope,
+    PipelineStep,
+)
+from strictreply.values._errors import ContractError
+
+_SHARED: Final = (PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, PipelineStep.REASONER)
+
+OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = MappingProxyType(
+    {
+        AgentPipelineContextType.INITIAL: (
+            PipelineStep.REQUEST_HANDLER,
+            PipelineStep.AGENT_CONTEXT_RESOLVER,
+            PipelineStep.AGENT_SESSION_CREATOR,
+            *_SHARED,
+        ),
+        AgentPipelineContextType.FOLLOW_ON: (
+            PipelineStep.REQUEST_HANDLER,
+            PipelineStep.SESSION_RESTORER,
+            PipelineStep.AGENT_CONTEXT_LOADER,
+            *_SHARED,
+        ),
+        AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION: (
+            PipelineStep.REQUEST_HANDLER,
+            PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
+            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
+            PipelineStep.AGENT_CONTEXT_LOADER,
+            *_SHARED,
+        ),
+    }
+)
+"""How each walk begins, until the Reasoner; from there all go Reasoner and LLMClient in turns (requirement P43)."""
+
+ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)
+"""The steps that follow on the Reasoner in every walk."""
+
+
+def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
+    """Return what a request is by what it brings (requirement P26).
+
+    Nothing is an Initial, a session and a turn a FollowOn, these with tool results a ClientToolCallContinuation. Of
+    anything else the result names each member that is missing, with INVALID_REQUEST; a blank one counts as missing.
+    """
+    ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
+    missing = [name for name, given in ids.items() if not (isinstance(given, str) and given.strip())]
+    if not missing:
+        continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
+        return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
+    if len(missing) == len(ids) and not envelope.tool_results:
+        return AgentPipelineContextType.INITIAL
+    message = "a request names both its session and its turn, or neither; tool results need both"
+    return InvokeResult(
+        errors=tuple(
+            InvokeError(
+                code=InvokeCode.INVALID_REQUEST,
+                rule=f"request.{name}_present",
+                message=message,
+                path=f"/envelope/{name}",
+            )
+            for name in missing
+        )
+    )
+
+
+def first_step(ctx: AgentPipelineContext) -> PipelineStep:
+    """Return the step that a request enters by."""
+    return OPENINGS.get(ctx.type, (PipelineStep.REQUEST_HANDLER,))[0]
+
+
+def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
+    """Return the step that follows on ``done``, when ``done`` left ``ctx`` behind; None after the ResponseBuilder.
+
+    After the LLMClient, calls that are run here go to the Reasoner. After the Reasoner comes the LLMClient, unless
+    calls wait for the client. Raises ContractError when the walk of the request's type does not go by ``done``.
+    """
+    match done:
+        case PipelineStep.RESPONSE_BUILDER:
+            return None
+        case PipelineStep.LLM_CLIENT:
+            here = any(not call.requires_client_execution for call in _pending(ctx))
+            return PipelineStep.REASONER if here else PipelineStep.RESPONSE_BUILDER
+        case PipelineStep.REASONER:
+            waits = any(call.requires_client_execution for call in _pending(ctx))
+            return PipelineStep.RESPONSE_BUILDER if waits else PipelineStep.LLM_CLIENT
+        case _:
+            opening = OPENINGS.get(ctx.type, ())
+            if done not in opening:
+                raise ContractError(f"step {int(done)} is not on the walk of this request; steps_of(type) lists them")
+            return opening[opening.index(done) + 1]
+
+
+def steps_of(kind: AgentPipelineContextType) -> tuple[PipelineStep, ...]:
+    """Return every step of a walk once, in the order in which they are first met."""
+    return (*OPENINGS[kind], *ROUND)
+
+
+def _pending(ctx: AgentPipelineContext) -> tuple[AgentToolCall, ...]:
+    return () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
+
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Generator[Any, Any, AgentPipelineContext]]
-"""What a step does: a generator that yields effects, is sent events, and gives the context that follows.
+"""What a step does: a generator that yields effects, is sent events, and returns the context that follows.
 
 It fails by raising: InvokeFailed with errors of its own, anything else as STEP_RAISED.
 """
-
-_REQUEST: Final = ("type", "time_stamp", "correlation_id", "envelope")
-_ALL_BUT_BUILT: Final = tuple(member.name for member in fields(AgentPipelineContext) if member.name != "built")
 
 
 class LineStatus(StrEnum):
@@ -62,15 +163,15 @@ class LineResult:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Effect: call a function with a context; answered with what it gives, or with :class:`Raised`."""
+    """Effect: call a function with a context; answered with what it returns, or with :class:`EffectRaised`."""
 
     function: Callable[[AgentPipelineContext], Any]
     context: AgentPipelineContext
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
-    """Event: a function raised."""
+class EffectRaised:
+    """Event: performing an effect raised ``error``."""
 
     error: Exception
 
@@ -80,7 +181,7 @@ def plain_body(function: Callable[[AgentPipelineContext], Any]) -> StepBody:
 
     def body(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
         answer = yield Invoke(function, ctx)
-        if isinstance(answer, Raised):
+        if isinstance(answer, EffectRaised):
             raise answer.error
         given: AgentPipelineContext = answer
         return given
@@ -95,6 +196,7 @@ def line_flow(
     validator: AgentPipelineContextValidator,
     cancelled: Callable[[], bool],
     clock: Callable[[], float],
+    judged_behind: Collection[PipelineStep] | None = None,
 ) -> Generator[Any, Any, LineResult]:
     """Walk a request down the line (requirements P43, P44).
 
@@ -102,8 +204,12 @@ def line_flow(
     post-validation, the next step. ``clock`` gives seconds. Before the ResponseBuilder the published rule of the
     LLMClient holds, whatever ``validator`` allows between (X13). Nothing bounds the rounds of Reasoner and LLMClient
     here: the Reasoner's body does (requirement P68). A BaseException that is no Exception goes through.
+
+    With ``judged_behind``, a caller that knows its bodies to keep to the rules has ``validator`` asked behind these
+    steps alone; None asks it before and behind every step.
     """
-    line = _Line(bodies, validator, replace(validator, allow_server_tool_calls=False), cancelled)
+    published = replace(validator, allow_server_tool_calls=False)
+    line = _Line(bodies, validator, published, cancelled, judged_behind)
     trace: tuple[StepTrace, ...] = ()
     step = first_step(ctx)
     while True:
@@ -124,6 +230,7 @@ class _Line:
     validator: AgentPipelineContextValidator
     published: AgentPipelineContextValidator
     cancelled: Callable[[], bool]
+    judged_behind: Collection[PipelineStep] | None
 
     def enter(self, ctx: AgentPipelineContext, step: PipelineStep) -> Generator[Any, Any, LineResult]:
         """Take one step; the result has the context that it left, or the one it found when it did not complete."""
@@ -131,48 +238,55 @@ class _Line:
         body = self.bodies.get(step)
         if body is None:
             return replace(failed, errors=(_error(step, InvokeCode.NO_STEP_BODY),))
-        if not (before := self._before(ctx, step)).successful:
-            return replace(failed, errors=before.errors)
+        if errors := self._before(ctx, step):
+            return replace(failed, errors=errors)
         if (stopped := self._stopped(failed)) is not None:
             return stopped
         given = yield from _attempted(body, ctx)
         if (stopped := self._stopped(failed)) is not None:
-            return replace(stopped, cause=given.error) if isinstance(given, Raised) else stopped
-        if isinstance(given, Raised):
-            return replace(failed, errors=_errors_of(step, given.error), cause=given.error)
+            return replace(stopped, cause=given.error) if isinstance(given, EffectRaised) else stopped
+        if isinstance(given, EffectRaised):
+            own = given.error.errors if isinstance(given.error, InvokeFailed) else None
+            errors = (_error(step, InvokeCode.STEP_RAISED),) if own is None else own
+            return replace(failed, errors=errors, cause=given.error)
         if errors := self._after(ctx, step, given):
             return replace(failed, errors=errors)
         return replace(failed, status=LineStatus.COMPLETED, context=given)
 
     def _stopped(self, failed: LineResult) -> LineResult | None:
-        """Look whether the walk is cancelled; whoever cannot say so fails it, for nobody knows then."""
+        """Look whether the walk is cancelled; a function that raises here fails the walk, since nobody knows then."""
         try:
             return replace(failed, status=LineStatus.ABORTED) if self.cancelled() else None
         except Exception as error:  # noqa: BLE001 - a caller's own code
             return replace(failed, errors=(_error(failed.step, InvokeCode.CANCEL_RAISED),), cause=error)
 
-    def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> InvokeResult:
+    def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> tuple[InvokeError, ...]:
         """Validate what a step finds; what the ResponseBuilder finds is also what the LLMClient leaves at last."""
+        if self.judged_behind is not None:
+            return ()
         if step is PipelineStep.RESPONSE_BUILDER:
             boundary = self.published.validate_post_step(ctx, PipelineStep.LLM_CLIENT)
             if not boundary.successful:
-                return boundary
-        return self.validator.validate_pre_step(ctx, step)
+                return boundary.errors
+        return self.validator.validate_pre_step(ctx, step).errors
 
     def _after(self, ctx: AgentPipelineContext, step: PipelineStep, given: object) -> tuple[InvokeError, ...]:
-        """Say what is wrong with what a body gave."""
         if not isinstance(given, AgentPipelineContext):
             return (_error(step, InvokeCode.BAD_STEP_RESULT),)
-        changed = _changed(ctx, step, given)
-        return changed or self.validator.validate_post_step(given, step).errors
+        if self.judged_behind is not None and step not in self.judged_behind:
+            return ()
+        return _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
 
 
-def _attempted(body: StepBody, ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext | Raised]:
-    """Run a body; what it raises is a value."""
+def _attempted(body: StepBody, ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext | EffectRaised]:
     try:
         return (yield from body(ctx))
     except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
-        return Raised(error)
+        return EffectRaised(error)
+
+
+_REQUEST: Final = ("type", "time_stamp", "correlation_id", "envelope")
+_ALL_BUT_BUILT: Final = tuple(member.name for member in fields(AgentPipelineContext) if member.name != "built")
 
 
 def _changed(ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext) -> tuple[InvokeError, ...]:
@@ -186,7 +300,7 @@ def _changed(ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipeline
 
 _FAULTS: Final = {
     InvokeCode.NO_STEP_BODY: ("line.body_present", "this line has no body for the step that the request comes to"),
-    InvokeCode.BAD_STEP_RESULT: ("line.context_given", "the body of the step gave something else than a context"),
+    InvokeCode.BAD_STEP_RESULT: ("line.context_given", "the body of the step did not return an AgentPipelineContext"),
     InvokeCode.CONTEXT_CHANGED: ("line.context_kept", "the body of the step changed what it may only read"),
     InvokeCode.CANCEL_RAISED: ("line.cancel_answers", "the function that says whether to cancel raised an exception"),
     InvokeCode.STEP_RAISED: ("line.body_returns", "the body of the step raised an exception; see the result's cause"),
@@ -194,11 +308,115 @@ _FAULTS: Final = {
 
 
 def _error(step: PipelineStep, code: InvokeCode, path: str = "") -> InvokeError:
-    """Word a failure of a step itself."""
     rule, message = _FAULTS[code]
     return InvokeError(code=code, rule=rule, message=f"{message} (step {step.name})", path=path)
 
 
-def _errors_of(step: PipelineStep, error: Exception) -> tuple[InvokeError, ...]:
-    """Tell what a body failed with: its own errors, or that it raised."""
-    return error.errors if isinstance(error, InvokeFailed) else (_error(step, InvokeCode.STEP_RAISED),)
+Body: TypeAlias = Callable[[AgentPipelineContext], Any]
+"""A function or an async function from context to context, or a generator function that is a ``StepBody``."""
+
+
+class PipelineRunner:
+    """Takes requests down the line; holds no state of any, so that one runner serves all threads.
+
+    ``bodies`` has what each step does, for every step of the walks in ``serves``, and no other. A body fails by
+    raising: InvokeFailed with errors of its own, or anything. ``validator`` is what every step is held to; None takes
+    the published rules, with calls that are run here allowed between two asks. ``clock`` gives seconds, for the trace.
+
+    Raises ContractError when a body is missing, can never be reached or cannot be called.
+    """
+
+    def __init__(
+        self,
+        bodies: Mapping[PipelineStep, Body],
+        *,
+        serves: Collection[AgentPipelineContextType] = tuple(AgentPipelineContextType),
+        validator: AgentPipelineContextValidator | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        _refuse_gaps(bodies, serves)
+        self._awaited = [step.name for step, body in bodies.items() if _is_kind(body, inspect.iscoroutinefunction)]
+        self._bodies = {
+            step: body if _is_kind(body, inspect.isgeneratorfunction) else plain_body(body)
+            for step, body in bodies.items()
+        }
+        self._validator = LOOP_VALIDATOR if validator is None else validator
+        self._clock = clock
+
+    def run(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None) -> LineResult:
+        """Take a request down the line.
+
+        ``cancel`` is asked before and after each body, such as ``event.is_set``; the outcome is ABORTED once it says
+        True. Raises ContractError, before anything runs, when a body is async or ``ctx`` is no context.
+        """
+        if self._awaited:
+            raise ContractError(f"these steps are async, use arun: {', '.join(self._awaited)}")
+        return drive(self._flow(ctx, cancel), _perform)
+
+    async def arun(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None) -> LineResult:
+        """Take a request down the line like :meth:`run`, awaiting async bodies; sync ones are called in place."""
+        return await adrive(self._flow(ctx, cancel), _aperform)
+
+    def _flow(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None) -> Generator[Any, Any, LineResult]:
+        _refuse_unfit(ctx, cancel)
+        cancelled = (lambda: False) if cancel is None else cancel
+        return line_flow(ctx, self._bodies, validator=self._validator, cancelled=cancelled, clock=self._clock)
+
+
+def _refuse_unfit(ctx: object, cancel: object) -> None:
+    if not isinstance(ctx, AgentPipelineContext):
+        raise ContractError("ctx must be an AgentPipelineContext; type_of(envelope) gives its type")
+    if cancel is not None and (not callable(cancel) or _is_kind(cancel, inspect.iscoroutinefunction)):
+        raise ContractError("cancel must be a sync function that returns True or False, such as event.is_set")
+
+
+def _refuse_gaps(bodies: Mapping[PipelineStep, object], serves: Collection[AgentPipelineContextType]) -> None:
+    wanted = {step for kind in serves for step in steps_of(kind)}
+    if not wanted:
+        raise ContractError("serves= must name at least one AgentPipelineContextType")
+    if missing := sorted(wanted - bodies.keys()):
+        raise ContractError(f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests")
+    if idle := sorted(bodies.keys() - wanted):
+        raise ContractError(f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type")
+    unfit = [step for step, body in bodies.items() if not callable(body) or _is_kind(body, inspect.isasyncgenfunction)]
+    if unfit:
+        raise ContractError(f"bodies must be functions, async functions or generators: {_named(unfit)}")
+
+
+def _named(steps: Collection[PipelineStep]) -> str:
+    return ", ".join(step.name for step in steps)
+
+
+def _is_kind(body: object, is_kind: Callable[[object], bool]) -> bool:
+    """Return whether a callable, or what calling it runs, is a function of some kind."""
+    return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004 - its code is what is looked at
+
+
+def _perform(effect: object) -> Any:
+    """Call a function; what it raises, or that it is async after all, is a value."""
+    answer = _called(effect)
+    if not inspect.isawaitable(answer):
+        return answer
+    if inspect.iscoroutine(answer):
+        answer.close()
+    return EffectRaised(ContractError("the body of a step returned an awaitable; use arun"))
+
+
+async def _aperform(effect: object) -> Any:
+    answer = _called(effect)
+    if not inspect.isawaitable(answer):
+        return answer
+    try:
+        return await answer
+    except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
+        return EffectRaised(error)
+
+
+def _called(effect: object) -> Any:
+    if not isinstance(effect, Invoke):
+        kind = type(effect).__name__
+        raise ContractError(f"a body yielded {kind}; this runner performs Invoke alone: drive line_flow for others")
+    try:
+        return effect.function(effect.context)
+    except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
+        return EffectRaised(error)

@@ -10,8 +10,7 @@ from typing import Final
 
 from strictreply.contract._describing import compact
 from strictreply.contract._tool import Tool, is_duration
-from strictreply.pipeline._fingerprint import canonical
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, canonical
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON
@@ -49,7 +48,6 @@ class LoopPolicy:
     max_result_chars: int = 16_000
 
     def __post_init__(self) -> None:
-        """Refuse bounds that no turn could keep."""
         for name in _COUNTS:
             bound: object = getattr(self, name)
             if not isinstance(bound, int) or isinstance(bound, bool) or bound < 1:
@@ -68,7 +66,7 @@ class LoopPolicy:
         *,
         tools: Mapping[str, Tool] = _NO_TOOLS,
     ) -> Iterator[tuple[AgentToolCall, bool]]:
-        """Give each call with whether it is not to be run, after the turn's ``earlier`` calls and those before it.
+        """Return each call with whether it is not to be run, after the turn's ``earlier`` calls and those before it.
 
         ``tools``, by name, say which calls may be repeated; one that is not among them may not.
         """
@@ -79,7 +77,7 @@ class LoopPolicy:
             yield call, made[spelled] >= self.suppress_at and not _is_repeatable(call, tools)
 
     def repeated(self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS) -> list[str]:
-        """Name the tools that were called with the same arguments ``warn_at`` times or more, each once.
+        """Return the names of the tools that were called with the same arguments ``warn_at`` times or more, each once.
 
         ``tools`` are those of :meth:`suppressed`.
         """
@@ -88,7 +86,7 @@ class LoopPolicy:
 
 
 def signature(call: AgentToolCall) -> str:
-    """Spell what makes two calls the same: the name and the canonical arguments, case and all (P71, P73)."""
+    """Return what makes two calls the same: the name and the canonical arguments, case and all (P71, P73)."""
     args = decode(call.arguments_json, DEFAULT_LIMITS)
     return f"{call.name} {call.arguments_json if isinstance(args, Invalid) else canonical(args)}"
 
@@ -105,6 +103,5 @@ def suppressed_result(call: AgentToolCall) -> AgentToolCallResult:
 
 
 def _is_repeatable(call: AgentToolCall, tools: Mapping[str, Tool]) -> bool:
-    """Tell whether a call is of a tool that may be called the same way again and again."""
     tool = tools.get(call.name)
     return tool is not None and tool.repeatable

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._sessions import manifest_id
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, Decision, ToolCallManifest
+from strictreply.contract._judge import judge
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._reply_calls import id_stem, identified, turn_of, with_turns
+from strictreply.pipeline._sessions import SessionClaim, manifest_id
+from strictreply.pipeline._tool_results import capped, denied, interrupted, with_results
+from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, earlier_calls, stored
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    AgentToolCall,
+    AgentToolCallResult,
+    Decision,
+    ToolCallManifest,
+)
 from strictreply.reading._decoding import decode
+from strictreply.values._replies import Invalid, ToolCall
 
 _FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
     InvokeCode.DUPLICATE_ID: ("reconcile.single_result", "a call has two results; send one for each call"),
@@ -19,19 +30,16 @@ _FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
     InvokeCode.ALREADY_ANSWERED: ("reconcile.open_call", "this call has its result; send none for it"),
     InvokeCode.EMPTY_RESULT: ("reconcile.result_present", "the result has neither result_json nor error_message"),
     InvokeCode.RESULT_AND_ERROR: ("reconcile.result_single", "the result has both result_json and error_message"),
-    InvokeCode.MISSING_RESULT_JSON: (
-        "reconcile.result_json",
-        "a failure must be told by result_json, not error_message",
-    ),
+    InvokeCode.MISSING_RESULT_JSON: ("reconcile.result_json", "report a failure in result_json, not in error_message"),
     InvokeCode.APPROVAL_MALFORMED: (
         "reconcile.approval",
         'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
     ),
-    InvokeCode.DECISION_EXPECTED: ("reconcile.decision", "this call waits for a decision; a client's result is none"),
-    InvokeCode.DECISION_MISMATCH: (
-        "reconcile.same_arguments",
-        "the decision is on other arguments",
+    InvokeCode.DECISION_EXPECTED: (
+        "reconcile.decision",
+        "this call waits for a decision of the program; a client's result is none",
     ),
+    InvokeCode.DECISION_MISMATCH: ("reconcile.same_arguments", "the decision is on other arguments"),
     InvokeCode.DECISION_ELSEWHERE: (
         "reconcile.same_run",
         "the decision is for another run or another turn; decide on the calls that are pending here",
@@ -74,14 +82,14 @@ def reconcile(
     Results that the manifest has already stay. The result holds every fault: of each entry of ``results`` the first,
     with its index, and of each call of the client that stays without a result. A call that needs approval wants a
     decision (:func:`approval_of`); any other one ``result_json``, or with ``allow_error_results`` either this or an
-    ``error_message`` (X11). ``decided`` are the program's decisions, which some results spell; None when it has made
+    ``error_message`` (X11). ``decided`` are the program's decisions, which some results state; None when it has made
     sure of all of them. A client's own word approves nothing, and a decision holds for the arguments, the session and
     the turn that it was made on; ``session_id`` and ``turn_id`` say where the manifest waits. ``earlier`` are calls of
     this turn that were answered before: a result for one of them that waits no more is ALREADY_CONSUMED (requirement
     P66). Names and JSON texts are held to the rules of a manifest after.
     """
     given = tuple(results)
-    desk = _Desk(
+    waiting = _WaitingCalls(
         {call.tool_call_id: call for call in manifest.tool_calls},
         frozenset(result.tool_call_id for result in manifest.tool_call_results),
         frozenset(call.tool_call_id for call in earlier),
@@ -89,16 +97,13 @@ def reconcile(
         (session_id, turn_id),
         allow_error_results,
     )
-    errors = (*desk.wrong_results(given), *desk.missing_results(given))
-    if errors:
+    if errors := (*waiting.wrong_results(given), *waiting.missing_results(given)):
         return InvokeResult(errors=errors)
-    answers = {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)}
-    ordered = (answers[call.tool_call_id] for call in manifest.tool_calls if call.tool_call_id in answers)
-    return replace(manifest, tool_call_results=tuple(ordered))
+    return with_results(manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)})
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _WaitingCalls:
     """What results are held to: the calls by id, which of them have results, and which were answered before."""
 
     calls: Mapping[str, AgentToolCall]
@@ -109,12 +114,11 @@ class _Desk:
     allow_error_results: bool
 
     def wrong_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
-        """Report each result that is out of place, or that says nothing fit."""
+        """Report each result that is out of place, or whose content does not fit."""
         seen: set[str] = set()
         for index, result in enumerate(results):
-            twice = result.tool_call_id in seen
+            code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else self._fault(result)
             seen.add(result.tool_call_id)
-            code = InvokeCode.DUPLICATE_ID if twice else self._fault(result)
             if code is not None:
                 error = _error(code, result, index, f"/envelope/tool_results/{index}")
                 elsewhere = code is InvokeCode.DECISION_ELSEWHERE
@@ -128,7 +132,6 @@ class _Desk:
                 yield _error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}")
 
     def _fault(self, result: AgentToolCallResult) -> InvokeCode | None:
-        """Say what is wrong with a result, None when nothing is."""
         if self._decided_for(result):  # before its call is looked for: an equal id means nothing in another run
             return InvokeCode.DECISION_ELSEWHERE
         call = self.calls.get(result.tool_call_id)
@@ -142,7 +145,7 @@ class _Desk:
         return self._misdecided(call) or self._fault_inside(call, result)
 
     def _misdecided(self, call: AgentToolCall) -> InvokeCode | None:
-        """Say what is wrong with who decided, and on what; None when nothing is."""
+        """Return what is wrong with who decided, and on what; None when nothing is."""
         if self.decided is None:
             return None
         decision = self.decided.get(call.tool_call_id)
@@ -156,14 +159,13 @@ class _Desk:
         return None if named else InvokeCode.DECISION_ELSEWHERE
 
     def _decided_for(self, result: AgentToolCallResult) -> str:
-        """Name the other run that a result is a decision for; empty when it names none, or this one."""
+        """Return the id of the other run that a result is a decision for; empty when it names none, or this one."""
         decision = (self.decided or {}).get(result.tool_call_id)
         run = ("", "") if decision is None else (decision.session_id, decision.turn_id)
         return manifest_id(*run) if any(run) and run != self.waits_in else ""
 
     def _fault_inside(self, call: AgentToolCall, result: AgentToolCallResult) -> InvokeCode | None:
-        """Say what is wrong with what a result says."""
-        if not _has_text(result.result_json) and not _has_text(result.error_message):
+        if not (result.result_json or "").strip() and not (result.error_message or "").strip():
             return InvokeCode.EMPTY_RESULT
         if result.result_json is not None and result.error_message is not None:
             return InvokeCode.RESULT_AND_ERROR
@@ -171,11 +173,6 @@ class _Desk:
             return None if approval_of(result) else InvokeCode.APPROVAL_MALFORMED
         failed = result.result_json is None and not self.allow_error_results
         return InvokeCode.MISSING_RESULT_JSON if failed else None
-
-
-def _has_text(value: str | None) -> bool:
-    """Tell whether a text is there."""
-    return value is not None and bool(value.strip())
 
 
 def _error(code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str) -> InvokeError:
@@ -191,3 +188,81 @@ def _error(code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: 
         name=entry.name,
         reason=entry.error_message if isinstance(entry, AgentToolCallResult) else None,
     )
+
+
+def resolve_results(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
+    """Claim the calls that wait, give each the client's result, and run those that were approved."""
+    envelope = ctx.envelope
+    key = manifest_id(envelope.session_id, envelope.turn_id)
+    state.claiming = key, ctx.correlation_id
+    claim: SessionClaim | InvokeError = yield from stored(lambda store: store.claim(key, ctx.correlation_id))
+    if isinstance(claim, InvokeError):
+        state.claiming = None
+        raise InvokeFailed((claim,))
+    state.claim = claim
+    waiting = _undecided(claim.manifest)
+    answered = reconcile(
+        waiting,
+        envelope.tool_results,
+        earlier=earlier_calls(turn_of(ctx), waiting),
+        decided=envelope.decided,
+        session_id=envelope.session_id,
+        turn_id=envelope.turn_id,
+    )
+    if not isinstance(answered, ToolCallManifest):
+        raise InvokeFailed(answered.errors)
+    state.refuse_unfit(answered)  # before anything that was approved is run
+    state.calls = _judged_again(state, ctx)
+    resolved = yield from _resolved(state, claim, answered)
+    return replace(ctx, tool_call_manifest=resolved, turn=with_turns(turn_of(ctx), state.result_turns(resolved)))
+
+
+def _undecided(manifest: ToolCallManifest) -> ToolCallManifest:
+    """Leave out what approved calls came to already: a client that tries again decides on all of them again."""
+    decided = {call.tool_call_id for call in manifest.tool_calls if call.needs_approval}
+    kept = [result for result in manifest.tool_call_results if result.tool_call_id not in decided]
+    return replace(manifest, tool_call_results=tuple(kept))
+
+
+def _judged_again(state: TurnState, ctx: AgentPipelineContext) -> tuple[ToolCall, ...]:
+    """Read the calls of the reply that waited: by the same judge, with the tools of this process."""
+    turn = turn_of(ctx)
+    demanded = state.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
+    verdict = judge(demanded, turn.messages[-1])
+    if isinstance(verdict, Invalid):
+        message = "the reply that waits does not fit the tools given here; give those that it was made with"
+        code = InvokeCode.TOOLS_CHANGED
+        raise InvokeFailed((InvokeError(code=code, rule="loop.same_tools", message=message, issues=verdict.issues),))
+    return identified(verdict.reply, id_stem(replace(turn, iterations=turn.iterations - 1)))
+
+
+def _resolved(
+    state: TurnState, claim: SessionClaim, answered: ToolCallManifest
+) -> Generator[TurnEffect, Any, ToolCallManifest]:
+    """Put real results in the place of decisions; what was run before the turn failed is not run again.
+
+    Approved calls are run one after the other. That one begins is kept before it does, and its result before the
+    next begins: whatever interrupts a turn, no call that was allowed runs twice.
+    """
+    ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
+    limit = state.policy.max_result_chars
+    given = {result.tool_call_id: capped(result, limit) for result in answered.tool_call_results}
+    for call in answered.tool_calls:
+        if not call.needs_approval or call.tool_call_id in ran:
+            continue
+        decision = approval_of(given[call.tool_call_id])
+        if decision is not None and decision.approved:
+            marked = ran | {call.tool_call_id: interrupted(call, limit)}
+            begun = replace(claim, manifest=with_results(claim.manifest, marked))
+            yield from _kept(begun)
+            state.claim = begun  # not before: a call that could not be marked was not begun
+            ran |= yield from state.run_calls([call])
+            state.claim = replace(claim, manifest=with_results(claim.manifest, ran))
+            yield from _kept(state.claim)
+        else:
+            given[call.tool_call_id] = denied(call, "" if decision is None else decision.reason, limit)
+    return with_results(answered, given | ran)
+
+
+def _kept(claim: SessionClaim) -> Generator[TurnEffect, Any, None]:
+    yield from stored(lambda store: store.keep(claim))

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._values import AgentPipelineContext, Session, ToolCallManifest, Turn, Value
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import printable
@@ -25,7 +25,7 @@ CLAIM_SECONDS: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim(Value):
+class SessionClaim(Value):
     """The right to answer a waiting manifest, once.
 
     ``holder`` names the request that has it. ``manifest`` are the calls, and what they have come to so far.
@@ -44,7 +44,6 @@ class SessionConflict(InvokeFailed):
     """
 
     def __init__(self, session_id: str, turn_id: str) -> None:
-        """Name what was not saved."""
         message = "the session moved on while this turn was under way; restore it and begin the turn again"
         super().__init__((_error(InvokeCode.SESSION_CONFLICT, "sessions.unmoved", message),))
         self.session_id = session_id
@@ -52,7 +51,6 @@ class SessionConflict(InvokeFailed):
         self.run: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields."""
         return type(self), (self.session_id, self.turn_id)
 
 
@@ -66,7 +64,6 @@ class SessionStoreFailed(StrictReplyError):
     """
 
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
-        """Say where it was, what happened and what to do."""
         happened = f"raised {type(cause).__name__}" if reason == "failed" and cause is not None else REASONS[reason][0]
         super().__init__(printable(f"the session store {place!r} {happened}; {REASONS[reason][1]}"))
         self.place = place
@@ -79,7 +76,6 @@ class SessionStoreFailed(StrictReplyError):
         return super().to_dict() | {"place": self.place, "reason": self.reason}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields, without what holds connections."""
         return type(self), (self.place, self.reason)
 
 
@@ -103,15 +99,20 @@ class SessionStore(Protocol):
     """
 
     def session(self, session_id: str) -> Session | None:
-        """Give a session as it was saved last, None when there is none."""
+        """Return a session as it was saved last, None when there is none."""
         ...
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Give the last turn of a session, with the calls that wait and what they have come to; None for any other."""
+        """Return the last turn of a session, with the calls that wait and their results so far; None for any other."""
         ...
 
     def save(
-        self, session: Session, turn: Turn, *, waiting: ToolCallManifest | None = None, consumed: Claim | None = None
+        self,
+        session: Session,
+        turn: Turn,
+        *,
+        waiting: ToolCallManifest | None = None,
+        consumed: SessionClaim | None = None,
     ) -> None:
         """Keep a turn's end, all of it or nothing.
 
@@ -125,7 +126,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    def claim(self, manifest_id: str, holder: str) -> Claim | InvokeError:
+    def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
         """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
 
         ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
@@ -133,12 +134,12 @@ class SessionStore(Protocol):
         """
         ...
 
-    def keep(self, claim: Claim) -> None:
+    def keep(self, claim: SessionClaim) -> None:
         """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
         ...
 
-    def release(self, claim: Claim) -> None:
-        """Give a claim back, so that corrected results can be sent.
+    def release(self, claim: SessionClaim) -> None:
+        """Release a claim, so that corrected results can be sent.
 
         ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
         when the claim is not held any more.
@@ -164,7 +165,7 @@ class Records(Protocol):
     """The texts of a store, inside one transaction, by kind and key."""
 
     def read(self, kind: type[Value], key: str) -> str | None:
-        """Give a text, None when there is none."""
+        """Return a text, None when there is none."""
         ...
 
     def write(self, kind: type[Value], key: str, text: str) -> None:
@@ -186,7 +187,6 @@ class TransactionalSessionStore(ABC):
     """
 
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
-        """Set when a claim lapses."""
         if claim_seconds <= 0:
             raise ContractError(f"claim_seconds must be above 0, not {claim_seconds!r}")
         self._claim_seconds = claim_seconds
@@ -216,12 +216,12 @@ class TransactionalSessionStore(ABC):
             raise self.failure(error) from None
 
     def session(self, session_id: str) -> Session | None:
-        """Give a session as it was saved last, None when there is none."""
+        """Return a session as it was saved last, None when there is none."""
         with self._opened(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Give the last turn of a session, with the calls that wait; see :meth:`SessionStore.turn`."""
+        """Return the last turn of a session, with the calls that wait; see :meth:`SessionStore.turn`."""
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
@@ -229,7 +229,12 @@ class TransactionalSessionStore(ABC):
         return replace(turn, waiting=entry.manifest) if turn is not None and entry is not None and waits else turn
 
     def save(
-        self, session: Session, turn: Turn, *, waiting: ToolCallManifest | None = None, consumed: Claim | None = None
+        self,
+        session: Session,
+        turn: Turn,
+        *,
+        waiting: ToolCallManifest | None = None,
+        consumed: SessionClaim | None = None,
     ) -> None:
         """Keep a turn's end, all of it or nothing; see :meth:`SessionStore.save`."""
         key = manifest_id(session.id, turn.id)
@@ -250,7 +255,7 @@ class TransactionalSessionStore(ABC):
             if began_with not in {"", turn.id}:
                 _forget(records, manifest_id(session.id, began_with))
 
-    def claim(self, manifest_id: str, holder: str) -> Claim | InvokeError:
+    def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
         """Take the right to answer a waiting manifest; see :meth:`SessionStore.claim`."""
         if not holder:
             raise ContractError("holder must not be empty; give a name that no other request has")
@@ -261,9 +266,9 @@ class TransactionalSessionStore(ABC):
             if (refused := _refusal(entry, holder, now - self._claim_seconds)) is not None:
                 return refused
             _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=now)))
-            return Claim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
+            return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
-    def keep(self, claim: Claim) -> None:
+    def keep(self, claim: SessionClaim) -> None:
         """Keep what the calls of a claim have come to so far; see :meth:`SessionStore.keep`."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
@@ -279,15 +284,14 @@ class TransactionalSessionStore(ABC):
                 _forget(records, manifest_id(session_id, session.last_turn_id))
 
     def _is_answered(self, records: Records, before: Session | None, turn: Turn) -> bool:
-        """Tell whether somebody is answering, at this moment, what waited on the turn before."""
         if before is None or before.last_turn_id in {"", turn.id}:
             return False
         entry = _read(records, WaitingManifest, manifest_id(before.id, before.last_turn_id))
         alive = entry is not None and bool(entry.holder) and entry.claimed_at > self._clock() - self._claim_seconds
         return entry is not None and alive and not entry.consumed
 
-    def release(self, claim: Claim) -> None:
-        """Give a claim back, with what its calls have come to; see :meth:`SessionStore.release`."""
+    def release(self, claim: SessionClaim) -> None:
+        """Release a claim, with what its calls have come to; see :meth:`SessionStore.release`."""
         with self._opened(writing=True) as records:
             if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
@@ -297,14 +301,13 @@ class MemorySessionStore(TransactionalSessionStore):
     """Keeps sessions as long as the process lives; safe for threads. What is given out is a copy."""
 
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
-        """Begin empty."""
         super().__init__(claim_seconds=claim_seconds, clock=clock)
         self._lock = threading.Lock()
         self._records = _MemoryRecords()
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002 - one lock serves both
-        """Let one thread in at a time; all is spelled before the first write, so nothing is left to undo."""
+        """Let one thread in at a time; all is written as text before the first write, so nothing is left to undo."""
         with self._lock:
             yield self._records
 
@@ -313,29 +316,26 @@ class _MemoryRecords:
     """Texts in a dict."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._texts: dict[tuple[type[Value], str], str] = {}
 
     def read(self, kind: type[Value], key: str) -> str | None:
-        """Give a text, None when there is none."""
+        """Return a text, None when there is none."""
         return self._texts.get((kind, key))
 
     def write(self, kind: type[Value], key: str, text: str) -> None:
-        """Put a text in the place of what was there."""
         self._texts[kind, key] = text
 
     def drop(self, kind: type[Value], key: str) -> None:
-        """Forget a text."""
         self._texts.pop((kind, key), None)
 
 
 def manifest_id(session_id: str, turn_id: str) -> str:
-    """Name a turn's manifest, ``session.turn`` (requirement P67); dots and percent signs inside an id are escaped."""
+    """Return the id of a turn's manifest, ``session.turn`` (P67); dots and percent signs inside an id are escaped."""
     return f"{_escaped(session_id)}.{_escaped(turn_id)}"
 
 
 def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
-    """Name the manifest of a context; before its session and turn are restored the result says NOT_RESTORED."""
+    """Return the id of a context's manifest; NOT_RESTORED before its session and turn are restored."""
     if ctx.session is None or ctx.turn is None:
         message = "the session and the turn must be restored before their manifest has a name"
         return InvokeResult(errors=(_error(InvokeCode.NOT_RESTORED, "sessions.restored", message),))
@@ -343,7 +343,6 @@ def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
 
 
 def _escaped(identifier: str) -> str:
-    """Escape the dot, so that no two pairs of ids have one name."""
     return identifier.replace("%", "%25").replace(".", "%2E")
 
 
@@ -354,34 +353,32 @@ def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:
 
 
 def _write(records: Records, *values: tuple[str, Value | None]) -> None:
-    """Write values under their keys, None not at all; the first is written when all are spelled."""
+    """Write values under their keys, None not at all; the first is written when all are serialized."""
     spelled = [(type(value), key, value.to_json()) for key, value in values if value is not None]
     for kind, key, text in spelled:
         records.write(kind, key, text)
 
 
 def _forget(records: Records, key: str) -> None:
-    """Forget a turn, and the manifest that waited on it."""
     records.drop(Turn, key)
     records.drop(WaitingManifest, key)
 
 
 def _left(
-    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: Claim | None
+    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
 ) -> WaitingManifest | None:
-    """Give what a turn's manifest is once the turn is saved."""
     if waiting is not None:
         return WaitingManifest(manifest=waiting)
     return None if entry is None or consumed is None else replace(entry, consumed=True)
 
 
-def _held(entry: WaitingManifest | None, claim: Claim) -> bool:
-    """Tell whether a claim still stands: it may have lapsed, as long as nobody else took it."""
+def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:
+    """Return whether a claim still stands: it may have lapsed, as long as nobody else took it."""
     return entry is not None and not entry.consumed and entry.holder == claim.holder
 
 
 def _refusal(entry: WaitingManifest, holder: str, lapsed: float) -> InvokeError | None:
-    """Say why a manifest cannot be claimed; ``lapsed`` is when a claim must have been made to be void by now."""
+    """Return why a manifest cannot be claimed; ``lapsed`` is when a claim must have been made to be void by now."""
     if entry.consumed:
         return _error(InvokeCode.ALREADY_CONSUMED, "sessions.single_use", "these calls were answered before")
     if entry.holder not in {"", holder} and entry.claimed_at > lapsed:
@@ -390,5 +387,4 @@ def _refusal(entry: WaitingManifest, holder: str, lapsed: float) -> InvokeError 
 
 
 def _error(code: InvokeCode, rule: str, message: str) -> InvokeError:
-    """Word a refusal."""
     return InvokeError(code=code, rule=rule, message=message, path="/tool_call_manifest")

@@ -1,4 +1,4 @@
-"""What a tool gives back, as the JSON of a manifest and as the turn that tells the model."""
+"""The result of a tool call, as the JSON of a manifest and as the turn that tells the model."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from strictreply.contract._describing import compact
 from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.reading._decoding import decode, is_json
 from strictreply.values._attempts import plain, type_name
-from strictreply.values._json import Channel, JSONObject, Message
+from strictreply.values._json import Channel, Message
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def result_json(value: object, limit: int) -> str:
-    """Spell a tool's result as a JSON text that UTF-8 can hold; one over ``limit`` characters is cut, and says so.
+    """Write a tool's result as a JSON text that UTF-8 can hold; one over ``limit`` characters is cut, and says so.
 
-    What strict readers refuse (NaN, names that are equal as text, too many levels) is told as a text.
+    What strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a text.
     """
     if isinstance(value, str):
-        return compact(_cut(_spelled(str.__str__(value)), limit))
+        return compact(_cut(_encodable_text(str.__str__(value)), limit))
     try:
         text = to_json(value, fallback=str).decode()
     except Exception:  # noqa: BLE001 - cycles, bytes, surrogates; and an object's own code may raise anything
@@ -34,19 +34,19 @@ def result_json(value: object, limit: int) -> str:
 
 
 def error_json(kind: str, message: str, limit: int) -> str:
-    """Spell a failure as a result: an error is one, never a reason to ask for the call again (X11)."""
-    return compact({"error": {"type": kind, "message": _cut(_spelled(message), limit)}})
+    """Write a failure as a result: an error is one, never a reason to ask for the call again (X11)."""
+    return compact({"error": {"type": kind, "message": _cut(_encodable_text(message), limit)}})
 
 
 def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
-    """Cut what a client gave to ``limit`` characters, as a tool's own result is cut."""
+    """Cut what a client sent to ``limit`` characters, as a tool's own result is cut."""
     if result.result_json is None or len(result.result_json) <= limit:
         return result
-    return replace(result, result_json=compact(_cut(_told(result), limit)))
+    return replace(result, result_json=compact(_cut(_content(result), limit)))
 
 
 def denied(call: AgentToolCall, reason: str, limit: int) -> AgentToolCallResult:
-    """Make the result of a call that nobody allowed."""
+    """Make the result of a call that was not approved."""
     return _failed(call, "ApprovalDenied", reason or "the call was not allowed", limit)
 
 
@@ -60,33 +60,30 @@ def abandoned(call: AgentToolCall, limit: int) -> AgentToolCallResult:
     return _failed(call, "Abandoned", "the user went on without the result of this call", limit)
 
 
+def _failed(call: AgentToolCall, kind: str, message: str, limit: int) -> AgentToolCallResult:
+    text = error_json(kind, message, limit)
+    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=text)
+
+
 def with_results(manifest: ToolCallManifest, results: Mapping[str, AgentToolCallResult]) -> ToolCallManifest:
-    """Give a manifest with these results, in the order of its calls."""
-    told = (results.get(call.tool_call_id) for call in manifest.tool_calls)
-    return replace(manifest, tool_call_results=tuple(result for result in told if result is not None))
+    """Return a manifest with these results, in the order of its calls."""
+    ordered = (results.get(call.tool_call_id) for call in manifest.tool_calls)
+    return replace(manifest, tool_call_results=tuple(result for result in ordered if result is not None))
 
 
 def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
-    """Give the turns that tell the model what its calls came to, in the order of the calls."""
-    return [_result_turn(result, channel) for result in manifest.tool_call_results]
+    """Return the turns that tell the model the results of its calls, in the order of the calls.
 
-
-def _failed(call: AgentToolCall, kind: str, message: str, limit: int) -> AgentToolCallResult:
-    """Make the result of a call that came to nothing."""
-    told = error_json(kind, message, limit)
-    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=told)
-
-
-def _result_turn(result: AgentToolCallResult, channel: Channel) -> JSONObject:
-    """Answer one call: by its id, or by name where calls are written as text."""
-    text = _told(result)
+    A result names its call by id, or its tool where calls are written as text.
+    """
+    results = manifest.tool_call_results
     if channel == "text":
-        return {"role": "user", "content": f"Result of {result.name}: {text}"}
-    return {"role": "tool", "tool_call_id": result.tool_call_id, "content": text}
+        return [{"role": "user", "content": f"Result of {result.name}: {_content(result)}"} for result in results]
+    return [{"role": "tool", "tool_call_id": result.tool_call_id, "content": _content(result)} for result in results]
 
 
-def _told(result: AgentToolCallResult) -> str:
-    """Give a text as it is, and any other value as JSON; a client's error as one."""
+def _content(result: AgentToolCallResult) -> str:
+    """Return a text as it is, and any other value as JSON; a client's error as one."""
     if result.result_json is None:
         return compact({"error": {"type": "ClientError", "message": result.error_message or ""}})
     value = decode(result.result_json)
@@ -94,38 +91,36 @@ def _told(result: AgentToolCallResult) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Cut a text to ``limit`` characters."""
     return text if len(text) <= limit else f"{text[:limit]}… (cut: {len(text)} characters in all)"
 
 
-def spelled(value: Any) -> Any:
-    """Replace what UTF-8 cannot spell in a text, or in every text of a JSON value."""
+def encodable(value: Any) -> Any:
+    """Replace what UTF-8 cannot encode, in a text or in every text of a JSON value."""
     match value:
         case str():
-            return _spelled(value)
+            return _encodable_text(value)
         case dict():
-            return {_spelled(name): spelled(member) for name, member in value.items()}
+            return {_encodable_text(name): encodable(member) for name, member in value.items()}
         case list():
-            return [spelled(item) for item in value]
+            return [encodable(item) for item in value]
         case _:
             return value
 
 
-def _spelled(text: str) -> str:
-    """Replace what UTF-8 cannot spell."""
+def _encodable_text(text: str) -> str:
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _plain_json(value: object) -> str:
-    """Spell what pydantic cannot: value by value, or by its type when it holds a number too long to spell."""
+    """Write what pydantic cannot: value by value, or by its type when it holds a number too long to write."""
     try:
-        return _spelled(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
+        return _encodable_text(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
     except ValueError:
         return compact(type_name(value))
 
 
 def _other_text(value: object) -> str:
-    """Spell what JSON has no word for: bytes as far as they are UTF-8, and everything else as its ``str``."""
+    """Return bytes as far as they are UTF-8, and everything else that JSON has no word for as its ``str``."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     try:

@@ -1,4 +1,4 @@
-"""The one validator of the pipeline: four questions, each answered by a result; the rules stand in their own table.
+"""The one validator of the pipeline: four questions, each answered by a result; the rules stand in tables of their own.
 
 It judges and does nothing else: no step is executed here, nothing is stored, nobody is told (AGN-036 section 6).
 """
@@ -11,18 +11,67 @@ from itertools import islice
 from typing import Final, get_args
 
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._kinds import PipelineStep
-from strictreply.pipeline._results import InvokeResult
-from strictreply.pipeline._rules.core import CORE
-from strictreply.pipeline._rules.manifests import MANIFEST
-from strictreply.pipeline._rules.rule import Group, Options, Profile, Subject, judged_in_turn
-from strictreply.pipeline._rules.steps import STEP_KNOWN, STEPS, step_of
-from strictreply.pipeline._values import AgentPipelineContext, ToolCallManifest
+from strictreply.pipeline._context_rules import CORE, STEPS, StepRules
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeResult
+from strictreply.pipeline._manifest_rules import MANIFEST, RESPONSE
+from strictreply.pipeline._rule import (
+    PipelineRule,
+    Profile,
+    RuleGroup,
+    RuleStage,
+    RuleSubject,
+    ValidatorOptions,
+    inert,
+    judged_in_turn,
+    where,
+)
+from strictreply.pipeline._values import AgentPipelineContext, PipelineStep, ToolCallManifest
 from strictreply.values._errors import ContractError
+
+_BY_NUMBER: Final = {int(step): step for step in PipelineStep}
+_BY_NAME: Final = {name.replace("_", "").lower(): step for name, step in PipelineStep.__members__.items()}
+
+
+def step_of(step: object) -> PipelineStep | None:
+    """Return the step that its member, its number or its name means; None for anything else.
+
+    ``LLMClient``, ``LlmClient`` and ``LLM_CLIENT`` are one name.
+    """
+    step = inert(step)
+    if isinstance(step, str):
+        return _BY_NAME.get(step.replace("_", "").lower())
+    if isinstance(step, int) and not isinstance(step, bool):
+        return _BY_NUMBER.get(step)
+    return None
+
+
+STEP_KNOWN: Final = PipelineRule(
+    id="step.known",
+    section="2.1",
+    stage=RuleStage.ENTRY,
+    code=InvokeCode.UNKNOWN_STEP,
+    message="the step must be one of PipelineStep, by its member, number or name",
+    breaches=where("", lambda step: step_of(step) is not None),
+)
+
+
+def list_rules() -> tuple[PipelineRule, ...]:
+    """List every rule in the order in which it is asked, those of the extended profile too (requirement P9)."""
+    own = (rule for step in STEPS.values() for rule in step.rules)
+    return (STEP_KNOWN, *_rules_in(CORE), *own, *_rules_in(MANIFEST), *_rules_in(RESPONSE))
+
+
+def list_steps() -> tuple[StepRules, ...]:
+    """List what is asked at every step, in the order of their numbers; one without rules says so (requirement P8)."""
+    return tuple(STEPS.values())
+
+
+def _rules_in(groups: tuple[RuleGroup, ...]) -> list[PipelineRule]:
+    return [rule for group in groups for rule in group if isinstance(rule, PipelineRule)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AgentPipelineContextValidator(Options):
+class AgentPipelineContextValidator(ValidatorOptions):
     """Hold contexts and manifests to AGN-036; it keeps nothing, changes nothing and never raises on any content.
 
     A context is an AgentPipelineContext, or any mapping, which is read by the same names and held to the same rules.
@@ -36,10 +85,9 @@ class AgentPipelineContextValidator(Options):
     """
 
     def __post_init__(self) -> None:
-        """Refuse options of another kind, and keep the tools from later changes of the caller's mapping."""
         if self.profile not in get_args(Profile):
             raise ContractError('profile must be "published" or "extended"')
-        if self.tools is not None:
+        if self.tools is not None:  # a copy, which later changes of the caller's mapping do not reach
             object.__setattr__(self, "tools", _copied(self.tools))
 
     def validate_core(self, ctx: AgentPipelineContext | object) -> InvokeResult:
@@ -64,20 +112,18 @@ class AgentPipelineContextValidator(Options):
         return self._unknown(step) if known is None else self._at_step(ctx, STEPS[known].post)
 
     def validate_tool_call_manifest(self, manifest: ToolCallManifest | object) -> InvokeResult:
-        """Hold a manifest to section 5; an error tells the index, the id and the name of its entry, and the reason."""
+        """Hold a manifest to section 5; an error has the index, the id and the name of its entry, and the reason."""
         return self._result(manifest, MANIFEST)
 
-    def _at_step(self, ctx: object, group: Group | None) -> InvokeResult:
+    def _at_step(self, ctx: object, group: RuleGroup | None) -> InvokeResult:
         """Ask the core, then what a step asks; nothing where a step's rules do not apply."""
         return InvokeResult() if group is None else self._result(ctx, (*CORE, group))
 
     def _unknown(self, step: object) -> InvokeResult:
-        """Say that there is no such step (requirement P8)."""
         return self._result(step, ((STEP_KNOWN,),))
 
-    def _result(self, content: object, groups: Iterable[Group]) -> InvokeResult:
-        """Ask groups of rules in turn."""
-        errors = judged_in_turn(Subject(content, self), groups)
+    def _result(self, content: object, groups: Iterable[RuleGroup]) -> InvokeResult:
+        errors = judged_in_turn(RuleSubject(content, self), groups)
         return InvokeResult(errors=tuple(islice(errors, 1 if self.first_only else None)))
 
 
@@ -86,7 +132,6 @@ LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=Tr
 
 
 def _copied(tools: object) -> dict[str, Tool]:
-    """Copy the tools, or say how they are given."""
     named = dict(tools) if isinstance(tools, Mapping) else {"": tools}
     copied = {str(name): tool for name, tool in named.items() if isinstance(tool, Tool)}
     if len(copied) != len(named):

@@ -1,21 +1,73 @@
-"""What travels down the line: the request as received, the context that the steps fill, and the response.
+"""The values of the pipeline: the request as received, the context that the steps fill, the response, and their kinds.
 
-Values are frozen and hold plain JSON; a step gives a new context and changes none. Making one checks nothing, so that
+Values are frozen and hold plain JSON; a step makes a new context and changes none. Making one checks nothing, so that
 the validator can be shown any content; :meth:`Value.from_json` is strict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field, fields, replace
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import IntEnum, StrEnum
 from functools import lru_cache
-from typing import Any, Self, cast
+from hashlib import sha256
+from typing import Any, Final, Self, cast
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
-from strictreply.pipeline._kinds import AgentPipelineContextType, ResponseKind, ResponseType
 from strictreply.values._json import JSONObject
+
+
+class AgentPipelineContextType(StrEnum):
+    """What a request is, told by the ids and results that it brings (AGN-036 section 3.1, requirement P26)."""
+
+    INITIAL = "Initial"
+    FOLLOW_ON = "FollowOn"
+    CLIENT_TOOL_CALL_CONTINUATION = "ClientToolCallContinuation"
+
+
+class PipelineStep(IntEnum):
+    """The steps of the line; the numbers are stable (requirement P42).
+
+    Those that end in 0 stand in AGN-036 sections 4.1 to 4.10; 35 restores a session for a continuation (X14), 65 is
+    known and has no rules. The last three are other names that its sister documents have for two of them (X16).
+    """
+
+    REQUEST_HANDLER = 10
+    SESSION_RESTORER = 20
+    AGENT_CONTEXT_RESOLVER = 30
+    CLIENT_TOOL_CALL_SESSION_RESTORER = 35
+    CLIENT_TOOL_CONTINUATION_RESOLVER = 40
+    AGENT_SESSION_CREATOR = 50
+    AGENT_CONTEXT_LOADER = 60
+    ACP_COMMAND_HANDLER = 65
+    PROMPT_CONTENT_PROVIDER_INITIALIZER = 70
+    REASONER = 80
+    LLM_CLIENT = 90
+    RESPONSE_BUILDER = 100
+
+    SESSION_CONTEXT_RESOLVER = AGENT_CONTEXT_RESOLVER
+    CONTEXT_PROVIDER_INITIALIZER = PROMPT_CONTENT_PROVIDER_INITIALIZER
+    PROMPT_KNOWLEDGE_PROVIDER_INITIALIZER = PROMPT_CONTENT_PROVIDER_INITIALIZER
+
+
+class ResponseType(StrEnum):
+    """What the model's last reply leads to: the outcome, not the request's type (X18)."""
+
+    NOT_READY = "NotReady"
+    FINAL = "Final"
+    TOOL_CONTINUATION = "ToolContinuation"
+    SERVER_TOOLS = "ServerTools"
+    """Calls that are run here, between two asks of one turn; never what a response is built from (X13)."""
+
+
+class ResponseKind(StrEnum):
+    """The closed kinds of a response (AGN-033, requirement P45)."""
+
+    FINAL = "final"
+    CLIENT_TOOL_CONTINUATION = "client_tool_continuation"
 
 
 class Value:
@@ -25,34 +77,32 @@ class Value:
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     def to_dict(self) -> JSONObject:
-        """Give the value as plain JSON; lists stand for tuples."""
+        """Return the value as plain JSON; lists stand for tuples."""
         told: JSONObject = to_jsonable_python(self)
         return told
 
     def to_json(self) -> str:
-        """Spell the value as a JSON text."""
+        """Return the value as a JSON text."""
         return to_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read what :meth:`to_json` wrote; raises pydantic.ValidationError, a ValueError, with each place at fault."""
+        """Parse what :meth:`to_json` wrote; raise pydantic.ValidationError, a ValueError, with each place at fault."""
         value: Self = cls._adapter().validate_json(text)
         return value
 
     @classmethod
     def json_schema(cls) -> JSONObject:
-        """Give the JSON Schema (2020-12) that :meth:`from_json` holds a text to."""
+        """Return the JSON Schema (2020-12) that :meth:`from_json` holds a text to."""
         return cls._adapter().json_schema()
 
     @classmethod
     def _adapter(cls) -> TypeAdapter[Any]:
-        """Give pydantic's reader of this kind of value."""
         return _adapter_of(cast("Hashable", cls))  # mypy looks for the hash of a class among its instances' methods
 
 
 @lru_cache(maxsize=64)
 def _adapter_of(kind: Any) -> TypeAdapter[Any]:
-    """Give the reader of a kind of value, made once."""
     return TypeAdapter(kind)
 
 
@@ -85,7 +135,7 @@ class AgentToolCall(_Waiting, Value):
     needs_approval: bool = False
 
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
-        """Give the result of a call that the client ran: ``value`` is anything that pydantic can spell as JSON."""
+        """Make the result of a call that the client ran; ``value`` is anything that pydantic can write as JSON."""
         return AgentToolCallResult(
             tool_call_id=self.tool_call_id,
             name=self.name,
@@ -94,7 +144,7 @@ class AgentToolCall(_Waiting, Value):
         )
 
     def approved(self) -> Decision:
-        """Decide that a call which needs approval may be run; the decision names where the call waits."""
+        """Make the decision that a call which needs approval may be run; it names where the call waits."""
         session_id, turn_id = _waits_in(self)
         return Decision(
             session_id=session_id,
@@ -106,19 +156,17 @@ class AgentToolCall(_Waiting, Value):
         )
 
     def denied(self, reason: str = "") -> Decision:
-        """Decide that it may not; the model is told ``reason``."""
+        """Make the decision that it may not; the model is told ``reason``."""
         return replace(self.approved(), approved=False, reason=reason)
 
 
 def _waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToolCall:
-    """Make a call that knows where it waits."""
     call = AgentToolCall(**members)
     object.__setattr__(call, "_waits_in", (session_id, turn_id))
     return call
 
 
 def _members(call: AgentToolCall) -> dict[str, Any]:
-    """Return what a call is made of, which may be anything."""
     return {member.name: getattr(call, member.name) for member in fields(call)}
 
 
@@ -295,7 +343,7 @@ class AgentResponse(Value):
     tool_continuation_message: str | None = None
 
     def __post_init__(self) -> None:
-        """Have each call know where it waits; what is no call stays as it is, for the validator to see."""
+        """Tell each call where it waits; what is no call stays as it is, for the validator to find."""
         given = cast("Any", self.tool_calls)
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
@@ -303,12 +351,12 @@ class AgentResponse(Value):
             object.__setattr__(self, "tool_calls", tuple(calls))
 
     def to_dict(self) -> JSONObject:
-        """Give the response as plain JSON, without the members that are not there."""
+        """Return the response as plain JSON, without the members that are not there."""
         told: JSONObject = to_jsonable_python(self, exclude_none=True)
         return told
 
     def to_json(self) -> str:
-        """Spell the response as a JSON text, without the members that are not there."""
+        """Return the response as a JSON text, without the members that are not there."""
         return to_json(self, exclude_none=True).decode()
 
 
@@ -343,3 +391,37 @@ class AgentPipelineContext(Value):
     response_payload: ResponsePayload | None = None
     response_type: ResponseType = ResponseType.NOT_READY
     built: BuiltResponse | None = None
+
+
+BUILT: Final = "built"
+"""The one member of a context that its fingerprint leaves out: the response, which carries the fingerprint."""
+
+
+def canonical(value: object) -> str:
+    """Return the one text of a JSON value: names sorted, arrays in their order, nothing between, ASCII only.
+
+    Values of the pipeline, tuples and mappings of any kind are written as the JSON that they stand for. Numbers keep
+    their kind: ``1`` and ``1.0`` differ. Raises ValueError for what is not JSON, or nested too deep.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_json_members)
+    except (TypeError, RecursionError) as error:
+        raise ValueError("only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects") from error
+
+
+def fingerprint(ctx: object) -> str:
+    """Return the hash of everything that a context holds but ``built`` (requirement P40): equal contexts, equal hashes.
+
+    ``ctx`` is an AgentPipelineContext or a mapping of its members, which give the same 64 hexadecimal digits. Raises
+    ValueError when it holds what is not JSON.
+    """
+    held = {name: member for name, member in _json_members(ctx).items() if name != BUILT}
+    return sha256(canonical(held).encode()).hexdigest()
+
+
+def _json_members(value: object) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    raise ValueError(f"a {type(value).__name__} has no members that JSON could hold")

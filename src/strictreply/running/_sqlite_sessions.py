@@ -65,7 +65,6 @@ class SQLiteSessionStore(TransactionalSessionStore):
         claim_seconds: float = CLAIM_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Open the file, or make it."""
         super().__init__(claim_seconds=claim_seconds, clock=clock)
         self._path = os.fspath(path)
         if self._path in {"", ":memory:"}:
@@ -84,7 +83,6 @@ class SQLiteSessionStore(TransactionalSessionStore):
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
 
     def _connected(self) -> sqlite3.Connection:
-        """Open a connection that begins and ends its transactions as it is told."""
         return sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
 
     @contextmanager
@@ -100,21 +98,18 @@ class _SQLiteRecords:
     """The texts of one transaction: a table for each kind."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Stand on an open transaction."""
         self._connection = connection
 
     def read(self, kind: type[Value], key: str) -> str | None:
-        """Give a text, None when there is none."""
+        """Return a text, None when there is none."""
         query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608 - a name of our own table
         row: tuple[str] | None = self._connection.execute(query, (key,)).fetchone()
         return None if row is None else row[0]
 
     def write(self, kind: type[Value], key: str, text: str) -> None:
-        """Put a text in the place of what was there."""
         self._connection.execute(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
 
     def drop(self, kind: type[Value], key: str) -> None:
-        """Forget a text."""
         self._connection.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
 
 
@@ -147,12 +142,11 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
-    """Tell whether a database has nothing in it and nobody has marked it."""
+    """Return whether a database has nothing in it and nobody has marked it."""
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return not tables and not _number(connection, "application_id") and not _number(connection, "user_version")
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
-    """Read a number from the head of the file."""
     (number,) = connection.execute(f"PRAGMA {pragma}").fetchone()
     return int(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from strictreply.pipeline._results import InvokeFailed
+from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._values import Value
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._issues import printable, printable_lines

@@ -15,8 +15,8 @@ from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
 from strictreply.integrations.dbos._library import load
 from strictreply.integrations.dbos._records import asked_from, asked_record, outcome_from, outcome_record
 from strictreply.integrations.dbos._suspects import Trial
-from strictreply.pipeline._effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
-from strictreply.running._performing import AsyncPerformer, Performer
+from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
+from strictreply.running._turn_performing import AsyncTurnPerformer, TurnPerformer
 
 ASK = {"name": "ask"}
 
@@ -28,7 +28,7 @@ class StepPerformer:
     ``trial`` is told of steps that had no record, and ends behind the first effect with one.
     """
 
-    perform: Performer
+    perform: TurnPerformer
     contract: Contract
     trial: Trial
 
@@ -73,7 +73,7 @@ class StepPerformer:
 class AsyncStepPerformer:
     """The twin of :class:`StepPerformer` for an async client."""
 
-    perform: AsyncPerformer
+    perform: AsyncTurnPerformer
     contract: Contract
     trial: Trial
 

@@ -12,10 +12,10 @@ from typing import Any
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
-from strictreply.pipeline._effects import Asked, ToolOutcome
-from strictreply.pipeline._line import Raised
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
+from strictreply.pipeline._turn_effects import Asked, ToolOutcome
 from strictreply.pipeline._values import (
     AgentResponse,
     AgentToolCallResult,
@@ -68,9 +68,9 @@ def ascii_json(value: JSONObject) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def asked_record(asked: Asked | Raised) -> str:
+def asked_record(asked: Asked | EffectRaised) -> str:
     """Spell what asking the model came to: the message and its price, or what was raised."""
-    if isinstance(asked, Raised):
+    if isinstance(asked, EffectRaised):
         return ascii_json({"failure": Failure.of(asked.error).to_dict()})
     return ascii_json(reply_record(asked))
 
@@ -80,11 +80,11 @@ def reply_record(asked: Asked) -> JSONObject:
     return {"message": dict(asked.message), "usage": asdict(asked.usage)}
 
 
-def asked_from(text: str, contract: Contract) -> Asked | Raised:
+def asked_from(text: str, contract: Contract) -> Asked | EffectRaised:
     """Read what asking came to."""
     record: dict[str, Any] = json.loads(text)
     failure = failure_of(record)
-    return reply_from(record, contract) if failure is None else Raised(DurableRunFailed(failure))
+    return reply_from(record, contract) if failure is None else EffectRaised(DurableRunFailed(failure))
 
 
 def failure_of(record: object) -> Failure | None:
@@ -92,13 +92,13 @@ def failure_of(record: object) -> Failure | None:
     return Failure(**record["failure"]) if isinstance(record, dict) and "failure" in record else None
 
 
-def reply_from(record: dict[str, Any], contract: Contract) -> Asked | Raised:
+def reply_from(record: dict[str, Any], contract: Contract) -> Asked | EffectRaised:
     """Read an accepted reply; its message is judged again, by the tools of this process."""
     verdict = judge(contract, record["message"])
     if isinstance(verdict, Invalid):
         message = "a recorded reply does not fit the tools given here; give those that the run was started with"
         error = InvokeError(code=InvokeCode.TOOLS_CHANGED, rule="loop.same_tools", message=message)
-        return Raised(InvokeFailed((replace(error, issues=verdict.issues),)))
+        return EffectRaised(InvokeFailed((replace(error, issues=verdict.issues),)))
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
 
 

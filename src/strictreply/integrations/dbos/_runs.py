@@ -21,14 +21,14 @@ from strictreply.integrations.dbos._library import load, migrated, read_url, sto
 from strictreply.integrations.dbos._records import TurnEnd, TurnRequest, failure_of, reply_from
 from strictreply.integrations.dbos._turns import Setting
 from strictreply.integrations.dbos._worker import Worker
-from strictreply.pipeline._line import Raised
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._reconciling import reconcile
-from strictreply.pipeline._results import InvokeCode, InvokeError, InvokeFailed
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import AgentContext, AgentResponse, Envelope, ToolCallManifest
 from strictreply.running._loop import DEFAULT_AGENT, DEFAULT_LOOP
-from strictreply.running._runs import Given, Request, Run
+from strictreply.running._run_values import GivenResult, Run, RunRequest
 from strictreply.values._errors import ContractError
 from strictreply.values._json import Message
 
@@ -123,7 +123,7 @@ class DurableRuns:
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
-        envelope = Request(messages=messages, after=earlier, org=self._org, user=self._user).envelope()
+        envelope = RunRequest(messages=messages, after=earlier, org=self._org, user=self._user).envelope()
         self.enqueue(run.turn_id(0), TurnRequest(envelope=envelope, time_stamp=_now(), before=before))
         return run
 
@@ -139,15 +139,15 @@ class DurableRuns:
         Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
         """
         *_, last = read = [reply_from(record, self._setting.contract) for record in end.asked]
-        if isinstance(last, Raised):
+        if isinstance(last, EffectRaised):
             raise last.error
         told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]
-        asked = tuple(one for one in read if not isinstance(one, Raised))
+        asked = tuple(one for one in read if not isinstance(one, EffectRaised))
         return Run(end.response, [dict(one) for one in told], asked, (), end.store())
 
-    def continued(self, end: TurnEnd, results: Iterable[Given]) -> TurnRequest:
+    def continued(self, end: TurnEnd, results: Iterable[GivenResult]) -> TurnRequest:
         """Make the request that goes on with a turn that waits; InvokeFailed when the results do not fit its calls."""
-        envelope = Request(continuation=end.response, results=results, org=self._org, user=self._user).envelope()
+        envelope = RunRequest(continuation=end.response, results=results, org=self._org, user=self._user).envelope()
         if (end.session.org, end.session.user) != (self._org, self._user):
             raise _refused(InvokeCode.NOT_FOUND, "loop.session", "this run is one of another org or user")
         waiting = end.waiting or ToolCallManifest()
@@ -244,7 +244,7 @@ class DurableRun:
         end = self._pause_of(status)
         return None if end is None else end.response
 
-    def answer(self, results: Iterable[Given]) -> None:
+    def answer(self, results: Iterable[GivenResult]) -> None:
         """Go on with the client's results, or its decisions, one for each call that waits.
 
         Raises InvokeFailed when they do not fit (nothing is spent then), when no calls wait (NOT_FOUND), and when

@@ -19,18 +19,15 @@ from strictreply.integrations.dbos._library import load
 from strictreply.integrations.dbos._performing import AsyncStepPerformer, StepPerformer
 from strictreply.integrations.dbos._records import TurnEnd, TurnRequest, reply_record
 from strictreply.integrations.dbos._suspects import Trial
-from strictreply.pipeline._effects import TurnEffect
+from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
 from strictreply.pipeline._loop_policy import LoopPolicy
-from strictreply.pipeline._results import InvokeFailed
 from strictreply.pipeline._sessions import SessionStore
-from strictreply.pipeline._turn_flow import Stamp, turn_flow
-from strictreply.pipeline._turn_steps import TurnSteps
+from strictreply.pipeline._turn_effects import TurnEffect
+from strictreply.pipeline._turn_steps import Stamp, TurnSteps, turn_flow
 from strictreply.pipeline._values import AgentContext
-from strictreply.running._events import RunEvent
-from strictreply.running._performing import AsyncPerformer, Performer, numbering
-from strictreply.running._threads import in_thread
-from strictreply.running._tool_running import ToolRunner
+from strictreply.running._run_values import RunEvent
+from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
 from strictreply.values._json import JSONObject
 
 
@@ -109,7 +106,9 @@ def _body(setting: Setting, client: StrictClient) -> Callable[[str], str]:
     def run_turn(text: str) -> str:
         """Run one turn; what it did before a process died is read, not done again."""
         turn = setting.opened(text)
-        perform = Performer(client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store)
+        perform = TurnPerformer(
+            client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store
+        )
         try:
             turn.trial.begin()
             return turn.ended(drive(turn.flow(), StepPerformer(perform, setting.contract, turn.trial)))
@@ -125,7 +124,7 @@ def _async_body(setting: Setting, client: AsyncStrictClient) -> Callable[[str], 
     async def run_turn(text: str) -> str:
         """Run one turn, awaiting."""
         turn = setting.opened(text)
-        perform = AsyncPerformer(
+        perform = AsyncTurnPerformer(
             client, numbering(client, setting.keywords), ToolRunner(setting.loop, _nobody), turn.store
         )
         try:

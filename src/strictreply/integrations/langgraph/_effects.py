@@ -22,10 +22,10 @@ from strictreply.integrations.langgraph._following import Coordination
 from strictreply.integrations.langgraph._library import load
 from strictreply.integrations.langgraph._states import RunState
 from strictreply.integrations.langgraph._streaks import streak_of
-from strictreply.pipeline._effects import RunTools
 from strictreply.pipeline._loop_policy import LoopPolicy
-from strictreply.running._events import RunEvent, ToolFinished
-from strictreply.running._tool_running import ToolRunner
+from strictreply.pipeline._turn_effects import RunTools
+from strictreply.running._run_values import RunEvent, ToolFinished
+from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._json import JSONObject, Message
 

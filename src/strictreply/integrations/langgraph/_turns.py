@@ -47,9 +47,9 @@ from strictreply.integrations.langgraph._states import (
     with_turns,
 )
 from strictreply.integrations.langgraph._streaks import streak_of, with_streak
-from strictreply.pipeline._effects import RunTool, RunTools
 from strictreply.pipeline._reply_calls import identified
 from strictreply.pipeline._tool_results import result_turns
+from strictreply.pipeline._turn_effects import RunTool, RunTools
 from strictreply.pipeline._values import ToolCallManifest
 from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed, ContractError, ReplyRejected

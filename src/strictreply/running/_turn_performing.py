@@ -1,33 +1,122 @@
-"""Running the calls of one reply: several at a time, each within its time, and every failure a result."""
+"""Performing what a turn wants done, sync or async: the model is asked by a wrapped client, tools run, the store used.
+
+Several calls of one reply run at the same time, each within its time, and every failure of a tool is a result.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 
-from strictreply.pipeline._effects import RunTool, ToolOutcome
+from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
+from strictreply.contract._contract import Contract
+from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.pipeline._tool_results import error_json, result_json
+from strictreply.pipeline._turn_effects import Asked, AskModel, RunTool, RunTools, ToolOutcome, TurnEffect, UseStore
 from strictreply.pipeline._values import AgentToolCallResult
-from strictreply.running._events import OnEvent, ToolFinished, ToolStarted
-from strictreply.running._threads import in_thread
-from strictreply.values._errors import ToolError, ToolExecutionError
+from strictreply.running._run_values import OnEvent, ToolFinished, ToolStarted
+from strictreply.values._errors import StrictReplyError, ToolError, ToolExecutionError
 from strictreply.values._issues import printable
+from strictreply.values._json import JSONObject
 
 logger = logging.getLogger("strictreply")
 
-Result = TypeVar("Result")
+ThreadResult = TypeVar("ThreadResult")
+
+_UNDEMANDING: Final = (None, "auto", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPerformer:
+    """Performs the effects of one turn with a sync client."""
+
+    client: StrictClient
+    keywords: JSONObject = field(repr=False)
+    tools: ToolRunner
+    sessions: SessionStore
+
+    def __call__(self, effect: TurnEffect) -> Any:
+        """Do what the turn wants; an error is a value, for the turn to settle what it has begun."""
+        match effect:
+            case RunTools(runs=runs):
+                return self.tools.run_all(runs)
+            case AskModel():
+                try:
+                    return asked_of(self.client.exchange(**request_of(effect, self.keywords)))
+                except Exception as error:  # noqa: BLE001 - the turn gives back what it has claimed, and raises it again
+                    return EffectRaised(error)
+            case _:
+                return _used(self.sessions, effect)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncTurnPerformer:
+    """Performs the effects of one turn with an async client; the store is used in a thread."""
+
+    client: AsyncStrictClient
+    keywords: JSONObject = field(repr=False)
+    tools: ToolRunner
+    sessions: SessionStore
+
+    async def __call__(self, effect: TurnEffect) -> Any:
+        """Do what the turn wants like :class:`TurnPerformer`, awaiting."""
+        match effect:
+            case RunTools(runs=runs):
+                return await self.tools.arun_all(runs)
+            case AskModel():
+                try:
+                    return asked_of(await self.client.exchange(**request_of(effect, self.keywords)))
+                except Exception as error:  # noqa: BLE001 - as in the twin
+                    return EffectRaised(error)
+            case _ if type(self.sessions) is MemorySessionStore:  # which waits for nothing
+                return _used(self.sessions, effect)
+            case _:
+                return await finished_in_thread(partial(_used, self.sessions, effect))
+
+
+def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
+    """Return the keywords of one ask; ``tool_choice`` demands a call of the turn's first alone."""
+    demanded = keywords.get("tool_choice") not in _UNDEMANDING and not effect.is_first
+    kept = {name: value for name, value in keywords.items() if name != "tool_choice"} if demanded else keywords
+    return {**kept, "messages": effect.messages}
+
+
+def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:
+    """Let replies repeat the ids of earlier calls: a turn numbers these itself, whatever its server does.
+
+    Some servers count anew in every reply, and no other ask mends them (fw-ai/fireconnect#16).
+    """
+    contract: Contract = keywords.get("contract") or client.contract
+    return {**keywords, "contract": contract.replace(ids_may_repeat=True)}
+
+
+def asked_of(exchange: Exchange) -> Asked:
+    """Return what a turn needs of an exchange."""
+    return Asked(exchange.transcript[-1], exchange.reply, exchange.usage, exchange.attempts)
+
+
+def _used(sessions: SessionStore, effect: UseStore) -> Any:
+    """Use the store; what it raises is a value, and an error of ours: a program's own store may raise anything."""
+    try:
+        return effect.use(sessions)
+    except StrictReplyError as error:
+        return EffectRaised(error)
+    except Exception as error:  # noqa: BLE001 - anybody's code
+        return EffectRaised(SessionStoreFailed(type(sessions).__name__, "failed", cause=error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +127,14 @@ class ToolRunner:
     tell: OnEvent
 
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-        """Run calls, and give their outcomes in the same order.
+        """Run calls, and return their outcomes in the same order.
 
         One call without a time limit runs in the caller's own thread; others in threads that are left behind when
         their time is up, since Python cannot stop them.
         """
         if len(runs) == 1 and self.limit(runs[0]) is None:
             return (self.told(runs[0], self.run_one(runs[0])),)
-        return _Crowd(self, runs).outcomes()
+        return _ParallelCalls(self, runs).outcomes()
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls like :meth:`run_all`, awaiting; tools that are not async run in threads, which needs asyncio."""
@@ -53,7 +142,6 @@ class ToolRunner:
         outcomes: dict[int, ToolOutcome] = {}
 
         async def run_one(index: int, run: RunTool) -> None:
-            """Run one call as soon as there is room."""
             async with limiter:
                 outcomes[index] = self.told(run, await self._arun(run))
 
@@ -66,7 +154,7 @@ class ToolRunner:
         return tuple(outcomes[index] for index in range(len(runs)))
 
     def run_one(self, run: RunTool) -> ToolOutcome:
-        """Run one call here."""
+        """Run one call in this thread, without a time limit."""
         self.tell(ToolStarted(run.call))
         start = time.perf_counter()
         try:
@@ -76,7 +164,6 @@ class ToolRunner:
         return self._done(run, value, start)
 
     async def _arun(self, run: RunTool) -> ToolOutcome:
-        """Run one call, awaiting, within its time."""
         self.tell(ToolStarted(run.call))
         start = time.perf_counter()
         try:
@@ -90,16 +177,15 @@ class ToolRunner:
         return self._done(run, value, start)
 
     def told(self, run: RunTool, outcome: ToolOutcome) -> ToolOutcome:
-        """Tell what a call came to, and give it."""
+        """Report the outcome of a call to the listener, and return it."""
         self.tell(ToolFinished(run.call, outcome))
         return outcome
 
     def limit(self, run: RunTool) -> float | None:
-        """Give how long a call may take, in seconds."""
+        """Return how long a call may take, in seconds."""
         return self.policy.tool_timeout if run.tool.timeout is None else run.tool.timeout
 
     def _done(self, run: RunTool, value: object, start: float) -> ToolOutcome:
-        """Make the outcome of a call that gave a value."""
         return ToolOutcome(_result(run, result_json(value, self.policy.max_result_chars), start))
 
     def _failed(self, run: RunTool, error: ToolExecutionError, start: float) -> ToolOutcome:
@@ -107,22 +193,21 @@ class ToolRunner:
         cause = error.__cause__ or error
         words = _words_of(cause) if isinstance(cause, ToolError) else "the tool failed"
         logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(type(cause).__name__))
-        told = error_json(type(cause).__name__, words, self.policy.max_result_chars)
-        return ToolOutcome(_result(run, told, start), error)
+        text = error_json(type(cause).__name__, words, self.policy.max_result_chars)
+        return ToolOutcome(_result(run, text, start), error)
 
     def expired(self, run: RunTool, error: TimeoutError) -> ToolOutcome:
         """Make the outcome of a call that took too long."""
         limit = self.limit(run) or 0.0
         logger.warning("tool %r took more than %s seconds; the model is told so", run.call.tool, limit)
-        told = error_json("Timeout", f"the tool took more than {limit:g} seconds", self.policy.max_result_chars)
-        return ToolOutcome(_result(run, told, time.perf_counter() - limit), error)
+        text = error_json("Timeout", f"the tool took more than {limit:g} seconds", self.policy.max_result_chars)
+        return ToolOutcome(_result(run, text, time.perf_counter() - limit), error)
 
 
-class _Crowd:
+class _ParallelCalls:
     """Calls that run in threads of their own, ``concurrency`` of them at a time."""
 
     def __init__(self, runner: ToolRunner, runs: Sequence[RunTool]) -> None:
-        """Line the calls up."""
         self._runner = runner
         self._runs = runs
         self._waiting = deque(range(len(runs)))
@@ -130,11 +215,11 @@ class _Crowd:
         self._outcomes: dict[int, ToolOutcome] = {}
 
     def outcomes(self) -> tuple[ToolOutcome, ...]:
-        """Run all calls, and give what they came to in their order."""
+        """Run all calls, and return their outcomes in their order."""
         while len(self._outcomes) < len(self._runs):
             while self._waiting and len(self._active) < self._runner.policy.concurrency:
                 self._start(self._waiting.popleft())
-            done, _ = wait(self._active, timeout=self._patience(), return_when=FIRST_COMPLETED)
+            done, _ = wait(self._active, timeout=self._until_next_deadline(), return_when=FIRST_COMPLETED)
             for future in done:
                 index, _ = self._active.pop(future)
                 self._settle(index, future.result())
@@ -142,14 +227,13 @@ class _Crowd:
         return tuple(self._outcomes[index] for index in range(len(self._runs)))
 
     def _start(self, index: int) -> None:
-        """Run one call in a thread of its own."""
         run = self._runs[index]
         limit = self._runner.limit(run)
         deadline = None if limit is None else time.monotonic() + limit
         self._active[in_thread(partial(self._runner.run_one, run))] = index, deadline
 
-    def _patience(self) -> float | None:
-        """Say how long nothing can expire, None for ever."""
+    def _until_next_deadline(self) -> float | None:
+        """Return how many seconds nothing can expire, None for ever."""
         deadlines = [deadline for _, deadline in self._active.values() if deadline is not None]
         left = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
         return None if left is None else min(left, threading.TIMEOUT_MAX)
@@ -163,7 +247,6 @@ class _Crowd:
                 self._settle(index, self._runner.expired(self._runs[index], TimeoutError()))
 
     def _settle(self, index: int, outcome: ToolOutcome) -> None:
-        """Keep an outcome, and tell of it."""
         self._outcomes[index] = self._runner.told(self._runs[index], outcome)
 
 
@@ -172,7 +255,7 @@ def _run_here(run: RunTool) -> Any:
     try:
         return run.tool.run(run.call.args, call_id=run.call.id)
     except asyncio.CancelledError as error:
-        raise _failure(run, error) from error
+        raise _cancelled_itself(run, error) from error
 
 
 async def _awaited(run: RunTool) -> Any:
@@ -182,16 +265,15 @@ async def _awaited(run: RunTool) -> Any:
     except anyio.get_cancelled_exc_class() as error:
         if anyio.current_effective_deadline() == -math.inf:  # as anyio tells that a scope around us is cancelled
             raise
-        raise _failure(run, error) from error
+        raise _cancelled_itself(run, error) from error
 
 
-def _failure(run: RunTool, error: BaseException) -> ToolExecutionError:
-    """Take what a tool raised for its failure."""
+def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:
     return ToolExecutionError(run.tool.name, call_id=run.call.id, kind=type(error).__name__)
 
 
 def _words_of(error: ToolError) -> str:
-    """Read what a tool says to the model; a class of the program's own may fail even at that."""
+    """Return what a tool says to the model; a class of the program's own may fail even at that."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - anybody's code
@@ -202,3 +284,31 @@ def _result(run: RunTool, text: str, start: float) -> AgentToolCallResult:
     """Make the result of a call that began at ``start``."""
     spent = round((time.perf_counter() - start) * 1000)
     return AgentToolCallResult(tool_call_id=str(run.call.id), name=run.call.tool, execution_ms=spent, result_json=text)
+
+
+def in_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
+    """Work in a thread that does not keep the program alive, with the caller's context.
+
+    Whoever stops waiting leaves it behind. An exit or an interrupt of the thread is the caller's as well.
+    """
+    future: Future[ThreadResult] = Future()
+    future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
+
+    def fulfil() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+            future.set_exception(error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(fulfil,), daemon=True).start()
+    return future
+
+
+async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
+    """Work in a thread, and wait for its end even when cancelled meanwhile: what it does is then known to be done."""
+    future = asyncio.wrap_future(in_thread(work))
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise

@@ -156,7 +156,7 @@ class InvokeFailed(StrictReplyError):
     """
 
     def __init__(self, errors: tuple[InvokeError, ...], *, step: str = "") -> None:
-        """Name every broken rule, and the ``step`` where that was seen, empty when it was before the first."""
+        """Report every broken rule, and the ``step`` where that was seen, empty when it was before the first."""
         self.errors = errors
         self.step = step
         where = f"the step {step}" if step else "the request"
@@ -165,7 +165,6 @@ class InvokeFailed(StrictReplyError):
         super().__init__("\n".join([f"{where} failed:", *lines, *more]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields."""
         return partial(type(self), step=self.step), (self.errors,)
 
 
@@ -173,7 +172,6 @@ class IterationsExceeded(InvokeFailed):
     """The model was asked ``iterations`` times in one turn and gave no answer (requirements T38, P68)."""
 
     def __init__(self, iterations: int) -> None:
-        """Say how many asks were made."""
         self.iterations = iterations
         message = f"the turn exceeded {iterations} steps without an answer; raise max_iterations or reword the task"
         super().__init__((InvokeError(code=InvokeCode.MAX_ITERATIONS, rule="loop.max_iterations", message=message),))
@@ -184,12 +182,11 @@ class IterationsExceeded(InvokeFailed):
         return InvokeCode.MAX_ITERATIONS
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by fields."""
         return type(self), (self.iterations,)
 
 
 def _entry(error: InvokeError) -> str:
-    """Name the entry of a manifest by its place, None for none; its id may be the model's own words.
+    """Return the place of a manifest's entry, not its id, which may be the model's own words.
 
     The run that a decision is for is named when its ids are of the kind that we make: others may say anything.
     """

@@ -1,6 +1,6 @@
-"""The JSON Schemas of what the pipeline takes and gives, for programs in any language: ``schemas/pipeline/``.
+"""The JSON Schemas of the pipeline's values, for programs in any language: ``schemas/pipeline/``.
 
-A schema says what each member is. What a context, a manifest or a response must hold besides is the rules' to say.
+A schema says what each member is. What a context, a manifest or a response must hold besides, the rules say.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from strictreply.pipeline._results import InvokeResult
+from strictreply.pipeline._invoke_result import InvokeResult
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentResponse,
@@ -34,33 +34,28 @@ _PUBLISHED: Final[Mapping[str, tuple[str, type[Value]]]] = {
 
 
 def pipeline_schemas() -> dict[str, JSONObject]:
-    """Give every published schema of the pipeline by its file name without ``.json``."""
+    """Return every published schema of the pipeline by its file name without ``.json``."""
     return {
-        name: {"$schema": _DRAFT, "title": title, **_told(kind.json_schema())}
+        name: {"$schema": _DRAFT, "title": title, **_published(kind.json_schema())}
         for name, (title, kind) in _PUBLISHED.items()
     }
 
 
-def _told(schema: JSONObject) -> JSONObject:
-    """Leave out the titles that are names spelled anew, and tell what the code's documentation tells of each part."""
+def _published(schema: JSONObject) -> JSONObject:
+    """Leave out pydantic's titles, and write each description for readers of any language."""
     return {key: _part(key, value) for key, value in schema.items() if key != "title"}
 
 
 def _part(key: str, value: Any) -> Any:
-    """Walk into whatever holds schemas: by name, or in a list."""
     match key, value:
         case (("properties" | "$defs"), dict()):
-            return {name: _told(part) for name, part in value.items()}
+            return {name: _published(part) for name, part in value.items()}
         case "description", str():
-            return _described(value)
+            # a docstring as one line, without markup, and with JSON's word for None
+            return " ".join(value.replace("``", "").replace("None", "null").split())
         case _, dict():
-            return _told(value)
+            return _published(value)
         case _, list():
-            return [_told(part) if isinstance(part, dict) else part for part in value]
+            return [_published(part) if isinstance(part, dict) else part for part in value]
         case _:
             return value
-
-
-def _described(words: str) -> str:
-    """Put a docstring into words for readers of any language: one line, no markup, JSON's word for nothing."""
-    return " ".join(words.replace("``", "").replace("None", "null").split())

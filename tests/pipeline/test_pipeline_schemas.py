@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pipeline.contexts import CONTINUATION, WALKS, after, before, received, response_of, waiting
-from strictreply.pipeline._kinds import PipelineStep
-from strictreply.pipeline._published import pipeline_schemas
+from strictreply.pipeline._pipeline_schemas import pipeline_schemas
 from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._values import PipelineStep
 
 FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "pipeline"
 SCHEMAS = pipeline_schemas()

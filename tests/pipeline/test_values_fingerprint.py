@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.contexts import WALKS, after, before, changed, plain, received
-from strictreply.pipeline._fingerprint import canonical, fingerprint
-from strictreply.pipeline._kinds import PipelineStep
+from strictreply.pipeline._values import PipelineStep, canonical, fingerprint
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

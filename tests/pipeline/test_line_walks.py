@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep
-from strictreply.pipeline._results import InvokeCode, InvokeResult
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeResult
+from strictreply.pipeline._line import first_step, next_step, steps_of, type_of
 from strictreply.pipeline._values import (
     AgentPipelineContext,
+    AgentPipelineContextType,
     AgentToolCall,
     AgentToolCallResult,
     Envelope,
+    PipelineStep,
     ResponsePayload,
     ToolCallManifest,
 )
-from strictreply.pipeline._walks import first_step, next_step, steps_of, type_of
 from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL

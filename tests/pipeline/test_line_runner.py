@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 
 from pipeline.walking import App, PlainBody, asking, call, context
-from strictreply.pipeline._kinds import AgentPipelineContextType, PipelineStep
-from strictreply.pipeline._line import Invoke, LineResult, LineStatus, plain_body
-from strictreply.pipeline._results import InvokeCode
-from strictreply.pipeline._runner import Body, PipelineRunner
+from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.pipeline._line import Body, Invoke, LineResult, LineStatus, PipelineRunner, plain_body, steps_of
 from strictreply.pipeline._sessions import MemorySessionStore
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentPipelineContext
-from strictreply.pipeline._walks import steps_of
+from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, PipelineStep
 from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL

@@ -1,23 +1,29 @@
-"""What a run came to, and what it is opened with."""
+"""What a run came to, what it is opened with, and what is reported while it goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import to_json
 
 from strictreply.client._transport import as_json
-from strictreply.pipeline._effects import Asked
-from strictreply.pipeline._kinds import ResponseKind
 from strictreply.pipeline._line import StepTrace
 from strictreply.pipeline._sessions import SessionStore
-from strictreply.pipeline._values import AgentResponse, AgentToolCall, AgentToolCallResult, Decision, Envelope
+from strictreply.pipeline._turn_effects import Asked, ToolOutcome
+from strictreply.pipeline._values import (
+    AgentResponse,
+    AgentToolCall,
+    AgentToolCallResult,
+    Decision,
+    Envelope,
+    ResponseKind,
+)
 from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._json import JSONObject, Message
-from strictreply.values._replies import DirectAnswer
+from strictreply.values._replies import DirectAnswer, ToolCall
 from strictreply.wires._chat import peek
 
 _MESSAGES_FORM: Final = (
@@ -93,22 +99,55 @@ class Run:
         return sum((asked.usage for asked in self.asked), Usage())
 
 
-Earlier: TypeAlias = Run | AgentResponse | str
+@dataclass(frozen=True, slots=True)
+class AttemptMade:
+    """The model was asked once, and its reply judged."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A call is about to be run."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A call was run; ``outcome`` holds its result, and the exception that the model was told the type of."""
+
+    call: ToolCall
+    outcome: ToolOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run came to an answer, or waits for the client: the last event of a stream."""
+
+    run: Run
+
+
+RunEvent: TypeAlias = AttemptMade | ToolStarted | ToolFinished | RunEnded
+
+OnEvent: TypeAlias = Callable[[RunEvent], None]
+"""Called with every event as it happens; calls of one reply that run at the same time report from their own threads."""
+
+EarlierRun: TypeAlias = Run | AgentResponse | str
 """A run that goes on: itself, its response, or that as JSON, which another process may have been given."""
 
-
-Given: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
+GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
 """What answers a pending call: a client's result, also as JSON has it, or the program's decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RunRequest:
     """What a run is opened with; see :func:`strictreply.run` for each."""
 
     messages: str | Iterable[Message] | None = None
-    continuation: Earlier | None = None
-    results: Iterable[Given] = ()
-    after: Earlier | None = None
+    continuation: EarlierRun | None = None
+    results: Iterable[GivenResult] = ()
+    after: EarlierRun | None = None
     org: str = "local"
     user: str = "local"
 
@@ -138,15 +177,14 @@ class Request:
         )
 
     def _continued(self, response: AgentResponse) -> Envelope:
-        """Make the envelope of a continuation."""
         if self.messages is not None or self.after is not None:
             raise ContractError("a continuation takes results=, and no messages or after=")
         if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
-            raise ContractError("continuation= is the response of a paused run; this run has its answer")
+            raise ContractError("continuation= takes a paused run; this run has its answer: give it as after=")
         results: Any = self.results  # a client's JSON may hold anything here
         if not isinstance(results, Iterable):
             raise ContractError(_RESULT_FORM)
-        given = tuple(cast("Iterable[Given]", results))
+        given = tuple(cast("Iterable[GivenResult]", results))
         if not given:
             raise ContractError("a paused run goes on with results=, one for each of its pending calls")
         return Envelope(
@@ -160,22 +198,22 @@ class Request:
 
 
 def _response_of(run: object) -> AgentResponse:
-    """Read the response of a run, from the run or from the JSON that a client sent back."""
+    """Return the response of a run, read from the JSON that a client sent back when it is a text."""
     if isinstance(run, str):
         try:
             return AgentResponse.from_json(run)
         except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
-            raise ContractError("this is no response of a run: give its to_json() unchanged") from None
+            raise ContractError("not a run response: give run.response.to_json() unchanged") from None
     if isinstance(run, Run) and run.is_cancelled:
-        raise ContractError("the run was cancelled: nothing of it goes on; do again what began it")
+        raise ContractError("the run was cancelled: it cannot be resumed; start it again")
     response = run.response if isinstance(run, Run) else run
     if not isinstance(response, AgentResponse):
-        raise ContractError("a run goes on by the run itself, its response, or that as a JSON text")
+        raise ContractError("continuation= and after= take a Run, its response, or the response as a JSON text")
     return response
 
 
-def _result_of(result: Given) -> AgentToolCallResult:
-    """Spell a decision, or read a client's result: anybody may have made that, so it is read as a JSON text is."""
+def _result_of(result: GivenResult) -> AgentToolCallResult:
+    """Return a decision, or a client's result: anybody may have made that, so it is read as a JSON text is."""
     try:
         return AgentToolCallResult.from_json(to_json(result.result if isinstance(result, Decision) else result))
     except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
@@ -183,7 +221,6 @@ def _result_of(result: Given) -> AgentToolCallResult:
 
 
 def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
-    """Take the conversation; one text is a user's turn."""
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     try:
@@ -197,7 +234,7 @@ def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, 
 
 
 def _parts_of(messages: tuple[JSONObject, ...]) -> tuple[list[str], list[JSONObject]]:
-    """Tell the texts of the last turn from its other parts."""
+    """Return the texts of the last turn, and its other parts."""
     content = messages[-1].get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     texts = [str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"]

@@ -1,0 +1,144 @@
+"""CPU time of one run of the tool loop beside the raw SDK calls that it makes, in the same run.
+
+Run: ``python benchmarks/tool_loop.py``. Three replies call a tool, the fourth is the answer. The raw side sends the
+same four requests, with the conversation as it grows, and runs no tool. The transport is a mock: only our work and
+the SDK's is measured. Sides are sampled in turn, and each ratio is the median of the ratios of neighbouring samples,
+so that a busy machine disturbs both alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import openai
+
+import strictreply as sr
+
+http: Any = getattr(openai._base_client, "httpx2", None) or openai._base_client.httpx  # noqa: SLF001
+
+ROUNDS = 25
+TIMES = 4
+CALLS = 3
+QUESTION = "What is the weather in three towns?"
+
+
+def look(town: str, days: int = 1) -> str:
+    """Look the weather up."""
+    return f"{town}: fine for {days} days"
+
+
+def completion(message: dict[str, Any]) -> bytes:
+    """Spell a response that holds one message."""
+    reason = "tool_calls" if message.get("tool_calls") else "stop"
+    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": None, **message}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    response = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    return json.dumps(response).encode()
+
+
+def call(number: int) -> dict[str, Any]:
+    """Write the assistant's turn with one call."""
+    arguments = json.dumps({"town": f"town {number}", "days": number + 1})
+    function = {"name": "look", "arguments": arguments}
+    return {"tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]}
+
+
+REPLIES = [completion(call(number)) for number in range(CALLS)] + [completion({"content": "Fine in all three."})]
+
+
+def handler() -> Callable[[Any], Any]:
+    """Serve the replies in turn, over and over."""
+    served = 0
+
+    def handle(_: Any) -> Any:
+        nonlocal served
+        served += 1
+        body = REPLIES[(served - 1) % len(REPLIES)]
+        return http.Response(200, content=body, headers={"content-type": "application/json"})
+
+    return handle
+
+
+def sync_client() -> openai.OpenAI:
+    """Make an SDK client over the mock transport."""
+    transport = http.Client(transport=http.MockTransport(handler()))
+    return openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
+
+
+def async_client() -> openai.AsyncOpenAI:
+    """Make its async twin."""
+    transport = http.AsyncClient(transport=http.MockTransport(handler()))
+    return openai.AsyncOpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
+
+
+def requests() -> list[dict[str, Any]]:
+    """List the four requests of one run."""
+    tools = [sr.tool(look).definition]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
+    sent = []
+    for number in range(CALLS + 1):
+        sent.append({"model": "m", "messages": list(messages), "tools": tools})
+        result = {"role": "tool", "tool_call_id": f"call_{number}", "content": look(f"town {number}", number + 1)}
+        messages += [{"role": "assistant", "content": None, **call(number)}, result]
+    return sent
+
+
+def sampled(function: Callable[[], object]) -> float:
+    """Take one sample: the CPU microseconds of one call."""
+    begun = time.process_time()
+    for _ in range(TIMES):
+        function()
+    return (time.process_time() - begun) / TIMES * 1e6
+
+
+def compared(raw: Callable[[], object], ours: Callable[[], object]) -> tuple[float, float, float]:
+    """Sample both in turn; give the median of each, and the median of the ratios of neighbours."""
+    for function in (raw, ours):
+        sampled(function)
+    pairs = [(sampled(raw), sampled(ours)) for _ in range(ROUNDS)]
+    middle = statistics.median
+    return middle(one for one, _ in pairs), middle(two for _, two in pairs), middle(two / one for one, two in pairs)
+
+
+def measure_sync() -> tuple[float, float, float]:
+    """Compare ``run`` with four raw calls."""
+    sent, raw, wrapped = requests(), sync_client(), sr.wrap(sync_client(), tools=[look])
+
+    def by_hand() -> None:
+        for request in sent:
+            raw.chat.completions.create(**request)
+
+    return compared(by_hand, lambda: sr.run(wrapped, QUESTION, model="m"))
+
+
+def measure_async() -> tuple[float, float, float]:
+    """Compare ``arun`` with four raw async calls, both on one event loop."""
+    sent, raw, wrapped = requests(), async_client(), sr.wrap(async_client(), tools=[look])
+
+    async def by_hand() -> None:
+        for request in sent:
+            await raw.chat.completions.create(**request)
+
+    async def run() -> None:
+        await sr.arun(wrapped, QUESTION, model="m")
+
+    with asyncio.Runner() as runner:
+        return compared(lambda: runner.run(by_hand()), lambda: runner.run(run()))
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"openai {openai.__version__}; CPU microseconds of {CALLS} calls and an answer, median of {ROUNDS} samples")
+    print("            4 raw      run     x")
+    for name, measure in (("sync", measure_sync), ("async", measure_async)):
+        raw, ours, ratio = measure()
+        print(f"{name:<8} {raw:>8.0f} {ours:>8.0f} {ratio:>5.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,372 @@
+"""What a rule of AGN-036 is, and how it reads the content that it judges: any content at all, without ever raising.
+
+An object's own code may raise anything, so a rule never holds one: it reads texts, numbers and arrays of the builtin
+kinds, and a dict or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null,
+populated. The rules themselves stand in ``context_rules`` and ``manifest_rules``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
+
+from strictreply.contract._tool import Tool
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
+from strictreply.pipeline._values import PipelineStep
+from strictreply.values._issues import Issue, pointer, pointer_tokens
+from strictreply.wires._chat import peek
+
+ARRAYS = (list, tuple)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Object:
+    """Something that can have members, and is no plain dict; they are read by :func:`member_of` alone."""
+
+    value: object
+
+
+UNREADABLE: Final = object()
+"""Stands for a member that cannot be read: it is there, and of no kind that a rule asks for."""
+
+
+def inert(value: object) -> object:
+    """Return what a rule may compare, count and go through without running a line of the content's own code.
+
+    A text that UTF-8 cannot encode is unreadable: no JSON holds it, and no error could report it.
+    """
+    kind = type(value)  # isinstance would ask the value, and a set would ask its class
+    if value is None or kind is dict or kind is bool or kind is Object or value is UNREADABLE:
+        return value
+    for base, plain in _PLAIN:
+        if issubclass(kind, base):
+            return plain(value)
+    return Object(value)
+
+
+def _text(value: str) -> object:
+    text = str.__str__(value)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return UNREADABLE
+    return text
+
+
+def _tuple(value: tuple[object, ...]) -> object:
+    return tuple(tuple.__iter__(value))
+
+
+_PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
+    (str, _text),
+    (int, int.__int__),
+    (float, float.__float__),
+    (list, list.copy),
+    (tuple, _tuple),
+    (bytes, lambda value: bytes.__getitem__(value, slice(None))),
+    (bytearray, bytearray.copy),
+)
+"""How a value of a builtin kind, or of one made of it, becomes a plain one."""
+
+
+def member_of(value: object, name: str) -> object:
+    """Read a member by its name; None where there is none, UNREADABLE where reading it raises."""
+    if not is_object(value):
+        return UNREADABLE if value is UNREADABLE else None
+    try:
+        return inert(peek(value.value if isinstance(value, Object) else value, name))
+    except Exception:  # noqa: BLE001 - an object's own code may raise anything
+        return UNREADABLE
+
+
+@lru_cache(maxsize=256)
+def _tokens(path: str) -> tuple[str, ...]:
+    return tuple(pointer_tokens(path))
+
+
+def is_present(value: object) -> bool:
+    """Return whether a text is there: one that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def is_empty(value: object) -> bool:
+    """Return whether nothing is there: null, a blank text, an array without entries. Other kinds are something."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, ARRAYS) and not value)
+
+
+def is_null(value: object) -> bool:
+    """Return whether a member is null, or not there at all."""
+    return value is None
+
+
+def is_object(value: object) -> bool:
+    """Return whether something can have members."""
+    return isinstance(value, dict | Object)
+
+
+def is_populated(value: object) -> bool:
+    """Return whether a session, a turn or one of the contexts is there: each is known by its id."""
+    return is_present(member_of(value, "id"))
+
+
+def has_entries(value: object) -> bool:
+    """Return whether an array holds at least one entry."""
+    return isinstance(value, ARRAYS) and bool(value)
+
+
+def entries(value: object) -> list[object]:
+    """Return the entries of an array; none of anything else."""
+    return list(map(inert, value)) if isinstance(value, ARRAYS) else []
+
+
+Profile: TypeAlias = Literal["published", "extended"]
+"""``published`` is what AGN-036 says; ``extended`` adds what only its first implementation asks for (X21)."""
+
+
+class RuleStage(StrEnum):
+    """When a rule is asked, and what its content is."""
+
+    ENTRY = "entry"
+    """First of all, of the step that was named."""
+    CORE = "core"
+    """Of every context, and before the rules of any step."""
+    PRE = "pre"
+    """Of the context that a step is given."""
+    POST = "post"
+    """Of the context that a step leaves behind."""
+    MANIFEST = "manifest"
+    """Of a tool-call manifest, by itself or inside a context."""
+    RESPONSE = "response"
+    """Of the response that was built."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ValidatorOptions:
+    """The options of a validator; see :class:`strictreply.pipeline.AgentPipelineContextValidator`."""
+
+    allow_error_results: bool = False
+    allow_server_tool_calls: bool = False
+    profile: Profile = "published"
+    first_only: bool = False
+    tools: Mapping[str, Tool] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSubject:
+    """What a rule is asked of: any content whatever, the options, and ``at``, the JSON Pointer to the content."""
+
+    content: object
+    options: ValidatorOptions
+    at: str = ""
+
+    def __getitem__(self, path: str) -> object:
+        """Read the member at a JSON Pointer into the content, through values and mappings; see :func:`member_of`."""
+        value = inert(self.content)
+        for token in _tokens(path):
+            value = member_of(value, token)
+        return value
+
+    def entries_at(self, path: str) -> Iterator[RuleEntry]:
+        """Return the entries of a list that are objects."""
+        for index, value in enumerate(entries(self[path])):
+            if is_object(value):
+                yield RuleEntry(value, index, pointer(path, index))
+
+
+class Facts(TypedDict, total=False):
+    """What an error says of one entry of a manifest or a response; see :class:`InvokeError`."""
+
+    index: int
+    tool_call_id: str | None
+    name: str | None
+    result_id: str | None
+    result_name: str | None
+    reason: str | None
+    issues: tuple[Issue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One place where a rule does not hold: ``path`` is a JSON Pointer into the content."""
+
+    path: str = ""
+    facts: Facts = field(default_factory=Facts)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """One entry of a list, whatever its members are; ``path`` leads to it from the content that is judged."""
+
+    value: object
+    index: int
+    path: str
+
+    def __getitem__(self, member: str) -> object:
+        """Read a member by its name; None where there is none."""
+        return member_of(self.value, member)
+
+    def text(self, member: str) -> str | None:
+        """Read a member that is a text; None for anything else."""
+        value = self[member]
+        return value if isinstance(value, str) else None
+
+    @property
+    def id(self) -> str | None:
+        """The id of the call."""
+        return self.text("tool_call_id")
+
+    @property
+    def name(self) -> str | None:
+        """The name of the tool."""
+        return self.text("name")
+
+    @property
+    def error(self) -> str | None:
+        """Why a call failed, as its result says."""
+        return self.text("error_message")
+
+    def breach(self, member: str, **facts: Unpack[Facts]) -> Breach:
+        """Report what is wrong with one member of this entry."""
+        entry = Facts(index=self.index, tool_call_id=self.id, name=self.name)
+        return Breach(pointer(self.path, member), {**entry, **facts})
+
+
+RuleCondition: TypeAlias = Callable[[RuleSubject], bool]
+Breaches: TypeAlias = Callable[[RuleSubject], Iterable[Breach]]
+
+
+class RuleJudge(Protocol):
+    """Whatever can be asked for the errors of a subject: a rule, or a reference to the rules of another section."""
+
+    def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
+        """Report an error for each place that is wrong; nothing is ever raised."""
+        ...
+
+
+RuleGroup: TypeAlias = tuple[RuleJudge, ...]
+"""Rules that are asked together: each reports its errors, whatever the others find (requirement P6)."""
+
+
+def always(_: RuleSubject) -> bool:
+    """Ask a rule of every content of its stage."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PipelineRule:
+    """One rule: ``breaches`` finds every place of a subject where it does not hold.
+
+    ``id`` is stable and unique, ``section`` the one of AGN-036 that it stands in or, for a rule of the extended
+    profile, belongs to. ``step`` is None where the stage is not PRE or POST. ``when`` says of which subjects it is
+    asked.
+    """
+
+    id: str
+    section: str
+    stage: RuleStage
+    code: InvokeCode
+    message: str
+    breaches: Breaches = field(repr=False)
+    step: PipelineStep | None = None
+    when: RuleCondition = field(default=always, repr=False)
+    profile: Profile = "published"
+
+    def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
+        """Report an error for each place where the rule does not hold; none where it is not asked."""
+        if self.profile not in {"published", subject.options.profile} or not self.when(subject):
+            return
+        for breach in self.breaches(subject):
+            path = subject.at + breach.path
+            yield InvokeError(code=self.code, rule=self.id, message=self.message, path=path, **breach.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A rule without its place: several steps share one; the members are those of :class:`PipelineRule`."""
+
+    name: str
+    code: InvokeCode
+    message: str
+    breaches: Breaches
+    when: RuleCondition = always
+    profile: Profile = "published"
+
+    def extended(self) -> Clause:
+        """Ask the same in the extended profile alone."""
+        return replace(self, profile="extended")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Included:
+    """A reference: the member at ``path`` must satisfy the rules of another section, whose errors come as they are."""
+
+    path: str
+    groups: tuple[RuleGroup, ...]
+    when: RuleCondition = always
+
+    def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
+        """Report the errors of the member."""
+        if self.when(subject):
+            member = replace(subject, content=subject[self.path], at=subject.at + self.path)
+            yield from judged_in_turn(member, self.groups)
+
+
+def placed(
+    prefix: str, section: str, stage: RuleStage, *clauses: Clause | Included, step: PipelineStep | None = None
+) -> RuleGroup:
+    """Make the rules of one place: the id of each is ``prefix`` and the clause's name."""
+    return tuple(
+        PipelineRule(
+            id=f"{prefix}.{clause.name}",
+            section=section,
+            stage=stage,
+            step=step,
+            code=clause.code,
+            message=clause.message,
+            breaches=clause.breaches,
+            when=clause.when,
+            profile=clause.profile,
+        )
+        if isinstance(clause, Clause)
+        else clause
+        for clause in clauses
+    )
+
+
+def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterator[InvokeError]:
+    """Ask one group after the other; the first that finds an error is the last that is asked (P5, P6)."""
+    for group in groups:
+        broken = False
+        for judge in group:
+            for error in judge.judge(subject):
+                broken = True
+                yield error
+        if broken:
+            return
+
+
+def where(path: str, holds: Callable[[object], bool]) -> Breaches:
+    """Ask one member: the rule is broken at ``path`` when ``holds`` denies what stands there."""
+    return lambda subject: () if holds(subject[path]) else (Breach(path),)
+
+
+def where_each(paths: Iterable[str], holds: Callable[[object], bool]) -> Breaches:
+    """Ask several members: each that ``holds`` denies is a breach."""
+    asked = tuple(paths)
+    return lambda subject: [Breach(path) for path in asked if not holds(subject[path])]
+
+
+def where_each_entry(path: str, member: str, holds: Callable[[object], bool]) -> Breaches:
+    """Ask one member of every entry of a list."""
+    return lambda subject: [entry.breach(member) for entry in subject.entries_at(path) if not holds(entry[member])]
+
+
+def unless(holds: RuleCondition, path: str = "") -> Breaches:
+    """Ask the whole subject; what is reported is ``path``."""
+    return lambda subject: () if holds(subject) else (Breach(path),)

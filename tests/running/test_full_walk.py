@@ -1,0 +1,93 @@
+"""What ``run`` does not judge again is right: every step of every turn keeps to the rules, whatever the model says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from running.conftest import FullWalk
+from running.loops import DONE, Opened, asking, codes, ids, spy
+from scripted import USER, Client, call, completion
+from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.pipeline._turn_effects import RunTools, ToolOutcome
+from strictreply.pipeline._turn_steps import TurnSteps
+from strictreply.pipeline._values import AgentContext, AgentToolCall, AgentToolCallResult, PipelineStep
+from strictreply.values._replies import ToolCall
+
+NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}
+
+
+def test_the_walks_are_all_judged(opened: Opened, full_walk: FullWalk) -> None:
+    """Parallel calls, a client's, an approval, a denial, a failure and a repeat: every step is seen, and is right."""
+    ran: list[str] = []
+
+    def fails(query: str) -> str:
+        raise ValueError(query)
+
+    tools = [
+        spy("search", ran),
+        spy("book", ran, needs_approval=True),
+        sr.Tool.from_function(fails, name="fails"),
+        sr.Tool.from_json_schema("locate", {"type": "object", "properties": {"query": {"type": "string"}}}),
+    ]
+    several = [call(name, {"query": name}, name) for name in ("search", "fails", "locate", "book")]
+    denied = asking("other", tool="book")
+    loop = opened(completion(calls=several), denied, asking("search", x="y"), DONE, DONE, tools=tools)
+    paused = loop.run()
+    assert ids(paused) == ["locate", "book"]
+    locate, book = paused.pending
+    again = loop.run(continuation=paused, results=[locate.answered("here"), book.approved()])
+    done = loop.run(continuation=again, results=[again.pending[0].denied("no")])
+    more = loop.run("And now?", after=done)
+    assert (more.answer, ran) == ("done", ["search", "book", "search"])
+    assert {step for step, _, _ in full_walk.steps} == set(PipelineStep) - NOT_IN_A_WALK
+    assert len(full_walk.manifests) >= 3
+
+
+def test_the_proof_finds_what_is_wrong(opened: Opened, full_walk: FullWalk) -> None:
+    """A context that breaks a rule between two steps is reported: the proof is not empty."""
+    opened(DONE, tools=[]).run()
+    step, before, after = full_walk.steps[2]
+    full_walk.steps.insert(3, (step, before, replace(after, session=None)))
+    full_walk.steps.insert(4, (step, full_walk.steps[3][2], after))
+    assert InvokeCode.SESSION_MISSING in {error.code for error in full_walk.errors}
+    full_walk.steps.clear()
+
+
+@pytest.mark.parametrize("id_", ["\ud800", "call_\udfff"])
+def test_an_id_that_cannot_be_encoded_is_refused_before_its_tool_runs(opened: Opened, id_: str) -> None:
+    """The judge of replies leaves such an id to the rules of a manifest, which are asked before anything is run."""
+    ran: list[str] = []
+    loop = opened(asking("q", q=id_), DONE, tools=[spy("search", ran)])
+    with pytest.raises(sr.InvokeFailed) as caught:
+        loop.run()
+    assert (codes(caught.value), caught.value.step, ran) == ([InvokeCode.TOOL_CALL_ID_MISSING], "LLM_CLIENT", [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"tool_call_id": "other"}, InvokeCode.ID_MISMATCH),
+        ({"name": "other"}, InvokeCode.NAME_MISMATCH),
+        ({"result_json": "{"}, InvokeCode.RESULT_NOT_JSON),
+        ({"result_json": None}, InvokeCode.MISSING_RESULT_JSON),
+        ({"error_message": "no"}, InvokeCode.RESULT_AND_ERROR),
+    ],
+)
+def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: InvokeCode) -> None:
+    """A durable turn reads results back from its database: what no ToolRunner makes is held to the rules."""
+    tool = spy("search", [])
+    client = sr.wrap(Client(), tools=[tool])
+    steps = TurnSteps.opened(
+        client.terms(model="m", messages=USER), sr.LoopPolicy(), AgentContext(id="a"), model="m", new_id=lambda: "i"
+    )
+    steps.calls = (ToolCall("search", {"query": "q"}, id="c"),)
+    flow = steps.run_calls([AgentToolCall(tool_call_id="c", name="search", arguments_json='{"query":"q"}')])
+    assert isinstance(next(flow), RunTools)
+    result = AgentToolCallResult(tool_call_id="c", name="search", result_json='"r"')
+    with pytest.raises(sr.InvokeFailed) as caught:
+        flow.send((ToolOutcome(replace(result, **changes)),))
+    assert codes(caught.value) == [code]
