@@ -19,10 +19,10 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from strictreply import Tool
-from strictreply.coordination._actions.branches import Branch
-from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination._actions import Branch
+from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import ResponseProcessor
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.reading._decoding import decode
 
 PASSES, ROUNDS, REPEAT = 4, 8, 100

@@ -31,18 +31,29 @@ PACKAGES = (
 )
 """From the lowest to the highest: a package imports itself and those before it. "" is ``strictreply/__init__.py``."""
 COORDINATION = (
-    "_faults",
+    "_coordination_codes",
     "_topology",
     "_actions",
-    "_replies",
+    "_action_shapes",
+    "_permissions",
+    "_api_errors",
+    "_reply_view",
+    "_processors",
     "formats",
     "_runs",
+    "_validation_metrics",
+    "_action_rules",
+    "_action_answer",
     "validation",
-    "_steering",
+    "_error_policy",
+    "_agent_steering",
+    "_steered_retries",
+    "_routing_decision",
+    "_verdict_routes",
     "routing",
     "",
 )
-"""The packages of ``coordination`` from the lowest to the highest; "" is its facade."""
+"""The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
 PURE = PACKAGES[: PACKAGES.index("client")]
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
 RUNTIME_OPENAI = {"cli", "integrations", "testing"}  # the packages that may import openai at run time

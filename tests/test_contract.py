@@ -109,7 +109,6 @@ PROVOKED: dict[Code, tuple[Contract, object]] = {
 ELSEWHERE = {
     Code.JSON_UNEXAMINED,  # never alone: test_decoding
     Code.TOOL_SWITCHED,  # only a corrective ask of one call can find it: see test_scoping
-    *(code for code in Code if code.startswith(("action.", "topology.", "format."))),  # agents': tests/coordination
 }
 
 

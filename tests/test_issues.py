@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.values._issues import (
     FOUND_CHARS,
     Category,
@@ -38,6 +39,18 @@ def test_every_code_has_words_category_and_remedy(code: Code) -> None:
     issue = Issue.of(code, "/x", **{name: WORDS[name] for name in fields})
     assert (issue.code, issue.category, issue.remedy) == (code.value, code.category, code.remedy)
     assert "{" not in issue.message.replace('{"id"', "")
+
+
+@pytest.mark.parametrize("code", list(AgentReplyCode))
+def test_every_code_of_agents_has_words_and_category(code: AgentReplyCode) -> None:
+    """A code of coordination is worded and filled like the core's, and is corrected."""
+    assert re.fullmatch(r"(action|topology|format)\.[a-z_]+", code.value)
+    assert code.value not in set(map(str, Code))
+    fields = {name for _, name, _, _ in string.Formatter().parse(code.template) if name}
+    assert fields <= WORDS.keys()
+    issue = code.at("/x", **{name: str(WORDS[name]) for name in fields})
+    assert (issue.code, issue.category, issue.remedy) == (code.value, code.category, Remedy.CORRECT)
+    assert "{" not in issue.message
 
 
 def test_remedies_follow_from_the_code() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import strictreply as sr
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._actions.kinds import ActionType, AgentInvocation, Origin
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._topology.graph import Topology
-from strictreply.coordination.routing._decisions import RoutingContext, RoutingDecision
-from strictreply.coordination.routing._router import Router
-from strictreply.coordination.validation._processor import ValidationProcessor
-from strictreply.values._issues import Category, Code, Issue
+from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, BranchType, Origin, ValidationResult
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision
+from strictreply.coordination._topology import Topology
+from strictreply.coordination.routing import Router
+from strictreply.coordination.validation import ValidationProcessor
+from strictreply.values._issues import Category, Issue
 
 TEAM = Topology.of(
     {
@@ -36,9 +35,9 @@ ROUTER = Router(TEAM, tools=[search], leave=())
 
 # one fault of each category, as it may stand in a verdict
 FAULTS = {
-    Category.FORMAT_ERROR: Issue.of(Code.ACTION_MISSING_FIELD, "/next_action"),
-    Category.PERMISSION_ERROR: Issue.of(Code.TOPOLOGY_NOT_ALLOWED, "/action_input", names="Worker1"),
-    Category.ACTION_ERROR: Issue.of(Code.ACTION_UNKNOWN, "/next_action", names="invoke_agent"),
+    Category.FORMAT_ERROR: AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),
+    Category.PERMISSION_ERROR: AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at("/action_input", names="Worker1"),
+    Category.ACTION_ERROR: AgentReplyCode.ACTION_UNKNOWN.at("/next_action", names="invoke_agent"),
     Category.API_TRANSIENT: Issue("api.service_unavailable", Category.API_TRANSIENT, "", "the API is not available"),
     Category.API_TERMINAL: Issue("api.authentication_failed", Category.API_TERMINAL, "", "no key"),
     Category.TOOL_ERROR: Issue("tool.failed", Category.TOOL_ERROR, "", "the tool failed"),

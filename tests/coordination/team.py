@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from strictreply import Tool
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._topology.graph import Topology
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination._actions import Branch, BranchType, ValidationResult
+from strictreply.coordination._topology import Topology
+from strictreply.coordination.validation import ValidationProcessor
 
 GRAPH = Topology.of(
     [

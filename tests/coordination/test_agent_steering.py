@@ -14,12 +14,8 @@ from hypothesis import strategies as st
 
 from coordination.keyed import KeyedFormat
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
-from strictreply.coordination._actions.kinds import ActionType, Permitted
-from strictreply.coordination._actions.permissions import permitted_actions
-from strictreply.coordination._replies.api_errors import ApiError, ApiErrorClass
-from strictreply.coordination._steering.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination._steering.wording import (
-    MAX_STEERING_BYTES,
+from strictreply.coordination._actions import ActionType, Permitted
+from strictreply.coordination._agent_steering import (
     NOTHING,
     Advice,
     AgentSteering,
@@ -30,12 +26,17 @@ from strictreply.coordination._steering.wording import (
     generate_steering,
     steering_text,
 )
-from strictreply.coordination._topology.graph import USER, Topology
+from strictreply.coordination._api_errors import ApiError, ApiErrorClass
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._permissions import permitted_actions
+from strictreply.coordination._routing_decision import StepType
+from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
-from strictreply.coordination.routing._decisions import StepType
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor
+from strictreply.retry._steering import MAX_CORRECTION_BYTES
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code, Issue
+from strictreply.values._issues import Category, Issue
 
 COORDINATOR = permitted_actions(TEAM, "Coordinator", tools=["search"])
 BAD_FORMAT = (FAULTS[Category.FORMAT_ERROR],)
@@ -212,7 +213,9 @@ def test_each_tier_says_more() -> None:
 @pytest.mark.parametrize("category", [Category.FORMAT_ERROR, Category.ACTION_ERROR, Category.UNKNOWN])
 def test_a_generic_text_names_no_peer(category: Category) -> None:
     """The first two retries name neither the agent nor anybody it may hand over to; the third lists the actions."""
-    fault = Issue.of(Code.ACTION_UNKNOWN, "/next_action", names="those") if category is Category.ACTION_ERROR else None
+    fault = (
+        AgentReplyCode.ACTION_UNKNOWN.at("/next_action", names="those") if category is Category.ACTION_ERROR else None
+    )
     issues = (fault or FAULTS[category],)
     for count in (0, 1, 2):
         assert names_in(text(count, issues), TEAM.agents) == set()
@@ -347,7 +350,7 @@ def test_any_names_make_a_bounded_text_with_whole_examples(names: list[str], fau
     team = Topology.of({first: [*others, USER], **{name: [USER] for name in others}})
     told = text(count, (fault,), permitted=permitted_actions(team, first))
     assert told.strip()
-    assert len(told.encode(errors="replace")) <= MAX_STEERING_BYTES
+    assert len(told.encode(errors="replace")) <= MAX_CORRECTION_BYTES
     if "exactly this form" in told.split(first)[-1]:
         assert json.loads(told.rpartition("\n")[2])["next_action"]
 
@@ -391,7 +394,7 @@ def test_faults_that_do_not_fit_are_left_out_whole() -> None:
     """Of many long faults those that fit are listed whole, and the advice and the example are there in any case."""
     many = tuple(Issue(f"mine.{n}", Category.FORMAT_ERROR, f"/f{n}", f"fault {n} " + "x" * 300) for n in range(12))
     lines = text(4, many).splitlines()
-    assert lines[0].startswith("Still not valid.")
+    assert lines[0].startswith("Still not valid")
     assert json.loads(lines[-1])["next_action"] == "invoke_agent"
     listed = [line for line in lines if line.startswith("- ")]
     assert 0 < len(listed) < 12

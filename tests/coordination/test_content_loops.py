@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from coordination.routed import TEAM
 from scripted import Client, completion
-from strictreply.coordination._actions.permissions import permitted_actions
-from strictreply.coordination._steering.content_loops import (
+from strictreply.coordination._error_policy import (
     MAX_SNIPPET_CHARS,
     CallModel,
     ContentLoop,
@@ -17,6 +16,7 @@ from strictreply.coordination._steering.content_loops import (
     ContentStreak,
     LikelyCause,
 )
+from strictreply.coordination._permissions import permitted_actions
 
 pytestmark = pytest.mark.req("M78")
 

@@ -1,8 +1,9 @@
-"""What ``strictreply.coordination`` exports is whole: what an exported name needs, or gives, has a name there too."""
+"""What ``strictreply.coordination`` exports: the documented names; what they need or return is in public modules."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import typing
 from collections.abc import Iterator
@@ -13,14 +14,6 @@ import pytest
 from coordination.tutor import state_with
 from strictreply import coordination
 from strictreply.coordination import END, END_NODE, HUMAN_INPUT, USER, Topology, request_human_input, route_next
-
-UNNAMED = {
-    "AsyncClient",  # any wrapped client serves, and nobody writes its type
-    "Client",
-    "Judgement",  # a part of an ActionAnswer, which a processor makes whole
-    "Watch",  # as above
-}
-"""Classes that an exported function mentions and no user has to name."""
 
 
 def test_all_is_what_is_public() -> None:
@@ -61,14 +54,15 @@ def classes_in(annotation: object) -> Iterator[type]:
 
 
 @pytest.mark.parametrize("name", [name for name in coordination.__all__ if callable(getattr(coordination, name))])
-def test_what_an_export_names_is_exported(name: str) -> None:
-    """Every class of ours in the annotations of an exported callable can be imported from beside it."""
+def test_what_an_export_names_can_be_imported(name: str) -> None:
+    """Every class of ours in the annotations of an exported callable has a public name in a public module."""
     exported = getattr(coordination, name)
     hints = [typing.get_type_hints(function) for function in functions_of(exported)]
     if isinstance(exported, type):
         hints.append({key: hint for key, hint in typing.get_type_hints(exported).items() if not key.startswith("_")})
-    named = {one.__name__ for found in hints for hint in found.values() for one in classes_in(hint)}
-    assert named - UNNAMED <= set(coordination.__all__)
+    for one in {one for found in hints for hint in found.values() for one in classes_in(hint)}:
+        assert getattr(importlib.import_module(one.__module__), one.__name__) is one
+        assert not any(part.startswith("_") for part in (*one.__module__.split("."), one.__name__))
 
 
 def test_two_ends_have_two_names() -> None:

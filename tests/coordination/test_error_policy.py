@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS
-from strictreply.coordination._steering.error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue
@@ -33,8 +34,8 @@ def test_there_are_seven_categories_and_each_code_has_one() -> None:
     assert [category.value for category in Category] == [
         *("FORMAT_ERROR", "PERMISSION_ERROR", "ACTION_ERROR", "API_TRANSIENT", "API_TERMINAL", "TOOL_ERROR", "UNKNOWN")
     ]
-    assert {code.category for code in Code} <= set(Category)
-    assert all(isinstance(code.category, Category) for code in Code)
+    assert {code.category for code in (*Code, *AgentReplyCode)} <= set(Category)
+    assert all(isinstance(code.category, Category) for code in (*Code, *AgentReplyCode))
 
 
 @pytest.mark.req("M79")

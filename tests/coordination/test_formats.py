@@ -16,9 +16,8 @@ from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from openai_shapes import call, message
 from strictreply import ContractError
-from strictreply.coordination._actions.branches import Branch
-from strictreply.coordination._actions.kinds import ActionType
-from strictreply.coordination._actions.shapes import SHAPES
+from strictreply.coordination._action_shapes import SHAPES
+from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination.formats import (
     ActionFormat,
     BaseResponseFormat,
@@ -33,8 +32,8 @@ from strictreply.coordination.formats import (
     is_format_registered,
     list_formats,
 )
-from strictreply.coordination.formats._xml_reading import read_tagged
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.formats._xml_format import read_tagged
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
@@ -125,8 +124,8 @@ json_format = get_format("json")
 register_format("xml", XMLResponseFormat)
 set_default_format("xml")
 from strictreply.coordination.formats import ResponseProcessor
-from strictreply.coordination._topology.graph import Topology
-from strictreply.coordination.validation._processor import ActionType, ValidationProcessor, ValidationResult
+from strictreply.coordination._topology import Topology
+from strictreply.coordination.validation import ActionType, ValidationProcessor, ValidationResult
 made = ValidationProcessor(Topology.of({"A": ["User"]}), "xml")
 text = "<next_action>final_response</next_action><content>hi</content>"
 print(formats, type(json_format).__name__, is_format_registered("xml"), list_formats(),

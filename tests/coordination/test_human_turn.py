@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import AGENTS, asked, noon, numbered, state_with, ticking, without
-from strictreply.coordination._faults import StateError
-from strictreply.coordination._runs.counting import apply_update
+from strictreply.coordination._coordination_codes import StateError
+from strictreply.coordination._runs.human_requests import HumanDecision, HumanKind, PendingHuman, SettledHuman
 from strictreply.coordination._runs.human_turn import (
     clear_human_input_request,
     give_human_feedback,
@@ -21,9 +21,9 @@ from strictreply.coordination._runs.human_turn import (
     put_question,
     request_human_input,
 )
-from strictreply.coordination._runs.ledger import HumanDecision, HumanKind, PendingHuman, SettledHuman
 from strictreply.coordination._runs.next_node import RouteReason, explain_route, route_next
-from strictreply.coordination._runs.states import (
+from strictreply.coordination._runs.run_counting import apply_update
+from strictreply.coordination._runs.run_state import (
     AgentState,
     changed,
     create_initial_state,

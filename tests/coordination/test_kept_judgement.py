@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.team import CONVERSATION, PARALLEL, processor
-from strictreply import Issue
-from strictreply.coordination._actions.branches import Branch
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._topology.graph import Topology
-from strictreply.values._issues import Code
+from strictreply.coordination._actions import Branch, ValidationResult
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._topology import Topology
 
 FINAL = {"next_action": "final_response", "content": "x"}
 REPLIES: list[Any] = [
@@ -47,7 +46,9 @@ def test_a_check_that_is_registered_later_holds_at_once() -> None:
     """A check counts from the next reply on, though the agent was judged without it before."""
     made = processor()
     assert made.validate(FINAL, "Coordinator").is_valid
-    made.register_action_validator("final_response", lambda _action, _allowed: [Issue.of(Code.ACTION_CHECK_FAILED)])
+    made.register_action_validator(
+        "final_response", lambda _action, _allowed: [AgentReplyCode.ACTION_CHECK_FAILED.at("")]
+    )
     assert not made.validate(FINAL, "Coordinator").is_valid
 
 
@@ -56,4 +57,24 @@ def test_another_topology_holds_at_once() -> None:
     made = processor()
     assert made.validate(FINAL, "Coordinator").is_valid
     made.topology = Topology.of({"Coordinator": ["Worker1"], "Worker1": ["End"]})
-    assert made.validate(FINAL, "Coordinator").code == Code.TOPOLOGY_MAY_NOT_FINISH
+    assert made.validate(FINAL, "Coordinator").code == AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH
+
+
+def test_the_schema_of_the_same_permissions_is_compiled_once() -> None:
+    """Asking again with the same permissions uses the compiled schema, also when the turn of a conversation differs."""
+    made = processor()
+    schemas = [made.answer_kind("Coordinator", replace(CONVERSATION, turns=turn)).schema for turn in range(3)]
+    assert schemas[0] is schemas[1] is schemas[2]
+    assert made.answer_kind("Coordinator", PARALLEL).schema is not schemas[0]
+
+
+def test_the_schema_follows_what_is_declared() -> None:
+    """With another topology the schema offers what that one permits, and nothing of before is kept."""
+    made = processor()
+    before = made.answer_kind("Coordinator").schema
+    made.topology = Topology.of({"Coordinator": ["Worker1"], "Worker1": ["End"]})
+    after = made.answer_kind("Coordinator").schema
+    assert before is not None
+    assert after is not None
+    assert "final_response" in str(before.source)
+    assert "final_response" not in str(after.source)

@@ -16,14 +16,12 @@ import pytest
 
 from coordination.routed import FAULTS, PROCESSOR, TEAM, call, decide, invalid, talk, valid, verdict
 from shared_data import SHARED, needs_shared
-from strictreply.coordination._actions.branches import Branch
-from strictreply.coordination._actions.kinds import ActionType
-from strictreply.coordination._replies.api_errors import ApiError, read_error_message
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._topology.graph import USER
-from strictreply.coordination.routing._action_routes import ROUTES
-from strictreply.coordination.routing._decisions import ExecutionStep, RoutingContext, RoutingDecision, StepType
-from strictreply.coordination.routing._router import Router
+from strictreply.coordination._actions import ActionType, Branch, ValidationResult
+from strictreply.coordination._api_errors import ApiError, read_error_message
+from strictreply.coordination._routing_decision import ExecutionStep, RoutingContext, RoutingDecision, StepType
+from strictreply.coordination._topology import USER
+from strictreply.coordination._verdict_routes import ROUTES
+from strictreply.coordination.routing import Router
 from strictreply.values._issues import Category
 from strictreply.values._replies import Invalid
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import TEAM, decide, valid
-from strictreply.coordination._actions.kinds import ActionType
-from strictreply.coordination.routing._decisions import RoutingReason
-from strictreply.coordination.routing._prediction import predict_next_route
+from strictreply.coordination._actions import ActionType
+from strictreply.coordination._routing_decision import RoutingReason
+from strictreply.coordination.routing import predict_next_route
 from strictreply.values._errors import ContractError
 
 WALKED = [("A", "B"), ("A", "C"), ("A", "B"), ("B", "C"), ("A", "B")]

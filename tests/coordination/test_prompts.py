@@ -11,8 +11,8 @@ import pytest
 from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, GRAPH, SEARCH, processor
 from strictreply import ContractError
-from strictreply.coordination._actions.kinds import ActionType
-from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination._actions import ActionType
+from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import (
     ActionFormat,
     AgentContext,
@@ -21,7 +21,7 @@ from strictreply.coordination.formats import (
     SystemPromptBuilder,
     XMLResponseFormat,
 )
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor
 
 FORMATS = [JSONResponseFormat(), XMLResponseFormat(), KeyedFormat()]
 

@@ -21,9 +21,7 @@ from strictreply.coordination import (
     retry_with_steering,
     validation,
 )
-from strictreply.coordination._actions.branches import Branch
-from strictreply.coordination._actions.kinds import ActionType
-from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.values._errors import ContractError, ReplyRejected
 
 CALL: dict[str, Any] = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "x"}'}}

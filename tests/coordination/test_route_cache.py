@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._actions.kinds import ActionType, Origin
-from strictreply.coordination._replies.api_errors import ApiError
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination.routing._cache import RouteCache, RouteKey
-from strictreply.coordination.routing._decisions import RoutingContext, RoutingDecision
-from strictreply.coordination.routing._router import Router
+from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin, ValidationResult
+from strictreply.coordination._api_errors import ApiError
+from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision
+from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.values._errors import ContractError
 
 HANDOVER = valid(ActionType.INVOKE_AGENT, "Worker1")

@@ -12,18 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, PROCESSOR, ROUTER, TEAM, call, decide, invalid, search, talk, valid, verdict
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._actions.kinds import ActionType, AgentInvocation, Origin, Permitted
-from strictreply.coordination._actions.permissions import permitted_actions
-from strictreply.coordination._replies.api_errors import ApiError
-from strictreply.coordination._replies.processors import ErrorMessage
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._steering.error_policy import ErrorPolicy, Reaction
-from strictreply.coordination._topology.graph import END_NODE, USER, Topology
-from strictreply.coordination.routing._action_routes import ROUTES
-from strictreply.coordination.routing._decisions import RoutingContext, RoutingDecision, RoutingReason, StepType
-from strictreply.coordination.routing._router import Router
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentInvocation,
+    Branch,
+    BranchType,
+    Origin,
+    Permitted,
+    ValidationResult,
+)
+from strictreply.coordination._api_errors import ApiError
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._permissions import permitted_actions
+from strictreply.coordination._processors import ErrorMessage
+from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination._topology import END_NODE, USER, Topology
+from strictreply.coordination._verdict_routes import ROUTES
+from strictreply.coordination.routing import Router
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code
@@ -318,7 +325,7 @@ def test_a_bad_format_is_asked_for_again(count: int) -> None:
     (step,) = decision.next_steps
     assert (step.step_type, step.target) == (StepType.RETRY_WITH_STEERING, "Coordinator")
     assert step.steering
-    assert step.metadata == {"retry_attempt": count + 1, "retry_reason": Code.ACTION_MISSING_FIELD.value}
+    assert step.metadata == {"retry_attempt": count + 1, "retry_reason": AgentReplyCode.ACTION_MISSING_FIELD.value}
     assert (decision.should_continue, decision.error_action) == (True, "retry")
 
 
@@ -326,7 +333,7 @@ def test_a_bad_format_is_asked_for_again(count: int) -> None:
 def test_a_missing_field_has_its_own_code() -> None:
     """What is missing is told by a code of its own, in the category of formats."""
     result = verdict('{"next_action": "invoke_agent"}')
-    assert (result.code, result.error_category) == (Code.ACTION_MISSING_FIELD, Category.FORMAT_ERROR)
+    assert (result.code, result.error_category) == (AgentReplyCode.ACTION_MISSING_FIELD, Category.FORMAT_ERROR)
     assert decide(result).next_steps[0].metadata["retry_reason"] == "action.missing_field"
 
 
@@ -453,35 +460,40 @@ OWN = Origin.MODEL
 HELD = Permitted("Worker1", tuple(ActionType), TEAM.agents, ("search", "rm"))
 """Permissions that nobody has, as a forged verdict may carry them."""
 
-FORGED: list[tuple[ValidationResult, str, Branch, Code]] = [
-    (valid(ActionType.INVOKE_AGENT, "Worker2"), "Worker1", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.INVOKE_AGENT, "Nobody"), "Coordinator", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.INVOKE_AGENT, USER), "Coordinator", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.INVOKE_AGENT, "Coordinator"), "Coordinator", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.PARALLEL_INVOKE, "Aggregator", "Worker2"), "Worker1", Branch(), Code.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.FINAL_RESPONSE, content="x"), "Worker1", Branch(), Code.TOPOLOGY_MAY_NOT_FINISH),
-    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Worker1", Branch(), Code.TOPOLOGY_MAY_NOT_FINISH),
-    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
-    (valid(ActionType.ASK_USER, question="?"), "Aggregator", Branch(), Code.TOPOLOGY_NO_USER),
-    (valid(ActionType.ERROR_RECOVERY, error_details=DETAILS), "Worker1", Branch(), Code.TOPOLOGY_NO_USER),
-    (valid(ActionType.TERMINAL_ERROR, error="no"), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
-    (valid(ActionType.END_CONVERSATION), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
-    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
-    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", talk(), Code.ACTION_NOT_PERMITTED),
-    (valid(ActionType.AUTO_RETRY, origin=OWN), "Coordinator", Branch(), Code.ACTION_NOT_PERMITTED),
+FORGED: list[tuple[ValidationResult, str, Branch, Code | AgentReplyCode]] = [
+    (valid(ActionType.INVOKE_AGENT, "Worker2"), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.INVOKE_AGENT, "Nobody"), "Coordinator", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.INVOKE_AGENT, USER), "Coordinator", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
+    (valid(ActionType.INVOKE_AGENT, "Coordinator"), "Coordinator", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
+    (
+        valid(ActionType.PARALLEL_INVOKE, "Aggregator", "Worker2"),
+        "Worker1",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    ),
+    (valid(ActionType.FINAL_RESPONSE, content="x"), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH),
+    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH),
+    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
+    (valid(ActionType.ASK_USER, question="?"), "Aggregator", Branch(), AgentReplyCode.TOPOLOGY_NO_USER),
+    (valid(ActionType.ERROR_RECOVERY, error_details=DETAILS), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_NO_USER),
+    (valid(ActionType.TERMINAL_ERROR, error="no"), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
+    (valid(ActionType.END_CONVERSATION), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
+    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
+    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", talk(), AgentReplyCode.ACTION_NOT_PERMITTED),
+    (valid(ActionType.AUTO_RETRY, origin=OWN), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
     (valid(ActionType.CALL_TOOL, tool_calls=[call("rm")]), "Coordinator", Branch(), Code.TOOL_UNKNOWN),
     (valid(ActionType.CALL_TOOL, tool_calls=[call(), call("rm")]), "Coordinator", Branch(), Code.TOOL_UNKNOWN),
     (
         valid(ActionType.INVOKE_AGENT, "Worker1", origin=Origin.SYSTEM),
         "Coordinator",
         Branch(),
-        Code.TOPOLOGY_NOT_ALLOWED,
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     ),
     (
         replace(valid(ActionType.INVOKE_AGENT, "Worker2"), permitted=HELD),
         "Worker1",
         Branch(),
-        Code.TOPOLOGY_NOT_ALLOWED,
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     ),
     (
         replace(valid(ActionType.CALL_TOOL, tool_calls=[call("rm")]), permitted=HELD),
@@ -490,13 +502,20 @@ FORGED: list[tuple[ValidationResult, str, Branch, Code]] = [
         Code.TOOL_UNKNOWN,
     ),
     (ValidationResult(True, "call_tool", tool_calls=[call("rm")]), "Worker1", Branch(), Code.TOOL_UNKNOWN),  # type: ignore[arg-type]
-    (replace(valid(ActionType.TERMINAL_ERROR), permitted=HELD), "Worker1", Branch(), Code.ACTION_NOT_PERMITTED),
+    (
+        replace(valid(ActionType.TERMINAL_ERROR), permitted=HELD),
+        "Worker1",
+        Branch(),
+        AgentReplyCode.ACTION_NOT_PERMITTED,
+    ),
 ]
 
 
 @pytest.mark.req("M107")
 @pytest.mark.parametrize(("result", "agent", "branch", "code"), FORGED)
-def test_everything_is_asked_again(result: ValidationResult, agent: str, branch: Branch, code: Code) -> None:
+def test_everything_is_asked_again(
+    result: ValidationResult, agent: str, branch: Branch, code: Code | AgentReplyCode
+) -> None:
     """A result that calls itself valid gets no step over an edge, in a branch or to a tool that is not permitted."""
     decision = decide(result, agent, branch=branch)
     assert (decision.next_steps, decision.branch_specs) == ([], [])
@@ -512,7 +531,7 @@ def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
     untold, context = Router(TEAM), RoutingContext(current_agent="Coordinator")
     assert untold.decide(verdict(asked), Branch(), context).reason is RoutingReason.TOOLS
     by_hand = valid(ActionType.CALL_TOOL, tool_calls=[call()])
-    assert untold.decide(by_hand, Branch(), context).metadata["code"] == Code.ACTION_NOT_PERMITTED
+    assert untold.decide(by_hand, Branch(), context).metadata["code"] == AgentReplyCode.ACTION_NOT_PERMITTED
     changed = replace(verdict(asked), tool_calls=[call("rm")])
     assert untold.decide(changed, Branch(), context).metadata["code"] == Code.TOOL_UNKNOWN
 
@@ -525,7 +544,7 @@ def test_a_narrowed_verdict_is_not_widened() -> None:
     )
     assert decide(narrowed).reason is RoutingReason.SEQUENTIAL
     forged = replace(narrowed, invocations=[AgentInvocation("Worker2")])
-    assert decide(forged).metadata["code"] == Code.TOPOLOGY_NOT_ALLOWED
+    assert decide(forged).metadata["code"] == AgentReplyCode.TOPOLOGY_NOT_ALLOWED
 
 
 @pytest.mark.req("M107")

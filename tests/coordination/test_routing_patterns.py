@@ -8,22 +8,22 @@ from itertools import cycle
 import pytest
 
 from coordination.routed import TEAM, decide, invalid, talk
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._replies.api_errors import ApiError
-from strictreply.coordination._runs.ledger import HumanDecision, HumanKind, PendingHuman, read_answer
-from strictreply.coordination._topology.graph import USER, Topology
-from strictreply.coordination.routing._decisions import (
+from strictreply.coordination._actions import Branch, BranchType
+from strictreply.coordination._api_errors import ApiError
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._routing_decision import (
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
 )
-from strictreply.coordination.routing._recovery import question_of, resume_after_error
-from strictreply.coordination.routing._router import Router
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination._runs.human_requests import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination._topology import USER, Topology
+from strictreply.coordination._verdict_routes import question_of, resume_after_error
+from strictreply.coordination.routing import Router
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSONObject
 
 
@@ -177,7 +177,7 @@ def test_a_request_that_names_nobody_leads_nowhere(resume_to: str | None) -> Non
 
 def test_only_an_error_is_a_question() -> None:
     """A step that brings no error of an agent to the user makes no question."""
-    retry = decide(invalid(Issue.of(Code.ACTION_MISSING_FIELD))).next_steps[0]
+    retry = decide(invalid(AgentReplyCode.ACTION_MISSING_FIELD.at(""))).next_steps[0]
     reported = decide(invalid(), metadata={"timeout_error": True}).next_steps[0]
     for step in (retry, reported):
         with pytest.raises(ContractError):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coordination.tutor import AGENTS, numbered, state_with, ticking
+from strictreply.coordination._runs.human_requests import HumanKind
 from strictreply.coordination._runs.human_turn import (
     clear_human_input_request,
     give_human_feedback,
@@ -18,9 +19,8 @@ from strictreply.coordination._runs.human_turn import (
     pending_requests,
     request_human_input,
 )
-from strictreply.coordination._runs.ledger import HumanKind
 from strictreply.coordination._runs.next_node import route_next
-from strictreply.coordination._runs.states import AgentState, state_from_json, state_to_json
+from strictreply.coordination._runs.run_state import AgentState, state_from_json, state_to_json
 
 HOME: Final = "coordinator"
 ENDS: Final = ("answer", "cancel", "expire", "retry", "skip")

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strictreply.coordination._faults import DeclarationError, Fault
-from strictreply.coordination._topology.graph import END_NODE, USER, Topology
-from strictreply.coordination._topology.sources import Edge
+from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
+from strictreply.coordination._topology import END_NODE, USER, Topology, TopologyEdge
 from strictreply.values._errors import ContractError
 
 TEAM = {
@@ -140,7 +139,7 @@ def test_the_entry_follows_from_the_edges(mapping: dict[str, list[str]], entries
 def test_an_entry_may_be_named() -> None:
     """In a graph that goes in circles the caller says where runs begin."""
     ring = {"A": ["B"], "B": ["A", "End"]}
-    assert faults(lambda: Topology.of(ring)) == [(Fault.TOPOLOGY_NO_ENTRY, "/entries")]
+    assert faults(lambda: Topology.of(ring)) == [(CoordinationCode.TOPOLOGY_NO_ENTRY, "/entries")]
     assert Topology.of(ring, entry="A").entries == ("A",)
     assert Topology.of(ring, entry=["B", "A"]).entries == ("A", "B")
     assert Topology.of(ring, entry="A").version != Topology.of(ring, entry="B").version
@@ -149,38 +148,53 @@ def test_an_entry_may_be_named() -> None:
 @pytest.mark.parametrize(
     ("declare", "expected"),
     [
-        (lambda: Topology.of({}), [(Fault.TOPOLOGY_MALFORMED, "/agents")]),
-        (lambda: Topology.of({"A": ["B", "End"]}), [(Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
-        (lambda: Topology.of([("A", "B")], agents=["A"]), [(Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
-        (lambda: Topology.of({"A": ["End"]}, entry="a"), [(Fault.TOPOLOGY_UNKNOWN_AGENT, "/entries/a")]),
-        (lambda: Topology.of({"A": ["End"], " A ": []}), [(Fault.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
-        (lambda: Topology.of([("A", "End")], agents=["A", "A"]), [(Fault.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
-        (lambda: Topology.of({"A": ["End", " End"]}), [(Fault.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/End")]),
-        (lambda: Topology.of({"A": ["End"], "": []}), [(Fault.TOPOLOGY_BAD_NAME, "/agents/1")]),
-        (lambda: Topology.of({"A": ["End", " "]}), [(Fault.TOPOLOGY_BAD_NAME, "/edges/1")]),
-        (lambda: Topology.of(Digraph([(1, "A")])), [(Fault.TOPOLOGY_BAD_NAME, p) for p in ("/agents/0", "/edges/0")]),
-        (lambda: Topology.of([(["x"], "A")]), [(Fault.TOPOLOGY_BAD_NAME, "/edges/0")]),
-        (lambda: Topology.of({"A": ["End"]}, entry=" "), [(Fault.TOPOLOGY_BAD_NAME, "/entries/0")]),
-        (lambda: Topology.of({"A": ["End"], "End": ["A"]}), [(Fault.TOPOLOGY_RESERVED, "/edges/End/A")]),
-        (lambda: Topology.of({"A": ["End"], "User": ["A", "End"]}), [(Fault.TOPOLOGY_RESERVED, "/edges/User/End")]),
-        (lambda: Topology(("A", "User"), (Edge("A", "End"),)), [(Fault.TOPOLOGY_RESERVED, "/agents/User")]),
-        (lambda: Topology.of({"A": ["B"], "B": []}), [(Fault.TOPOLOGY_NO_FINISH, "/edges")]),
+        (lambda: Topology.of({}), [(CoordinationCode.TOPOLOGY_MALFORMED, "/agents")]),
+        (lambda: Topology.of({"A": ["B", "End"]}), [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
+        (lambda: Topology.of([("A", "B")], agents=["A"]), [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
+        (lambda: Topology.of({"A": ["End"]}, entry="a"), [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/entries/a")]),
+        (lambda: Topology.of({"A": ["End"], " A ": []}), [(CoordinationCode.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
+        (
+            lambda: Topology.of([("A", "End")], agents=["A", "A"]),
+            [(CoordinationCode.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")],
+        ),
+        (lambda: Topology.of({"A": ["End", " End"]}), [(CoordinationCode.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/End")]),
+        (lambda: Topology.of({"A": ["End"], "": []}), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/agents/1")]),
+        (lambda: Topology.of({"A": ["End", " "]}), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/edges/1")]),
+        (
+            lambda: Topology.of(Digraph([(1, "A")])),
+            [(CoordinationCode.TOPOLOGY_BAD_NAME, p) for p in ("/agents/0", "/edges/0")],
+        ),
+        (lambda: Topology.of([(["x"], "A")]), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/edges/0")]),
+        (lambda: Topology.of({"A": ["End"]}, entry=" "), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/entries/0")]),
+        (lambda: Topology.of({"A": ["End"], "End": ["A"]}), [(CoordinationCode.TOPOLOGY_RESERVED, "/edges/End/A")]),
+        (
+            lambda: Topology.of({"A": ["End"], "User": ["A", "End"]}),
+            [(CoordinationCode.TOPOLOGY_RESERVED, "/edges/User/End")],
+        ),
+        (
+            lambda: Topology(("A", "User"), (TopologyEdge("A", "End"),)),
+            [(CoordinationCode.TOPOLOGY_RESERVED, "/agents/User")],
+        ),
+        (lambda: Topology.of({"A": ["B"], "B": []}), [(CoordinationCode.TOPOLOGY_NO_FINISH, "/edges")]),
         (
             lambda: Topology.of({"User": ["A"], "A": ["End"], "B": ["C"], "C": ["B"]}),
-            [(Fault.TOPOLOGY_UNREACHABLE, "/agents/B"), (Fault.TOPOLOGY_UNREACHABLE, "/agents/C")],
+            [
+                (CoordinationCode.TOPOLOGY_UNREACHABLE, "/agents/B"),
+                (CoordinationCode.TOPOLOGY_UNREACHABLE, "/agents/C"),
+            ],
         ),
         (
             lambda: Topology.of({"A": ["X", "A", "A"], "B": ["Y"], "End": ["A"]}),
             [
-                (Fault.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/A"),
-                (Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/X"),
-                (Fault.TOPOLOGY_UNKNOWN_AGENT, "/edges/B/Y"),
-                (Fault.TOPOLOGY_RESERVED, "/edges/End/A"),
+                (CoordinationCode.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/A"),
+                (CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/X"),
+                (CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/B/Y"),
+                (CoordinationCode.TOPOLOGY_RESERVED, "/edges/End/A"),
             ],
         ),
         (
             lambda: Topology.of({"A": ["B"], "B": ["End"]}, conversations=[("A", "C")]),
-            [(Fault.TOPOLOGY_UNKNOWN_PAIR, "/conversations/A/C")],
+            [(CoordinationCode.TOPOLOGY_UNKNOWN_PAIR, "/conversations/A/C")],
         ),
     ],
 )
@@ -212,7 +226,7 @@ def test_a_topology_that_does_not_hold_together_is_refused(
 )
 def test_what_is_no_graph_is_refused(source: Any) -> None:
     """A spelling that could be misread, such as a text read letter by letter, is a fault."""
-    assert [code for code, _ in faults(lambda: Topology.of(source))] == [Fault.TOPOLOGY_MALFORMED]
+    assert [code for code, _ in faults(lambda: Topology.of(source))] == [CoordinationCode.TOPOLOGY_MALFORMED]
 
 
 def test_a_misspelt_agent_gets_the_nearest() -> None:
@@ -238,7 +252,7 @@ def test_changing_gives_another_topology() -> None:
     """More edges, fewer edges and fewer agents are new values with other versions; the old one stays."""
     topology = Topology.of(TEAM)
     before = pickle.dumps(topology)
-    more = topology.with_edges(("Analyst", "Editor"), Edge("Editor", "End"), ("User", "Editor"))
+    more = topology.with_edges(("Analyst", "Editor"), TopologyEdge("Editor", "End"), ("User", "Editor"))
     assert more.agents == ("Analyst", "Critic", "Editor", "Lead", "Writer")
     assert more.entries == ("Editor", "Lead")
     fewer = more.without_agents("Editor")
@@ -247,7 +261,9 @@ def test_changing_gives_another_topology() -> None:
     assert not topology.without_edges(("Critic", "End")).may_finish("Critic")
     assert len({topology.version, more.version, topology.without_edges(("Critic", "End")).version}) == 3
     assert pickle.dumps(topology) == before
-    assert faults(lambda: topology.without_agents("Writer")) == [(Fault.TOPOLOGY_UNREACHABLE, "/agents/Critic")]
+    assert faults(lambda: topology.without_agents("Writer")) == [
+        (CoordinationCode.TOPOLOGY_UNREACHABLE, "/agents/Critic")
+    ]
 
 
 def test_a_topology_is_a_value() -> None:

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 import strictreply as sr
 from coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
 from scripted import Client, StatusError, completion
-from strictreply.coordination._actions.kinds import ActionType
-from strictreply.coordination._steering.retrying import ActionSteering, retry_with_steering
-from strictreply.coordination.validation._metrics import ValidationCounts, ValidationMetrics
+from strictreply.coordination._actions import ActionType
+from strictreply.coordination._agent_steering import ActionSteering
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._steered_retries import retry_with_steering
+from strictreply.coordination._validation_metrics import ValidationCounts, ValidationMetrics
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code
 
@@ -162,7 +164,13 @@ def test_the_main_fault_names_the_cause() -> None:
             metrics.validated(agent, result)
     snapshot = metrics.snapshot()
     named = [snapshot.main_fault(agent) for agent in ("A", "B", "C", "D", None)]
-    assert named == [Code.ACTION_MISSING_FIELD, Code.TOPOLOGY_NOT_ALLOWED, None, "", Code.TOPOLOGY_NOT_ALLOWED]
+    assert named == [
+        AgentReplyCode.ACTION_MISSING_FIELD,
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+        None,
+        "",
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    ]
     assert snapshot.to_dict()["agents"]["A"]["faults"] == {"action.missing_field": 2}
 
 
@@ -176,7 +184,7 @@ def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
     assert {name: str(found.action_type) for name, found in verdicts.items() if found.is_valid} == {
         name: name for name in benchmark["ACTIONS"] if name != bad
     }
-    assert verdicts[bad].code == Code.TOPOLOGY_NOT_ALLOWED
+    assert verdicts[bad].code == AgentReplyCode.TOPOLOGY_NOT_ALLOWED
     measured = benchmark["measured"]
     measured.__globals__.update(ROUNDS=1, REPEAT=1)
     for action in benchmark["ACTIONS"].values():

@@ -16,14 +16,14 @@ from langgraph.types import Command
 import strictreply as sr
 from integrations.langgraph_runs import CONFIG, LAB, ONE_RETRY, TEAM, Cast, act, agents, final, graph, hand, spread
 from strictreply.coordination import (
-    HumanDecision,
     HumanKind,
     Topology,
     clear_human_input_request,
     give_human_feedback,
-    pending_requests,
     request_human_input,
 )
+from strictreply.coordination._runs.human_requests import HumanDecision
+from strictreply.coordination._runs.human_turn import pending_requests
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
 from strictreply.testing import Step, faults
 

@@ -31,7 +31,6 @@ from integrations.langgraph_runs import (
 )
 from strictreply.coordination import (
     ErrorPolicy,
-    HumanDecision,
     HumanKind,
     JSONResponseFormat,
     RunMetrics,
@@ -39,11 +38,12 @@ from strictreply.coordination import (
     Topology,
     ValidationProcessor,
     XMLResponseFormat,
-    pending_requests,
 )
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._runs.run_metrics import Activity
-from strictreply.coordination.formats._interface import ActionFormat
+from strictreply.coordination._actions import ValidationResult
+from strictreply.coordination._runs.human_requests import HumanDecision
+from strictreply.coordination._runs.human_turn import pending_requests
+from strictreply.coordination._runs.run_counting import Activity
+from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.integrations.langgraph import (
     ChatAgent,
     RunState,

@@ -33,7 +33,6 @@ from strictreply import ContractError, RetryPolicy
 from strictreply.coordination import (
     AgentSteering,
     ContentLoopGuard,
-    CycleLimit,
     ErrorPolicy,
     JSONResponseFormat,
     Reaction,
@@ -46,9 +45,10 @@ from strictreply.coordination import (
     ValidationProcessor,
     XMLResponseFormat,
 )
-from strictreply.coordination._steering.retrying import ActionSteering
+from strictreply.coordination._agent_steering import ActionSteering
+from strictreply.coordination._runs.route_table import CycleLimit
+from strictreply.coordination._validation_metrics import ValidationCounts
 from strictreply.coordination.formats import TextResponseProcessor
-from strictreply.coordination.validation._metrics import ValidationCounts
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
 from strictreply.testing import ok
 from strictreply.values._issues import Category

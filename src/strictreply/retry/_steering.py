@@ -104,6 +104,18 @@ def fitted(parts: list[str], limit: int) -> str:
     return _encoded(text).decode()
 
 
+def fitted_before(parts: list[str], last: str, limit: int) -> str:
+    """Return the parts as :func:`fitted` does, in half of the bytes at least, with the line ``last`` whole behind them.
+
+    It is left out when it would take more than the other half; of the first part the beginning is kept in any case.
+    """
+    first, others = fitted(parts[:1], limit // 2), parts[1:]
+    left = limit - len(_encoded(last)) - 1
+    if left <= limit // 2:
+        return fitted([first, *others], limit)
+    return f"{fitted([first, *others], left)}\n{last}"
+
+
 def _encoded(text: str) -> bytes:
     return text.encode(errors="replace")
 
@@ -116,12 +128,14 @@ def _cut(text: str, limit: int) -> str:
     return f"{kept.rpartition(' ')[0]}{_MORE}" if limit >= mark else ""
 
 
+def verdict_words(tier: int) -> str:
+    """Return how a correction begins: that the reply before it was not valid, and how many were not."""
+    return {1: "Not valid.", 2: "Still not valid."}.get(tier, f"Still not valid after {tier} attempts.")
+
+
 def _headline(situation: Situation) -> str:
-    after = f"Still not valid after {situation.tier} attempts."
-    ordinal = {1: "Not valid.", 2: "Still not valid."}.get(situation.tier, after)
-    if situation.tool is not None:
-        return f"{ordinal} Call {situation.tool} again, corrected:"
-    return f"{ordinal} Reply again, corrected:"
+    again = "Reply again" if situation.tool is None else f"Call {situation.tool} again"
+    return f"{verdict_words(situation.tier)} {again}, corrected:"
 
 
 def _shortening(tier: int) -> str:

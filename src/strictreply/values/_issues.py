@@ -134,39 +134,6 @@ class Code(Worded):
     REPLY_REFUSAL = "reply.refusal", "the model refused", *_DECLINED
     REPLY_CONTENT_FILTER = "reply.content_filter", "the provider's content filter stopped the reply", *_DECLINED
 
-    ACTION_MISSING_FIELD = "action.missing_field", "is required"
-    ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", Category.ACTION_ERROR
-    ACTION_NOT_PERMITTED = (
-        "action.not_permitted",
-        "may not be used here; the actions are: {names}",
-        Category.ACTION_ERROR,
-    )
-    ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", Category.ACTION_ERROR
-    ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for somebody who is not in {names}"
-    ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must be in {names}, beside the agent_name it is for"
-    ACTION_CHECK_FAILED = "action.check_failed", "the check {name} failed on this action", Category.UNKNOWN
-
-    TOPOLOGY_NOT_ALLOWED = (
-        "topology.not_allowed",
-        "must be an agent that may follow; those are: {names}",
-        Category.PERMISSION_ERROR,
-    )
-    TOPOLOGY_MAY_NOT_FINISH = (
-        "topology.may_not_finish",
-        "this agent may not finish; the actions are: {names}",
-        Category.PERMISSION_ERROR,
-    )
-    TOPOLOGY_NO_USER = (
-        "topology.no_user",
-        "this agent may not ask the user; the actions are: {names}",
-        Category.PERMISSION_ERROR,
-    )
-
-    FORMAT_SYNTAX = "format.syntax", "not well-formed {name} at line {line} column {column}"
-    FORMAT_MALFORMED = "format.malformed", "must be {expected}"
-    FORMAT_CHANGED = "format.changed", "must be written in {name}, as this agent's replies before it"
-    FORMAT_PROCESSOR_FAILED = "format.processor_failed", "the processor {name} failed on this reply"
-
     ENVELOPE_MALFORMED = "envelope.malformed", "the response must be {expected}", *_BROKEN_RESPONSE
     ENVELOPE_CHOICES = "envelope.choices", "the response must hold exactly one choice", *_BROKEN_RESPONSE
     ENVELOPE_ERROR = "envelope.error", "the response holds an error beside or instead of a reply", *_BROKEN_RESPONSE

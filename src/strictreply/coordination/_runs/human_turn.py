@@ -8,27 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from strictreply.coordination._runs.fields import Field, Fields, anything, field_issues, flag, items, optional, text
-from strictreply.coordination._runs.ledger import (
+from strictreply.coordination._runs.human_requests import (
+    LEDGER,
     HumanDecision,
     HumanKind,
     HumanRequest,
     PendingHuman,
     SettledHuman,
     Words,
-    ledger_issues,
     merge_ledgers,
     read_answer,
     read_ledger,
     require_text,
     unworded,
 )
-from strictreply.coordination._runs.states import (
+from strictreply.coordination._runs.run_state import (
     COORDINATOR,
     HUMAN_INPUT,
     AgentState,
-    Ending,
     Now,
+    RunEnding,
     S,
     changed,
     mark_complete,
@@ -37,14 +36,15 @@ from strictreply.coordination._runs.states import (
     said,
     utc_now,
 )
+from strictreply.coordination._runs.state_schema import ANYTHING, FLAG, LIST, OPTIONAL_TEXT, StateSchema, record
 from strictreply.values._json import JSONObject
 
-_REQUEST_FIELDS: Fields = {
-    "requires_human_input": Field(flag),
-    "next_agent": Field(anything),
-    "human_requests": Field(ledger_issues, required=False),
-}
-_TURN_FIELDS: Fields = {"messages": Field(items), "human_feedback": Field(optional(text))}
+_REQUESTS = StateSchema(
+    record(
+        {"requires_human_input": FLAG, "next_agent": ANYTHING, "human_requests": LEDGER}, optional=["human_requests"]
+    )
+)
+_TURN = StateSchema(record({"messages": LIST, "human_feedback": OPTIONAL_TEXT}))
 
 
 def request_human_input(
@@ -89,9 +89,9 @@ def clear_human_input_request(
 ) -> S:
     """Cancel a request: flag and feedback are cleared, and the interrupted target stands again.
 
-    ``request_id`` is the request to cancel, one that expired, say; None for the one in front. One that is not pending
+    ``request_id`` is the request to cancel, one that expired, say; None for the first one. One that is not pending
     any more is left as it is. While others wait the flag stays, and the next target is still ``human_input``: what is
-    cancelled behind the one in front takes nothing of its feedback. The run goes on at ``home`` when nothing but the
+    cancelled behind the first one takes nothing of its feedback. The run goes on at ``home`` when nothing but the
     human's turn was interrupted.
     """
     state = adopted(state)
@@ -120,15 +120,14 @@ def give_human_feedback(state: S, answer: str) -> S:
 
 
 def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
-    """Take the human's turn: wait when there is no feedback, else read it as the answer to the request in front.
+    """Take the human's turn: wait when there is no feedback, else read it as the answer to the first request.
 
     Waiting puts the request's prompt among the messages once. An answer becomes a user message and clears flag and
     feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the
     question is of a run before this one. An answer that decides nothing is a message too, and the prompt is put again.
-    ``words`` are further answers, as in :func:`~strictreply.coordination.read_answer`, which also says when an answer
-    raises ContractError.
+    ``words`` are further answers, as in :func:`read_answer`, which also says when an answer raises ContractError.
     """
-    require(field_issues(state, _TURN_FIELDS))
+    require(_TURN.issues(state))
     state = adopted(state)
     if not (waiting := pending_requests(state)):
         state, waiting = _opened(state)
@@ -144,39 +143,38 @@ def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None
 
 
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
-    """Give the requests that no human has answered, the one in front first; StateError for a broken ledger."""
+    """Return the requests that no human has answered, in the order they are asked; StateError for a broken ledger."""
     return tuple(one for one in read_ledger(ledger_of(state), "/human_requests") if isinstance(one, PendingHuman))
 
 
 def last_answer(state: AgentState) -> SettledHuman | None:
-    """Give the request that was answered last, with its decision; None when none was."""
+    """Return the request that was answered last, with its decision; None when none was."""
     found = read_ledger(ledger_of(state), "/human_requests")
     answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
     return max(answers, key=lambda one: one.settled_at, default=None)
 
 
 def ledger_of(state: AgentState) -> list[JSONObject]:
-    """Give the ledger as the state holds it, empty when it has none yet."""
+    """Return the ledger as the state holds it, empty when it has none yet."""
     return state.get("human_requests", [])
 
 
 def adopted(state: S) -> S:
-    """Give a state whose flag, when it was set by hand, has a request behind it, so that it cannot be overwritten.
+    """Return a state whose flag, when it was set by hand, has a request behind it, so that it cannot be overwritten.
 
     Raises StateError when the fields that a request stands in are missing or mistyped.
     """
-    require(field_issues(state, _REQUEST_FIELDS))
+    require(_REQUESTS.issues(state))
     return _opened(state)[0] if state["requires_human_input"] and not pending_requests(state) else state
 
 
 def _opened(state: S) -> tuple[S, tuple[PendingHuman, ...]]:
-    """Note a request that nobody worded."""
     request = unworded(ledger_of(state), _interrupted(state))
     return _noted(state, request), (request,)
 
 
 def _interrupted(state: AgentState) -> str | None:
-    """Give the target that the human's turn comes before, None when there is none.
+    """Return the target that the human's turn comes before, None when there is none.
 
     While others are pending the human's turn has interrupted it already: it is theirs. ``human_input`` itself stands
     for a target that nobody knows: a run that was sent to the human by hand.
@@ -188,18 +186,15 @@ def _interrupted(state: AgentState) -> str | None:
 
 
 def _noted(state: S, *news: HumanRequest) -> S:
-    """Write news into the ledger."""
     return changed(state, human_requests=merge_ledgers(ledger_of(state), [one.to_dict() for one in news]))
 
 
 def _asking(state: S, request: PendingHuman, now: Now) -> S:
-    """Put the prompt among the messages, and count that it was put."""
     messages = [*state["messages"], said("assistant", request.question, now)]
     return _still_waiting(_noted(changed(state, messages=messages), replace(request, asked=request.asked + 1)))
 
 
 def _still_waiting(state: S) -> S:
-    """Keep the run at the human."""
     return changed(state, requires_human_input=True, human_feedback=None, next_agent=HUMAN_INPUT)
 
 
@@ -217,7 +212,7 @@ def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
 
 
 def _target(settled: SettledHuman, home: str) -> str:
-    """Tell where an answer leads: as its request says, else where an answer before it has led, else home."""
+    """Return where an answer leads: as its request says, else where an answer before it has led, else home."""
     request = settled.request
     said = request.skip_to if settled.decision is HumanDecision.SKIP else request.resume_to
     return said or (request.interrupted if request.redirected else None) or home
@@ -226,4 +221,4 @@ def _target(settled: SettledHuman, home: str) -> str:
 def _decided(state: S, settled: SettledHuman) -> S:
     """Complete a run that the human aborts; who answers to a run before it says nothing of this one."""
     aborts = settled.decision is HumanDecision.ABORT and not settled.request.carried
-    return mark_complete(state, Ending.ABORTED) if aborts else state
+    return mark_complete(state, RunEnding.ABORTED) if aborts else state

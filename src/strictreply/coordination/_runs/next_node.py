@@ -14,9 +14,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from strictreply.coordination._runs.fields import Field, Fields, field_issues, name
 from strictreply.coordination._runs.human_turn import pending_requests
-from strictreply.coordination._runs.routes import (
+from strictreply.coordination._runs.route_table import (
     COMPLETION_PRIORITY,
     HUMAN_PRIORITY,
     NEXT_PRIORITY,
@@ -24,20 +23,22 @@ from strictreply.coordination._runs.routes import (
     Routes,
     is_count,
 )
-from strictreply.coordination._runs.states import (
+from strictreply.coordination._runs.run_state import (
     END,
-    HISTORY_FIELDS,
+    HISTORY_ENTRY,
     HUMAN_INPUT,
+    OPTIONAL_FIELDS,
     ROUTING_FIELDS,
     AgentState,
-    Ending,
     Now,
     RoutingEntry,
+    RunEnding,
     S,
     changed,
     require,
     utc_now,
 )
+from strictreply.coordination._runs.state_schema import NAME, StateSchema, record
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSONObject
@@ -47,21 +48,23 @@ HISTORY_LIMIT: Final = 50
 """The entries that ``routing_history`` keeps at least, the newest."""
 
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
-_FIELDS_WITH_ID: Fields = ROUTING_FIELDS | {"conversation_id": Field(name)}
+_ROUTED = StateSchema(record(ROUTING_FIELDS, optional=OPTIONAL_FIELDS))
+_ROUTED_BY_ID = StateSchema(record(ROUTING_FIELDS | {"conversation_id": NAME}, optional=OPTIONAL_FIELDS))
+_HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
 
 
-class _Default(int):
+class _DocumentedLimit(int):
     """The documented limit as a parameter's default: equal to 10, and known from a 10 that a caller wrote."""
 
 
-DEFAULT_MAX_LOOP_COUNT: Final = _Default(10)
+DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(10)
 """The limit when neither a call, a state, a table nor the environment names one (requirement R34)."""
 
 DEFAULT_ROUTES: Final = Routes()
 
 
 class RouteReason(StrEnum):
-    """Why a target was chosen."""
+    """Why :func:`route_next` chose a target; a :class:`Router` has ``RoutingReason``."""
 
     LOOP_LIMIT = "loop_limit"
     LOOP_DETECTED = "loop_detected"
@@ -84,7 +87,7 @@ class RuleFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteDecision:
-    """A target and why.
+    """What :func:`route_next` decides for a state: a target and why. A :class:`Router` makes ``RoutingDecision``.
 
     ``rule`` names the rule that chose: a built-in one or the user's. ``loop_count`` and ``max_loop_count`` are the two
     that were compared. ``pending_human_input`` tells that a human is still to be asked, also when the run ends.
@@ -102,7 +105,7 @@ class RouteDecision:
     loop: tuple[str, ...] = ()
 
     def to_dict(self) -> JSONObject:
-        """Spell the decision as JSON."""
+        """Return the decision as JSON."""
         return {
             "target": self.target,
             "reason": self.reason.value,
@@ -119,7 +122,7 @@ class RouteDecision:
 def route_next(
     state: AgentState, max_loop_count: int = DEFAULT_MAX_LOOP_COUNT, *, routes: Routes = DEFAULT_ROUTES
 ) -> str:
-    """Give the target that a run goes on to, as LangGraph's conditional edges want it.
+    """Return the target that a run goes on to, as LangGraph's conditional edges want it.
 
     The limit is ``max_loop_count`` when it is given, else the state's, the table's, that of the environment variable
     STRICTREPLY_MAX_LOOP_COUNT, or 10. It is held strictly: at a count above the limit the run ends, so that
@@ -135,14 +138,14 @@ def explain_route(
     state: AgentState, max_loop_count: int = DEFAULT_MAX_LOOP_COUNT, *, routes: Routes = DEFAULT_ROUTES
 ) -> RouteDecision:
     """Decide as :func:`route_next` does, and say why; raises the same."""
-    require(field_issues(state, _FIELDS_WITH_ID if routes.strategies else ROUTING_FIELDS))
+    require((_ROUTED_BY_ID if routes.strategies else _ROUTED).issues(state))
     limit = _limit(max_loop_count, state, routes)
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None
     situation = _Situation(state, limit, bool(pending_requests(state)) or state["requires_human_input"], routes)
     choice = next(_choices(situation, routes.rules_of(strategy)))
     loop = _loop_closed_by(choice.target, state, routes)
     if loop:
-        choice = _Choice(END, RouteReason.LOOP_DETECTED, "loop_detected")
+        choice = _RuleChoice(END, RouteReason.LOOP_DETECTED, "loop_detected")
     return RouteDecision(
         target=choice.target,
         reason=choice.reason,
@@ -165,7 +168,6 @@ def conditional_edge(
     """Make the function for ``add_conditional_edges`` from a table; ``observe`` is told each decision, to count it."""
 
     def route(state: AgentState) -> str:
-        """Give the target that a run goes on to."""
         decision = explain_route(state, max_loop_count, routes=routes)
         if observe is not None:
             observe(decision)
@@ -175,7 +177,7 @@ def conditional_edge(
 
 
 def history_limit(routes: Routes) -> int:
-    """Tell how many decisions a history keeps, so that circles of the length that the table looks for are found."""
+    """Return how many decisions a history keeps, so that circles of the length that the table looks for are found."""
     return HISTORY_LIMIT if routes.cycle is None else max(HISTORY_LIMIT, routes.cycle.window + 1)
 
 
@@ -202,7 +204,7 @@ def record_route(
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _RuleChoice:
     """What one rule chooses."""
 
     target: str
@@ -221,27 +223,27 @@ class _Situation:
     failures: list[RuleFailure] = field(default_factory=list)
 
 
-def _choices(situation: _Situation, rules: tuple[RouteRule, ...]) -> Iterator[_Choice]:
+def _choices(situation: _Situation, rules: tuple[RouteRule, ...]) -> Iterator[_RuleChoice]:
     """Yield what each rule chooses, the first first; the last one always chooses."""
     state = situation.state
     if state["loop_count"] > situation.limit:
-        yield _Choice(END, RouteReason.LOOP_LIMIT, "loop_limit")
+        yield _RuleChoice(END, RouteReason.LOOP_LIMIT, "loop_limit")
     yield from _users(situation, (rule for rule in rules if rule.priority > COMPLETION_PRIORITY))
     if state["is_complete"]:
-        yield _Choice(END, RouteReason(state.get("ending") or Ending.COMPLETED), "completion")
+        yield _RuleChoice(END, RouteReason(state.get("ending") or RunEnding.COMPLETED), "completion")
     yield from _users(situation, (rule for rule in rules if COMPLETION_PRIORITY >= rule.priority > HUMAN_PRIORITY))
     if situation.pending:
-        yield _Choice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")
+        yield _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")
     yield from _users(situation, (rule for rule in rules if HUMAN_PRIORITY >= rule.priority > NEXT_PRIORITY))
     target = _known(state["next_agent"], situation.routes)
     if target is not None:
-        yield _Choice(target, RouteReason.NEXT_AGENT, "next_agent")
+        yield _RuleChoice(target, RouteReason.NEXT_AGENT, "next_agent")
     yield from _users(situation, (rule for rule in rules if rule.priority <= NEXT_PRIORITY))
     reason = RouteReason.NO_TARGET if state["next_agent"] is None else RouteReason.UNKNOWN_TARGET
-    yield _Choice(END, reason, "fallback")
+    yield _RuleChoice(END, reason, "fallback")
 
 
-def _users(situation: _Situation, rules: Iterator[RouteRule]) -> Iterator[_Choice]:
+def _users(situation: _Situation, rules: Iterator[RouteRule]) -> Iterator[_RuleChoice]:
     """Yield what rules of the user's choose; one that raises or names no node is noted and passed over."""
     for rule in rules:
         try:
@@ -251,18 +253,18 @@ def _users(situation: _Situation, rules: Iterator[RouteRule]) -> Iterator[_Choic
             continue
         target = _known(chosen, situation.routes)
         if target is not None:
-            yield _Choice(target, RouteReason.USER_RULE, rule.name)
+            yield _RuleChoice(target, RouteReason.USER_RULE, rule.name)
         elif chosen is not None:
             situation.failures.append(RuleFailure(rule.name, None))
 
 
 def _known(target: object, routes: Routes) -> str | None:
-    """Give the table's own spelling of a target; None for what is no node."""
+    """Return the table's own spelling of a target; None for what is no node."""
     return next((node for node in routes.nodes if node == target), None)
 
 
 def _loop_closed_by(target: str, state: AgentState, routes: Routes) -> tuple[str, ...]:
-    """Give the nodes of the loop that a hop to ``target`` would close; empty when it closes none."""
+    """Return the nodes of the loop that a hop to ``target`` would close; empty when it closes none."""
     if routes.cycle is None or target in (END, HUMAN_INPUT):
         return ()
     trail = [*_trail(state, routes.cycle.window), (target, _task(state))]
@@ -270,26 +272,25 @@ def _loop_closed_by(target: str, state: AgentState, routes: Routes) -> tuple[str
 
 
 def _history(state: AgentState) -> list[RoutingEntry]:
-    """Give the recorded decisions, none when nothing was recorded yet."""
     return state.get("routing_history", [])
 
 
 def _newest(state: AgentState, number: int) -> list[RoutingEntry]:
-    """Give the newest recorded decisions; StateError when one of them is none."""
+    """Return the newest recorded decisions; StateError when one of them is none."""
     past = _history(state)
     start = max(0, len(past) - number)
     places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(past[start:]))
-    require(issue for entry, place in places for issue in field_issues(entry, HISTORY_FIELDS, place))
+    require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
     return past[start:]
 
 
 def _task(state: AgentState) -> str | None:
-    """Give what is being worked on; the same hop for another task is no circle."""
+    """Return what is being worked on; the same hop for another task is no circle."""
     return state.get("current_task")
 
 
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
-    """Give the hops and their tasks since the run began or a human was asked, the oldest first.
+    """Return the hops and their tasks since the run began or a human was asked, the oldest first.
 
     A decision that was already recorded for this count is the one that is being made, not a hop before it.
     """
@@ -307,8 +308,8 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
 
 
 def _limit(argument: int, state: AgentState, routes: Routes) -> int:
-    """Tell which limit holds: the call's, the state's, the table's, the environment's, or the documented one."""
-    if not isinstance(argument, _Default):
+    """Return which limit holds: the call's, the state's, the table's, the environment's, or the documented one."""
+    if not isinstance(argument, _DocumentedLimit):
         if not is_count(argument):
             raise ContractError("max_loop_count must be a whole number, 0 or more")
         return argument
@@ -318,7 +319,6 @@ def _limit(argument: int, state: AgentState, routes: Routes) -> int:
 
 
 def _environment_limit() -> int:
-    """Read the limit that the environment sets, else the documented one."""
     spelt = os.environ.get(MAX_LOOP_COUNT_VARIABLE)
     if spelt is None:
         return int(DEFAULT_MAX_LOOP_COUNT)

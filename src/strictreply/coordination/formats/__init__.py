@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strictreply.coordination._replies.processors import (
+from strictreply.coordination._processors import (
     ErrorMessageProcessor,
     ProcessorChain,
     ResponseProcessor,
@@ -10,12 +10,14 @@ from strictreply.coordination._replies.processors import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination.formats._contexts import AgentContext, CoordinationContext
-from strictreply.coordination.formats._interface import ActionFormat, BaseResponseFormat
-from strictreply.coordination.formats._json_format import JSONResponseFormat
-from strictreply.coordination.formats._prompts import SystemPromptBuilder
-from strictreply.coordination.formats._registry import (
+from strictreply.coordination.formats._action_formats import (
+    ActionFormat,
+    AgentContext,
+    BaseResponseFormat,
+    CoordinationContext,
     FormatRegistry,
+    JSONResponseFormat,
+    SystemPromptBuilder,
     get_format,
     is_format_registered,
     list_formats,

@@ -1,17 +1,147 @@
-"""Actions as tagged text: ``<next_action>invoke_agent</next_action><action_input>Worker</action_input>``."""
+"""Actions as tagged text: ``<next_action>invoke_agent</next_action><action_input>Worker</action_input>``.
+
+expat reads it, set inside an element of ours. There XML admits no document type, so that no entity can be declared,
+none expanded and nothing fetched; what is left is elements, text, character references and CDATA, in bounded work.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from strictreply.coordination._replies.processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor
-from strictreply.coordination.formats._interface import ActionFormat
-from strictreply.coordination.formats._xml_reading import read_tagged
+from strictreply.coordination._action_shapes import member_names
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor
+from strictreply.coordination.formats._action_formats import ActionFormat
+from strictreply.reading._decoding import decode
+from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.values._replies import Invalid
+
+_ROOT: Final = "reply"
+_OPENING: Final = f"<{_ROOT}>\n"  # a line of its own: lines are counted from behind it
+_FIELD_DEPTH: Final = 2
+MAX_ELEMENTS: Final = 256
+"""More elements than any action has members: the rest of a flood is not read."""
+
+_JSON_ATTRIBUTE: Final = {"type": "json"}
+
+
+def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
+    """Read ``<name>text</name>`` elements side by side into an object of texts.
+
+    An element with ``type="json"`` holds a JSON value, read by the core's reader. White space around a text is not
+    part of it. Invalid is what is not well-formed, nested, named twice, beside an element or beyond ``limits``, and
+    every document type, entity, processing instruction, comment and other attribute.
+    """
+    written = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))
+    fields = _Fields()
+    try:
+        fields.read(f"{_OPENING}{written}</{_ROOT}>")
+    except _Refused as refusal:
+        return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=refusal.expected, found=refusal.found),))
+    except (expat.ExpatError, UnicodeEncodeError) as error:
+        return Invalid((_syntax(error),))
+    return _object(fields, limits)
+
+
+class _Refused(Exception):
+    """Something that XML knows and a reply may not use; it ends the parsing."""
+
+    def __init__(self, expected: str, found: str = "") -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.found = found
+
+
+class _Fields:
+    """The elements of one reply, as the parser meets them."""
+
+    __slots__ = ("_depth", "_name", "_parts", "spelled_as_json", "texts")
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.spelled_as_json: set[str] = set()
+        self._depth = 0
+        self._name = ""
+        self._parts: list[str] = []
+
+    def read(self, document: str) -> None:
+        """Parse a whole document; raises ExpatError where it is not well-formed."""
+        parser = expat.ParserCreate(encoding="utf-8")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._opened
+        parser.EndElementHandler = self._closed
+        parser.CharacterDataHandler = self._text
+        parser.ProcessingInstructionHandler = _refuse_aside
+        parser.CommentHandler = _refuse_aside
+        parser.Parse(document.encode(), True)
+
+    def _opened(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            return
+        if self._depth > _FIELD_DEPTH:
+            raise _Refused('elements side by side; write lists and objects as JSON in an element with type="json"')
+        if len(self.texts) == MAX_ELEMENTS:
+            raise _Refused(f"at most {MAX_ELEMENTS} elements")
+        if name in self.texts:
+            raise _Refused("each element once", quote(name))
+        if attributes and attributes != _JSON_ATTRIBUTE:
+            raise _Refused('elements with no attribute but type="json"', quote(name))
+        if attributes:
+            self.spelled_as_json.add(name)
+        self._name = name
+        self._parts = []
+
+    def _closed(self, name: str) -> None:
+        if self._depth == _FIELD_DEPTH:
+            self.texts[name] = "".join(self._parts).strip()
+            self._name = ""
+        self._depth -= 1
+
+    def _text(self, data: str) -> None:
+        """Collect text; beside the elements there may be none."""
+        if self._name:
+            self._parts.append(data)
+        elif data.strip():
+            raise _Refused("elements alone, no text around them", quote(data))
+
+
+def _refuse_aside(*_parts: object) -> NoReturn:
+    """Refuse a processing instruction or a comment: what no reader would see is no part of a reply."""
+    raise _Refused("elements alone: no processing instruction, no comment")
+
+
+def _object(fields: _Fields, limits: Limits) -> JSONObject | Invalid:
+    """Return the object of all elements; the faults of those that are JSON, all of them."""
+    value: JSONObject = {}
+    issues: list[Issue] = []
+    names = member_names()
+    for name, text in fields.texts.items():
+        if name not in fields.spelled_as_json:
+            value[name] = text
+            continue
+        decoded = decode(text, limits, at=pointer("", name if name in names else "*"), names=names)
+        if isinstance(decoded, Invalid):
+            issues += decoded.issues
+        else:
+            value[name] = decoded
+    return Invalid(tuple(issues)) if issues else value
+
+
+def _syntax(error: expat.ExpatError | UnicodeEncodeError) -> Issue:
+    """Report where the text stops being well-formed; lines count from 1 in the reply."""
+    if isinstance(error, UnicodeEncodeError):
+        return Issue.of(Code.JSON_SURROGATE)
+    return AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=error.lineno - 1, column=error.offset + 1)
+
 
 _PLAIN: Final = re.compile("[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 """Text that XML 1.0 can hold and gives back unchanged (section 2.2, and 2.11 on line ends)."""
@@ -43,7 +173,7 @@ class XMLResponseFormat(ActionFormat):
         return "".join(_element(name, value) for name, value in action.items())
 
     def rule(self) -> str:
-        """Say how every reply is written."""
+        """Return how every reply is written."""
         return (
             "Reply with XML elements and nothing else: no prose, no code fence, no other elements, nothing nested. "
             "There is one element <next_action>, one for each member of that action, and if you like <thought>. "
@@ -52,7 +182,7 @@ class XMLResponseFormat(ActionFormat):
         )
 
     def reminder(self) -> str:
-        """Say which elements there are (requirement M65)."""
+        """Return which elements there are (requirement M65)."""
         return (
             "Please reply in XML alone, nothing around it: <next_action> names the action, "
             "<action_input> or the action's other elements say what it needs."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.coordination._actions.terms import ActionTerms
-from strictreply.coordination._actions.toolsets import Declared
-from strictreply.coordination._runs.ledger import HumanKind
+from strictreply.coordination._actions import Permitted
+from strictreply.coordination._permissions import ActionTerms, Declared
+from strictreply.coordination._runs.human_requests import HumanKind
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject, Message
@@ -43,6 +43,7 @@ class ChatAgent:
     tools: Declared | None = None
     asks: HumanKind = HumanKind.GENERAL
     skip_to: str | None = None
+    _prompts: dict[Permitted, _Prompt] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a client whose replies nobody would check in its own loop."""
@@ -65,8 +66,20 @@ class ChatAgent:
 
     def prompt(self, terms: ActionTerms, prompts: SystemPromptBuilder) -> Message:
         """Write its system turn: who it is, and what ``terms`` permit it at this moment."""
-        context = AgentContext(self.name, self.goal, self.instruction)
-        return {"role": "system", "content": prompts.build(context, CoordinationContext.of(terms))}
+        kept = self._prompts.get(terms.permitted)
+        if kept is None or kept.tools is not terms.tools or kept.prompts is not prompts:
+            context = AgentContext(self.name, self.goal, self.instruction)
+            kept = _Prompt(terms.tools, prompts, prompts.build(context, CoordinationContext.of(terms)))
+            self._prompts[terms.permitted] = kept
+        return {"role": "system", "content": kept.content}
+
+
+class _Prompt(NamedTuple):
+    """A system prompt, and what it was made of beside the permissions: it is made once, not on every ask."""
+
+    tools: object
+    prompts: SystemPromptBuilder
+    content: str
 
 
 def _is_wrapped(client: object) -> bool:

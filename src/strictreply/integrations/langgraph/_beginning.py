@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from strictreply.coordination._actions.branches import Branch
+from strictreply.coordination._actions import Branch
+from strictreply.coordination._runs.human_requests import carry_over
 from strictreply.coordination._runs.human_turn import ledger_of, pending_requests
-from strictreply.coordination._runs.ledger import carry_over
-from strictreply.coordination._runs.states import HUMAN_INPUT, changed, create_initial_state, require, start_run
-from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination._runs.run_state import HUMAN_INPUT, changed, create_initial_state, require, start_run
+from strictreply.coordination._topology import Topology
 from strictreply.integrations.langgraph._integrity import request_issues
 from strictreply.integrations.langgraph._states import BRANCH, RunState, begun_branch, line, node_of, with_turn
 from strictreply.values._errors import ContractError

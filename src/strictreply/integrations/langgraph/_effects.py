@@ -12,11 +12,10 @@ import anyio
 from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
 from strictreply.contract._checks import Check, Checked, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._actions.branches import Branch
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._runs.run_metrics import Activity
-from strictreply.coordination._steering.content_loops import ContentLoop
-from strictreply.coordination.validation._answering import ActionAnswer
+from strictreply.coordination._action_answer import ActionAnswer
+from strictreply.coordination._actions import Branch, ValidationResult
+from strictreply.coordination._error_policy import ContentLoop
+from strictreply.coordination._runs.run_counting import Activity
 from strictreply.integrations.langgraph._agents import ChatAgent
 from strictreply.integrations.langgraph._following import Coordination
 from strictreply.integrations.langgraph._library import load

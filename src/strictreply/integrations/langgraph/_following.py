@@ -8,29 +8,28 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from strictreply.contract._describing import compact
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._replies.results import ValidationResult
+from strictreply.coordination._action_answer import ActionAnswer
+from strictreply.coordination._actions import Branch, BranchType, ValidationResult
+from strictreply.coordination._agent_steering import ActionSteering
+from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
+from strictreply.coordination._routing_decision import ExecutionStep, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination._runs.human_requests import HumanKind, Words
 from strictreply.coordination._runs.human_turn import put_question, request_human_input
-from strictreply.coordination._runs.ledger import HumanKind, Words
 from strictreply.coordination._runs.next_node import RouteReason
-from strictreply.coordination._runs.run_metrics import RunMetrics
-from strictreply.coordination._runs.states import (
-    Ending,
+from strictreply.coordination._runs.run_counting import RunMetrics
+from strictreply.coordination._runs.run_state import (
+    RunEnding,
     changed,
     create_initial_state,
     mark_complete,
     new_id,
     utc_now,
 )
-from strictreply.coordination._steering.content_loops import ContentLoopGuard, ContentStreak
-from strictreply.coordination._steering.retrying import ActionSteering
-from strictreply.coordination._topology.graph import USER, Topology
+from strictreply.coordination._topology import USER, Topology
+from strictreply.coordination._verdict_routes import question_of
 from strictreply.coordination.formats import SystemPromptBuilder
-from strictreply.coordination.routing._decisions import ExecutionStep, RoutingDecision, RoutingReason, StepType
-from strictreply.coordination.routing._recovery import question_of
-from strictreply.coordination.routing._router import Router
-from strictreply.coordination.validation._answering import ActionAnswer
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.routing import Router
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations.langgraph._agents import ChatAgent
 from strictreply.integrations.langgraph._states import (
     BRANCH,
@@ -153,7 +152,7 @@ def ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
         content = _carried(state, decided.agent.name)
     error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
     told = outcome(decided.agent.name, status, reason.value, content=content, error=error)
-    ending = Ending.ABORTED if status is RunStatus.ABORTED else Ending.COMPLETED
+    ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
     return mark_complete(with_answer(changed(state, outcome=told), content), ending)
 
 

@@ -7,19 +7,17 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._runs.counting import counted
-from strictreply.coordination._runs.ledger import Words
+from strictreply.coordination._agent_steering import AgentSteering
+from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
+from strictreply.coordination._runs.human_requests import Words
 from strictreply.coordination._runs.next_node import explain_route
-from strictreply.coordination._runs.routes import Routes, edge_map
-from strictreply.coordination._runs.run_metrics import RunMetrics
-from strictreply.coordination._runs.states import END, HUMAN_INPUT, changed, require
-from strictreply.coordination._steering.content_loops import ContentLoopGuard
-from strictreply.coordination._steering.error_policy import ErrorPolicy
-from strictreply.coordination._steering.wording import AgentSteering
-from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination._runs.route_table import Routes, edge_map
+from strictreply.coordination._runs.run_counting import RunMetrics, counted
+from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, changed, require
+from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder
-from strictreply.coordination.routing._router import Router
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.routing import Router
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations.langgraph._agents import ChatAgent
 from strictreply.integrations.langgraph._effects import Effect, Performer
 from strictreply.integrations.langgraph._following import Coordination, branch_states

@@ -7,30 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from strictreply.coordination._actions.branches import BranchType
-from strictreply.coordination._actions.kinds import ActionType, Permitted
-from strictreply.coordination._actions.permissions import refusal_of
-from strictreply.coordination._actions.shapes import listed
-from strictreply.coordination._faults import Fault
-from strictreply.coordination._runs.fields import (
-    Check,
-    Field,
-    count,
-    each,
-    field_issues,
-    mapping,
-    name,
+from strictreply.coordination._action_shapes import listed
+from strictreply.coordination._actions import ActionType, BranchType, Permitted
+from strictreply.coordination._coordination_codes import AgentReplyCode, CoordinationCode
+from strictreply.coordination._permissions import refusal_of
+from strictreply.coordination._runs.human_requests import PendingHuman, read_ledger
+from strictreply.coordination._runs.human_turn import ledger_of
+from strictreply.coordination._runs.state_schema import (
+    COUNT,
+    NAME,
+    OBJECT,
+    OPTIONAL_TEXT,
+    TEXT,
+    StateSchema,
     optional,
     record,
-    text,
-    values,
-    word_of,
 )
-from strictreply.coordination._runs.human_turn import ledger_of
-from strictreply.coordination._runs.ledger import PendingHuman, read_ledger
-from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination._topology import Topology
 from strictreply.integrations.langgraph._states import (
     BRANCH,
     JOIN,
@@ -39,56 +34,103 @@ from strictreply.integrations.langgraph._states import (
     RunStatus,
     agent_at,
 )
-from strictreply.values._issues import Code, Issue, pointer, quote
+from strictreply.values._issues import Issue, pointer, quote
 from strictreply.values._json import JSONObject
 
 _PREPARED: Final[Mapping[str, str]] = MappingProxyType({TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"})
 """The fields that a node needs, by its name."""
 
-_OUTCOME: Final = {
-    "agent": Field(text),
-    "status": Field(word_of(RunStatus)),
-    "reason": Field(text),
-    "content": Field(text),
-    "error": Field(optional(text)),
+_NAMES: Final[JSONObject] = {"type": "array", "items": NAME}
+_KINDS: Final[JSONObject] = {"enum": [kind.value for kind in BranchType]}
+_OUTCOME: Final[JSONObject] = {
+    "agent": TEXT,
+    "status": {"enum": [status.value for status in RunStatus]},
+    "reason": TEXT,
+    "content": TEXT,
+    "error": OPTIONAL_TEXT,
 }
-_BRANCH_OUTCOME: Final = {**_OUTCOME, "spent": Field(count), "reply_formats": Field(mapping)}
-_STREAK: Final = {"count": Field(count), "snippet": Field(text)}
+_BRANCH_OUTCOME: Final = StateSchema(
+    record({**_OUTCOME, "spent": COUNT, "reply_formats": OBJECT, "leads_to": OPTIONAL_TEXT}, optional=["leads_to"])
+)
+_SPECS: Final[JSONObject] = {
+    "type": "array",
+    "items": record({"id": NAME, "agent": NAME, "instance_id": TEXT, "request": TEXT, "met": _NAMES}, optional=["met"]),
+}
+_BRANCH: Final = record(
+    {
+        "id": NAME,
+        "type": _KINDS,
+        "agents": {"type": "array", "items": TEXT},
+        "turns": COUNT,
+        "home": _KINDS,
+        "spawner": OPTIONAL_TEXT,
+        "asked": TEXT,
+        "meets": _NAMES,
+        "opening": OPTIONAL_TEXT,
+        "leads_to": OPTIONAL_TEXT,
+    },
+    optional=["meets", "opening", "leads_to"],
+)
+_LINE: Final = StateSchema(
+    record(
+        {
+            "branch": _BRANCH,
+            "threads": OBJECT,
+            "calling": optional(record({"agent": NAME, "turn": OBJECT})),
+            "spawned": optional(record({"agent": NAME, "branches": _SPECS, "waiting": _SPECS}, optional=["waiting"])),
+            "outcomes": OBJECT,
+            "outcome": optional(record(_OUTCOME)),
+            "messages": {"type": "array", "items": OBJECT},
+            "loop_count": COUNT,
+            "content_streaks": OBJECT,
+            "reply_formats": OBJECT,
+        },
+        optional=["content_streaks", "reply_formats"],
+    )
+)
+
+
+_BY_AGENT: Final = {
+    "threads": StateSchema({"type": "array", "items": record({"role": TEXT})}),
+    "content_streaks": StateSchema(record({"count": COUNT, "snippet": TEXT})),
+}
+"""What a line keeps for each agent."""
+
+_AGENT_PLACES: Final = (
+    ("branch", "spawner"),
+    ("branch", "meets", "*"),
+    ("branch", "leads_to"),
+    ("calling", "agent"),
+    ("spawned", "agent"),
+    *(("spawned", part, "*", *inner) for part in ("branches", "waiting") for inner in (("agent",), ("met", "*"))),
+)
+"""Where a line names agents; ``*`` stands for every item of a list."""
 
 
 def line_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     """Yield what is missing, mistyped, or names an agent that the topology does not have."""
-    one_of = _agent_of(topology)
-    met = {"met": Field(each(one_of), required=False)}
-    spec = {"id": Field(name), "agent": Field(one_of), "instance_id": Field(text), "request": Field(text), **met}
-    waiting = {"waiting": Field(each(record(spec)), required=False)}
-    spawned = {"agent": Field(one_of), "branches": Field(each(record(spec))), **waiting}
-    branch = {
-        "id": Field(name),
-        "type": Field(word_of(BranchType)),
-        "agents": Field(each(text)),
-        "turns": Field(count),
-        "home": Field(word_of(BranchType)),
-        "spawner": Field(optional(one_of)),
-        "asked": Field(text),
-        "meets": Field(each(one_of), required=False),
-        "opening": Field(optional(text), required=False),
-        "leads_to": Field(optional(one_of), required=False),
-    }
-    fields = {
-        "branch": Field(record(branch)),
-        "threads": Field(values(each(record({"role": Field(text)})))),
-        "calling": Field(optional(record({"agent": Field(one_of), "turn": Field(mapping)}))),
-        "spawned": Field(optional(record(spawned))),
-        "outcomes": Field(mapping),
-        "outcome": Field(optional(record(_OUTCOME))),
-        "messages": Field(each(mapping)),
-        "loop_count": Field(count),
-        "content_streaks": Field(values(record(_STREAK)), required=False),
-        "reply_formats": Field(mapping, required=False),
-    }
-    yield from field_issues(state, fields)
+    for steps in _AGENT_PLACES:
+        for place, name in _texts_at(state, steps):
+            if name not in topology.agents:
+                yield _nobody(topology, name, place)
+    yield from _LINE.issues(state)
+    for part, schema in _BY_AGENT.items():
+        kept: object = state.get(part)
+        for name, value in cast("JSONObject", kept).items() if isinstance(kept, dict) else ():
+            yield from schema.issues(value, pointer("", part, name))
     yield from _unprepared(state)
+
+
+def _texts_at(value: Any, steps: tuple[str, ...], at: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts at a place and their pointers; what has another type is the schema's to report."""
+    if not steps:
+        if isinstance(value, str):
+            yield at, value
+    elif steps[0] == "*":
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _texts_at(item, steps[1:], pointer(at, index))
+    elif isinstance(value, Mapping) and steps[0] in value:
+        yield from _texts_at(value[steps[0]], steps[1:], pointer(at, steps[0]))
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
@@ -120,13 +162,15 @@ def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) ->
 
 def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]) -> Iterator[Issue]:
     """Yield what is missing, mistyped or not permitted of what branches came to; the line itself is sound."""
-    outcome = {**_BRANCH_OUTCOME, "leads_to": Field(optional(_agent_of(topology)), required=False)}
     for spec in specs:
         kept: Any = state["outcomes"].get(spec["id"])
         at = pointer("/outcomes", spec["id"])
-        issues = tuple(field_issues(kept, outcome, at))
+        issues = _BRANCH_OUTCOME.issues(kept, at)
         yield from issues
         if not issues and (target := kept.get("leads_to")) is not None:
+            if target not in topology.agents:
+                yield _nobody(topology, target, f"{at}/leads_to")
+                continue
             agents = topology.allowed_targets(kept["agent"]) if kept["agent"] in topology.agents else ()
             if target not in agents:
                 yield _not_allowed(target, f"{at}/leads_to", agents)
@@ -134,27 +178,20 @@ def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]
 
 def _not_allowed(agent: str, at: str, allowed: tuple[str, ...]) -> Issue:
     """Report an agent that nobody may hand over to from here."""
-    return Issue.of(Code.TOPOLOGY_NOT_ALLOWED, at, names=listed(allowed), found=quote(agent))
+    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed), found=quote(agent))
 
 
 def _unprepared(state: RunState) -> Iterator[Issue]:
     """Yield the field that the next node needs, when nothing is in it."""
     field = _PREPARED.get(str(state.get("next_agent")))
     if field is not None and not state.get(field):
-        yield Fault.STATE_WRONG_TYPE.at(pointer("", field), expected="an object, for the next agent needs it")
-
-
-def _agent_of(topology: Topology) -> Check:
-    """Make the check that a value is the name of an agent."""
-
-    def check(value: object, at: str) -> Iterator[Issue]:
-        """Yield the fault of any other value."""
-        if value not in topology.agents:
-            yield _nobody(topology, value, at)
-
-    return check
+        yield CoordinationCode.STATE_WRONG_TYPE.at(
+            pointer("", field), expected="an object, for the next agent needs it"
+        )
 
 
 def _nobody(topology: Topology, value: object, at: str, *, hint: str = "") -> Issue:
     """Report what names no agent."""
-    return Fault.STATE_UNKNOWN_WORD.at(at, expected=", ".join(topology.agents), found=quote(value), hint=hint)
+    return CoordinationCode.STATE_UNKNOWN_WORD.at(
+        at, expected=", ".join(topology.agents), found=quote(value), hint=hint
+    )

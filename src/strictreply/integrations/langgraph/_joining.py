@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from strictreply.coordination._action_answer import place_in
+from strictreply.coordination._routing_decision import RoutingReason, stop
+from strictreply.coordination._runs.human_requests import merge_ledgers
 from strictreply.coordination._runs.human_turn import ledger_of, pending_requests
-from strictreply.coordination._runs.ledger import merge_ledgers
-from strictreply.coordination._runs.states import changed
-from strictreply.coordination._topology.graph import Topology
-from strictreply.coordination.routing._case import stop
-from strictreply.coordination.routing._decisions import RoutingReason
-from strictreply.coordination.validation._format_lock import place_in
+from strictreply.coordination._runs.run_state import changed
+from strictreply.coordination._topology import Topology
 from strictreply.integrations.langgraph._following import Coordination, Decided, ended, left, told_of
 from strictreply.integrations.langgraph._states import (
     BRANCH,

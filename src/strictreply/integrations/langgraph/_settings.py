@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 from strictreply.contract._tool import Tool
+from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
 from strictreply.coordination._runs.human_turn import pending_requests
-from strictreply.coordination._runs.routes import RouteRule, Routes, is_count
-from strictreply.coordination._runs.states import DEFAULT_NODES, END, HUMAN_INPUT, AgentState
-from strictreply.coordination._steering.retrying import ActionSteering
-from strictreply.coordination._steering.wording import AgentSteering
-from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination._runs.route_table import RouteRule, Routes, is_count
+from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState
+from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import BaseResponseFormat
-from strictreply.coordination.formats._registry import format_of
-from strictreply.coordination.validation._processor import ValidationProcessor
+from strictreply.coordination.formats._action_formats import format_of
+from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations.langgraph._agents import ChatAgent
 from strictreply.integrations.langgraph._states import BRANCH, JOIN, TOOLS, node_of
 from strictreply.retry._steering import Steering

@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, cast
 
 from strictreply.contract._describing import compact
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._faults import Fault, StateError
+from strictreply.coordination._actions import Branch, BranchType
+from strictreply.coordination._coordination_codes import CoordinationCode, StateError
 from strictreply.coordination._runs.human_turn import pending_requests
 from strictreply.coordination._runs.next_node import RouteReason
-from strictreply.coordination._runs.states import END, HUMAN_INPUT, AgentState, changed, said
-from strictreply.coordination._topology.graph import Topology
+from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, said
+from strictreply.coordination._topology import Topology
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSON, JSONObject, Message
 
@@ -166,7 +166,7 @@ def from_json(text: object, at: str) -> JSON:
     try:
         return cast("JSON", json.loads(cast("str", text)))
     except (TypeError, ValueError, RecursionError):
-        raise StateError([Fault.STATE_NOT_JSON.at(at)]) from None
+        raise StateError([CoordinationCode.STATE_NOT_JSON.at(at)]) from None
 
 
 def outcome_of(state: RunState) -> JSONObject:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strictreply.coordination._runs.states import changed
-from strictreply.coordination._steering.content_loops import ContentStreak
+from strictreply.coordination._error_policy import ContentStreak
+from strictreply.coordination._runs.run_state import changed
 from strictreply.integrations.langgraph._states import RunState
 from strictreply.values._attempts import Attempt
 from strictreply.wires._chat import peek

@@ -8,7 +8,7 @@ import re
 from itertools import takewhile
 from typing import cast
 
-from strictreply.coordination._runs.states import changed
+from strictreply.coordination._runs.run_state import changed
 from strictreply.integrations.langgraph._states import BRANCH, TOOLS, RunState, from_json, node_of
 from strictreply.reading._decoding import decode
 from strictreply.values._json import JSON, JSONObject, Message

@@ -10,12 +10,14 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from strictreply.contract._describing import compact
-from strictreply.coordination._actions.branches import Branch, BranchType
-from strictreply.coordination._faults import StateError
-from strictreply.coordination._replies.api_errors import ApiError
-from strictreply.coordination._replies.results import ValidationResult
-from strictreply.coordination._runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
-from strictreply.coordination._runs.ledger import (
+from strictreply.coordination._action_answer import with_reply_format
+from strictreply.coordination._action_rules import refused
+from strictreply.coordination._actions import Branch, BranchType, ValidationResult
+from strictreply.coordination._api_errors import ApiError
+from strictreply.coordination._coordination_codes import StateError
+from strictreply.coordination._error_policy import ContentLoop
+from strictreply.coordination._routing_decision import RoutingContext, RoutingReason, refuse
+from strictreply.coordination._runs.human_requests import (
     HumanDecision,
     HumanKind,
     PendingHuman,
@@ -23,14 +25,10 @@ from strictreply.coordination._runs.ledger import (
     read_ledger,
     request_of,
 )
-from strictreply.coordination._runs.run_metrics import Activity, RunMetrics
-from strictreply.coordination._runs.states import changed, require
-from strictreply.coordination._steering.content_loops import ContentLoop
-from strictreply.coordination.routing._case import refuse
-from strictreply.coordination.routing._decisions import RoutingContext, RoutingReason
-from strictreply.coordination.routing._recovery import resume_after_error
-from strictreply.coordination.validation._action_rules import refused
-from strictreply.coordination.validation._format_lock import with_reply_format
+from strictreply.coordination._runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
+from strictreply.coordination._runs.run_counting import Activity, RunMetrics
+from strictreply.coordination._runs.run_state import changed, require
+from strictreply.coordination._verdict_routes import resume_after_error
 from strictreply.integrations.langgraph._agents import ChatAgent, assistant_turn
 from strictreply.integrations.langgraph._beginning import with_questions_before
 from strictreply.integrations.langgraph._effects import AskAgent, Asked, AskHuman, Effect, Judge, RunBranch

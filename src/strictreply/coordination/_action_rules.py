@@ -1,0 +1,320 @@
+"""An action held to its terms: named, permitted, of the right shape, within the topology, its calls valid. Pure.
+
+The order is that of blame: what an agent may not do at all is said before what is wrong with how it wrote it down.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from strictreply.contract._checks import Check, Checked, check_of
+from strictreply.contract._complaints import check_issues
+from strictreply.contract._judge_native import judge_message
+from strictreply.coordination._action_shapes import SHAPES, listed, member_names, schema_of, without_nulls
+from strictreply.coordination._actions import UNREAD, ActionType, AgentInvocation, Permitted, Source, ValidationResult
+from strictreply.coordination._api_errors import ApiError
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._permissions import ActionCheck, ActionTerms, refusal_of
+from strictreply.schema import SchemaRule
+from strictreply.schema._explaining import nearest
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
+from strictreply.values._json import JSONObject
+from strictreply.values._limits import Work
+from strictreply.values._replies import Invalid, ToolCall, ToolCalls, Valid, calls_of
+
+MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
+    {(f"action.{SchemaRule.MIN_ITEMS}", "/agents"): ActionType.INVOKE_AGENT}
+)
+"""Faults, by code and place, that another action mends: too few for a parallel hand-over are one to hand over to."""
+
+_RESEND = "the same request"
+_SHORTEN = "a shorter reply"
+
+
+def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | None:
+    """Return what to retry with, to follow "Please retry with:" (requirement M71).
+
+    None where another ask would not help: something ended it for good, or there is nothing the agent may do.
+    """
+    remedies = {issue.remedy for issue in issues}
+    if Remedy.STOP in remedies or not allowed.actions:
+        return None
+    if Remedy.RESEND in remedies:
+        return _RESEND
+    if Remedy.SHORTEN in remedies:
+        return _SHORTEN
+    offered = (f"{action} ({SHAPES[action].told(allowed)})" for action in suggested_actions(issues, allowed))
+    return printable(f"one of these actions: {'; '.join(offered)}")  # agents may have any names
+
+
+def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
+    """Return the actions that may be valid instead: the one that mends a fault, else all that are permitted (M30)."""
+    mending = [MENDED_BY.get((issue.code, issue.path)) for issue in issues]
+    return tuple(action for action in allowed.actions if action in mending) or allowed.actions
+
+
+MAX_ISSUES = 32
+MAX_HINTED = 8
+"""For how many bad targets of one reply the nearest name is looked for: that takes longer than all the rest."""
+
+_MAX_NEAR_CHARS, _NEAR = 64, 0.6
+_MISSING = f"action.{SchemaRule.REQUIRED}"
+_ALIASES = ("response", "report")
+_SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
+
+_ActionPlace: TypeAlias = tuple[str | int, ...]
+"""Where something stands in an action, token by token: a pointer is made of it only when there is a fault."""
+
+
+class _Content(NamedTuple):
+    """What an action of the right shape asks for, and what is wrong with it; ``action`` is what it comes to."""
+
+    action: ActionType
+    issues: tuple[Issue, ...] = ()
+    invocations: tuple[AgentInvocation, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+
+
+def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
+    """Judge an action, wherever it comes from; never raises on what it holds.
+
+    All faults of the stage that fails are reported: of all targets the bad ones, of all calls the wrong ones
+    (requirement M43). The candidate is never changed.
+    """
+    action = _named_action(candidate, terms)
+    if isinstance(action, Issue):
+        return refused((action,), terms, source)
+    spelled = _canonical(candidate, action)
+    issues = _shape_issues(spelled, action, terms)
+    if issues:
+        return refused(issues, terms, source)
+    reader = _READERS.get(action)
+    content = _Content(action) if reader is None else reader(spelled, terms)
+    checks = terms.checks.get(content.action, ())
+    issues = content.issues[:MAX_ISSUES] or tuple(
+        issue for check in checks for issue in _outcome(check, spelled, terms)
+    )
+    if issues:
+        return refused(issues, terms, source)
+    return ValidationResult(
+        is_valid=True,
+        action_type=content.action,
+        parsed_response=spelled,
+        invocations=list(content.invocations),
+        tool_calls=list(spelled["tool_calls"]) if content.calls else [],
+        calls=content.calls,
+        permitted=terms.permitted,
+        source=source,
+    )
+
+
+def checked_result(result: ValidationResult, terms: ActionTerms) -> Generator[Check, Checked, ValidationResult]:
+    """Ask for the tools' own checks of a valid result's calls, as an effect, because they may need I/O."""
+    effect = check_of(terms.tools, Valid(ToolCalls(result.calls))) if result.calls else None
+    if effect is None:
+        return result
+    checked = yield effect
+    return refused(checked.issues, terms, result.source) if checked.issues else result
+
+
+def refused(issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
+    """Return the result of a reply with these faults."""
+    return ValidationResult(
+        is_valid=False,
+        error_message=Invalid(issues).summary,
+        retry_suggestion=retry_suggestion(issues, terms.permitted),
+        issues=issues,
+        permitted=terms.permitted,
+        source=source,
+    )
+
+
+def system_result(candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
+    """Return the system's own action: it needs no permission, and the user is always within reach (M49, X8)."""
+    report: object = candidate.get("error_details")
+    error = ApiError.of_report(cast("JSONObject", report) if isinstance(report, dict) else {})
+    result = error.to_result(agent=terms.permitted.agent, branch_id=terms.branch.id)
+    return replace(result, permitted=terms.permitted, source=source)
+
+
+def _named_action(candidate: JSONObject, terms: ActionTerms) -> ActionType | Issue:
+    """Read which action is asked for, or say why it cannot be that one."""
+    at, allowed = "/next_action", terms.permitted
+    if "next_action" not in candidate:
+        return AgentReplyCode.ACTION_MISSING_FIELD.at(at)
+    name: object = candidate["next_action"]
+    if not isinstance(name, str):
+        return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of an action, a string", found=quote(name))
+    action = _ACTIONS.get(name)
+    if action is not None and action in allowed.actions:
+        return action
+    if action is None:
+        hint = _nearest(name, allowed.actions)
+        return AgentReplyCode.ACTION_UNKNOWN.at(at, names=listed(allowed.actions), hint=hint, found=quote(name))
+    return refusal_of(action, allowed)
+
+
+def _nearest(name: str, names: tuple[str, ...]) -> str:
+    near = nearest(name.strip()[:_MAX_NEAR_CHARS], names, Work(), cutoff=_NEAR)
+    return "" if near is None else f"did you mean {near}?"
+
+
+_ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
+
+
+def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
+    """Copy the candidate without nulls for nothing, the answer of a final response in ``content`` (M36, X30)."""
+    spelled = without_nulls(candidate, action)
+    given: object = candidate.get("action_input")
+    if action not in _ANSWERING or spelled.get("content") is not None or not isinstance(given, dict):
+        return spelled
+    if len(given) == 1 and not given.keys().isdisjoint(_ALIASES):
+        del spelled["action_input"]
+        spelled["content"] = next(iter(given.values()))
+    return spelled
+
+
+_ANSWERING = (ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW)
+
+
+def _shape_issues(spelled: JSONObject, action: ActionType, terms: ActionTerms) -> tuple[Issue, ...]:
+    """Hold an action to its schema; a member that is missing has a code of its own (requirement X9)."""
+    issues = schema_of(action, terms.extra).check(spelled, place="action")
+    return issues and tuple(
+        replace(issue, code=AgentReplyCode.ACTION_MISSING_FIELD.value) if issue.code == _MISSING else issue
+        for issue in issues
+    )
+
+
+def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
+    """Read ``invoke_agent``: a name, one invocation, or a list of them; more than one is parallel (M26 to M28)."""
+    given: str | JSONObject | list[JSONObject] = spelled["action_input"]
+    at = "action_input"
+    asked: list[tuple[_ActionPlace, str, Any]]
+    if isinstance(given, str):
+        asked = [((at,), given, spelled.get("request"))]
+    elif isinstance(given, dict):
+        asked = [((at, "agent_name"), given["agent_name"], given.get("request"))]
+    else:
+        asked = [((at, index, "agent_name"), one["agent_name"], one.get("request")) for index, one in enumerate(given)]
+    issues = _target_issues([(place, name) for place, name, _ in asked], terms)
+    if "request" in spelled and not isinstance(given, str):
+        issues.append(AgentReplyCode.ACTION_REQUEST_MISPLACED.at("/request", names="action_input"))
+    if len(asked) == 1:
+        _, name, request = asked[0]
+        return _Content(ActionType.INVOKE_AGENT, tuple(issues), (AgentInvocation(name.strip(), request),))
+    if terms.branch.is_parallel_spawn:
+        issues += [
+            AgentReplyCode.ACTION_MISSING_FIELD.at(pointer("", at, index, "request"))
+            for index, (_, _, request) in enumerate(asked)
+            if request is None
+        ]
+    instances = _instances([(name.strip(), request) for _, name, request in asked], spelled, terms)
+    return _Content(ActionType.PARALLEL_INVOKE, tuple(issues), instances)
+
+
+def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
+    """Read ``parallel_invoke``: every agent is a target, every request is for one (requirements M29 to M31)."""
+    written: list[str] = spelled["agents"]
+    issues = _target_issues([(("agents", index), name) for index, name in enumerate(written)], terms)
+    names = [name.strip() for name in written]
+    given: JSONObject | None = spelled.get("agent_requests")
+    if given is None and terms.branch.is_parallel_spawn:
+        issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at("/agent_requests"))
+    requests = {name.strip(): request for name, request in (given or {}).items()}
+    if given is not None and requests.keys() != set(names):
+        issues += _request_issues(names, requests, terms)
+    if given is not None and len(requests) < len(given):
+        issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, "/agent_requests"))  # the same name with other spaces
+    asked = [(name, requests.get(name)) for name in names]
+    return _Content(ActionType.PARALLEL_INVOKE, tuple(issues), _instances(asked, spelled, terms))
+
+
+def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
+    """Read ``call_tool``: the calls are judged as the core judges native ones (requirements M33 to M35)."""
+    verdict = judge_message(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]}, Work())
+    if isinstance(verdict, Invalid):
+        return _Content(ActionType.CALL_TOOL, verdict.issues)
+    return _Content(ActionType.CALL_TOOL, calls=calls_of(verdict.reply))
+
+
+def _question(spelled: JSONObject, terms: ActionTerms) -> _Content:  # noqa: ARG001 - the signature of a _Reader
+    """Read ``ask_user``: a question that says something (requirement M46)."""
+    asked: str = spelled["question"]
+    issues = () if asked.strip() else (AgentReplyCode.ACTION_NO_QUESTION.at("/question", found=quote(asked)),)
+    return _Content(ActionType.ASK_USER, issues)
+
+
+_Reader: TypeAlias = Callable[[JSONObject, ActionTerms], _Content]
+_READERS: Mapping[ActionType, _Reader] = {
+    ActionType.INVOKE_AGENT: _one_or_several,
+    ActionType.PARALLEL_INVOKE: _several,
+    ActionType.CALL_TOOL: _calls,
+    ActionType.ASK_USER: _question,
+}
+"""The actions that ask for more than their schema says."""
+
+
+def _target_issues(targets: Iterable[tuple[_ActionPlace, str]], terms: ActionTerms) -> list[Issue]:
+    """Report all targets that are not permitted, the first of them with the nearest that is (M42, M43)."""
+    agents = terms.permitted.agents
+    bad = [(place, name) for place, name in targets if name.strip() not in agents]
+    return [
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(
+            pointer("", *place),
+            names=listed(agents),
+            hint=_nearest(name, agents) if index < MAX_HINTED else "",
+            found=quote(name),
+        )
+        for index, (place, name) in enumerate(bad)
+    ]
+
+
+def _request_issues(names: list[str], requests: Mapping[str, Any], terms: ActionTerms) -> Iterator[Issue]:
+    """Report agents without a request, and requests for nobody; an agent that is no target was reported already."""
+    at = "/agent_requests"
+    known = dict.fromkeys(names)
+    for name in known:
+        if name not in requests and name in terms.permitted.agents:
+            yield AgentReplyCode.ACTION_MISSING_FIELD.at(pointer(at, name))
+    strangers = (name for name in requests if name not in known)
+    for name in islice(strangers, MAX_ISSUES):
+        yield AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name))
+
+
+def _instances(asked: list[tuple[str, Any]], spelled: JSONObject, terms: ActionTerms) -> tuple[AgentInvocation, ...]:
+    """Give each invocation an id of its own, ``{name}_{index}_{hex8}`` (requirement M32).
+
+    The last part is a hash of the branch, the place in the conversation and the reply: the same reply in the same place
+    gives the same ids, so that a run that is replayed finds its branches again, and in a later round it gives others.
+    """
+    written = _SORTED.encode([*terms.place, terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
+    seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
+    return tuple(
+        AgentInvocation(name, request, f"{name}_{index}_{seed}") for index, (name, request) in enumerate(asked)
+    )
+
+
+def _outcome(check: ActionCheck, spelled: JSONObject, terms: ActionTerms) -> tuple[Issue, ...]:
+    """Run one check on a copy of the action; one that breaks refuses it.
+
+    Raises ContractError when the check gives neither issues nor None.
+    """
+    try:
+        try:
+            found = check(copy.deepcopy(spelled), terms.permitted)
+        except ValueError as error:
+            return check_issues(error, spelled, names=member_names(), place="action")
+        return check_issues(found, spelled, names=member_names(), place="action")
+    except ContractError:
+        raise
+    except Exception:  # noqa: BLE001 - a stranger's code must not end the judging of a reply
+        return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=getattr(check, "__name__", type(check).__name__)),)

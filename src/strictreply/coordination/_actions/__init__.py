@@ -1,1 +1,0 @@
-"""What one agent may do: the actions, their shapes, and who is permitted which."""

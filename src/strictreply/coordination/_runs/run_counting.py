@@ -1,0 +1,258 @@
+"""Counting of runs: nodes under guard, whose executions count once each, and the metrics of routes and activities.
+
+A guarded node returns what the node returned and the fields that follow from it, so it fits LangGraph and loops of your
+own alike; nothing that it returns can lose a request to a human.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar, cast
+
+from strictreply.coordination._runs.human_requests import LEDGER, merge_ledgers
+from strictreply.coordination._runs.human_turn import adopted, ledger_of, pending_requests
+from strictreply.coordination._runs.next_node import RouteDecision, explain_route, history_limit, record_route
+from strictreply.coordination._runs.route_table import Routes
+from strictreply.coordination._runs.run_state import AgentState, Now, S, changed, increment_loop_count, require, utc_now
+from strictreply.coordination._runs.state_schema import COUNT, FLAG, StateSchema, record
+from strictreply.values._json import JSONObject
+
+
+class Activity(StrEnum):
+    """What is counted with its successes and its time (requirement R40)."""
+
+    NODE_EXECUTIONS = "node_executions"
+    LLM_CALLS = "llm_calls"
+    TOOL_EXECUTIONS = "tool_executions"
+    CONVERSATIONS = "conversations"
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityTally:
+    """How often something was done, how often with success, and the seconds that the successes took."""
+
+    total: int = 0
+    succeeded: int = 0
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> int:
+        """How often it was done without success."""
+        return self.total - self.succeeded
+
+    @property
+    def success_rate(self) -> float:
+        """The share of successes, from 0 to 1; 0 when nothing was done."""
+        return self.succeeded / self.total if self.total else 0.0
+
+    @property
+    def average_seconds(self) -> float:
+        """The seconds of one success; 0 when there was none."""
+        return self.seconds / self.succeeded if self.succeeded else 0.0
+
+    def plus(self, *, succeeded: bool, seconds: float) -> ActivityTally:
+        """Return the tally with one more."""
+        return ActivityTally(self.total + 1, self.succeeded + succeeded, self.seconds + (seconds if succeeded else 0.0))
+
+    def to_dict(self) -> JSONObject:
+        """Return the tally as JSON, with what follows from it."""
+        return {
+            "total": self.total,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "success_rate": self.success_rate,
+            "average_seconds": self.average_seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSnapshot:
+    """All counters at one moment; later events do not change it.
+
+    ``targets`` and ``reasons`` count routes and have the same sum, ``strategies`` those of conversations with one.
+    ``activities`` sum up each activity, and ``by_name`` tells them apart by node, model or tool.
+    """
+
+    targets: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    strategies: Mapping[str, int] = field(default_factory=dict)
+    by_name: Mapping[tuple[Activity, str], ActivityTally] = field(default_factory=dict)
+
+    @property
+    def routes(self) -> int:
+        """How many routes were decided."""
+        return sum(self.targets.values())
+
+    def tally(self, activity: Activity) -> ActivityTally:
+        """Sum up one activity over all names."""
+        found = [tally for (kind, _), tally in self.by_name.items() if kind is activity]
+        total, succeeded = sum(one.total for one in found), sum(one.succeeded for one in found)
+        return ActivityTally(total, succeeded, sum(one.seconds for one in found))
+
+    def to_dict(self) -> JSONObject:
+        """Return the counters as JSON."""
+        named: dict[str, JSONObject] = {activity.value: {} for activity in Activity}
+        for (activity, name), tally in self.by_name.items():
+            named[activity.value][name] = tally.to_dict()
+        return {
+            "routes": self.routes,
+            "targets": dict(self.targets),
+            "reasons": dict(self.reasons),
+            "strategies": dict(self.strategies),
+            "activities": {activity.value: self.tally(activity).to_dict() for activity in Activity},
+            "by_name": named,
+        }
+
+
+class RunMetrics:
+    """Counters that any thread or task may add to; nothing is awaited while they are held.
+
+    ``clock`` gives seconds that never go back.
+    """
+
+    __slots__ = ("_by_name", "_clock", "_lock", "_reasons", "_strategies", "_targets")
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._clear()
+
+    def routed(self, decision: RouteDecision) -> None:
+        """Count one decision; pass this as ``observe`` of ``conditional_edge``."""
+        with self._lock:
+            self._targets[decision.target] += 1
+            self._reasons[decision.reason.value] += 1
+            if decision.strategy is not None:
+                self._strategies[decision.strategy] += 1
+
+    def done(self, activity: Activity, name: str = "", *, succeeded: bool = True, seconds: float = 0.0) -> None:
+        """Count one activity of a node, a model or a tool of this name."""
+        with self._lock:
+            before = self._by_name.get((activity, name), ActivityTally())
+            self._by_name[activity, name] = before.plus(succeeded=succeeded, seconds=seconds)
+
+    @contextmanager
+    def measure(self, activity: Activity, name: str = "") -> Generator[None]:
+        """Count what the block does, and its seconds; without success when it raises, which goes on being raised."""
+        started, succeeded = self._clock(), False
+        try:
+            yield
+            succeeded = True
+        finally:
+            self.done(activity, name, succeeded=succeeded, seconds=self._clock() - started)
+
+    def snapshot(self) -> MetricsSnapshot:
+        """Copy all counters at one moment."""
+        with self._lock:
+            return MetricsSnapshot(
+                dict(self._targets), dict(self._reasons), dict(self._strategies), dict(self._by_name)
+            )
+
+    def reset(self) -> None:
+        """Start at zero again."""
+        with self._lock:
+            self._clear()
+
+    def _clear(self) -> None:
+        self._targets: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._strategies: Counter[str] = Counter()
+        self._by_name: dict[tuple[Activity, str], ActivityTally] = {}
+
+
+def measured(metrics: RunMetrics | None, activity: Activity, name: str) -> AbstractContextManager[None]:
+    """Measure what a block does, if there are metrics to count it in."""
+    return nullcontext() if metrics is None else metrics.measure(activity, name)
+
+
+Update: TypeAlias = Mapping[str, Any]
+"""What a node returns: the fields it changes, or a whole state."""
+
+Node = TypeVar("Node", bound=Callable[..., Any])
+
+_UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
+_UPDATE = StateSchema(record(_UPDATED, optional=_UPDATED))
+
+
+def counted(
+    node: Node,
+    *,
+    name: str | None = None,
+    routes: Routes | None = None,
+    metrics: RunMetrics | None = None,
+    now: Now = utc_now,
+) -> Node:
+    """Guard a node, a function of the state or an async one: each execution adds 1 to ``loop_count`` (R21).
+
+    Whatever the node itself does with the count, it is one more than before; guarding twice still counts once. What
+    it returns goes through :func:`apply_update`. With ``routes`` the decision that follows is recorded in
+    ``routing_history``, and with ``metrics`` the execution is counted, both under ``name``, which is the function's
+    own unless given. Raises StateError when the node returns what is no update.
+    """
+    label = name or str(getattr(node, "__name__", type(node).__name__))
+
+    def finished(state: AgentState, returned: object) -> dict[str, Any]:
+        update = _read_update(returned)
+        after = changed(apply_update(state, update), loop_count=increment_loop_count(state)["loop_count"])
+        if routes is not None:
+            decision = explain_route(after, routes=routes)
+            after = record_route(after, decision, source=label, now=now, limit=history_limit(routes))
+        return _difference(state, update, after)
+
+    @functools.wraps(node)
+    def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        with measured(metrics, Activity.NODE_EXECUTIONS, label):
+            returned = node(state, *args, **kwargs)
+        return finished(state, returned)
+
+    @functools.wraps(node)
+    async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        with measured(metrics, Activity.NODE_EXECUTIONS, label):
+            returned = await node(state, *args, **kwargs)
+        return finished(state, returned)
+
+    return cast("Node", run_async if _is_async(node) else run)
+
+
+def apply_update(state: S, update: Update | None) -> S:
+    """Return the state after an update, with every request to a human that either of them knows (requirement R27).
+
+    A request stays pending until the ledger says otherwise: an update cannot lower the flag over it, and a flag that
+    was set by hand gets a request of its own. Raises StateError for an update that is no mapping, or mistyped.
+    """
+    fields = _read_update(update)
+    before = adopted(state)
+    ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
+    after = adopted(changed(before, **{**fields, "human_requests": ledger}))
+    return changed(after, requires_human_input=bool(pending_requests(after)))
+
+
+def _read_update(returned: object) -> dict[str, Any]:
+    """Read what a node returned; None is no change, as in LangGraph."""
+    if returned is None:
+        return {}
+    require(_UPDATE.issues(returned))
+    return dict(cast("Update", returned))
+
+
+def _difference(state: Mapping[str, Any], update: Update, after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the node named, and those that are not as before."""
+    missing = object()
+    return {
+        key: value
+        for key, value in after.items()
+        if key in update or ((old := state.get(key, missing)) is not value and old != value)
+    }
+
+
+def _is_async(node: Callable[..., Any]) -> bool:
+    """Return whether a node must be awaited: a coroutine function, or an object whose call is one."""
+    return inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(getattr(node, "__call__", None))  # noqa: B004

@@ -1,1 +1,0 @@
-"""What happens after a bad reply: the words, the budgets and the policy for errors."""

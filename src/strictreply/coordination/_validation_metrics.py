@@ -1,0 +1,228 @@
+"""Who is told of verdicts: the published counters by agent, the last verdicts in order, and DEBUG logging (M115).
+
+Raw replies are logged only through a redaction of the caller's; everything else is made of our words and the
+declaration's. The logger is the package's, without handlers of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final, TypeAlias
+
+from strictreply.contract._driving import unharmed
+from strictreply.coordination._actions import ActionType, ValidationResult
+from strictreply.coordination._runs.run_state import Now, utc_now
+from strictreply.values._attempts import Attempt, plain, type_name
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Category, Issue, printable
+from strictreply.values._json import JSONObject
+
+HISTORY_ROWS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationCounts:
+    """The five published counters (requirement M114); validations are successful or failed, and nothing else."""
+
+    total_validations: int = 0
+    successful_validations: int = 0
+    failed_validations: int = 0
+    retry_count: int = 0
+    steering_applications: int = 0
+
+    def __add__(self, other: ValidationCounts) -> ValidationCounts:
+        return ValidationCounts(
+            self.total_validations + other.total_validations,
+            self.successful_validations + other.successful_validations,
+            self.failed_validations + other.failed_validations,
+            self.retry_count + other.retry_count,
+            self.steering_applications + other.steering_applications,
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counters by their published names."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRecord:
+    """One verdict (requirement M116): ``timestamp`` in seconds since the epoch, never before the row above.
+
+    ``action`` is None for a reply that did not fit, and where nobody said; ``error`` None for one that did, else our
+    words. ``code`` and ``category`` are those of the first fault.
+    """
+
+    timestamp: float
+    agent: str
+    valid: bool
+    action: ActionType | None = None
+    error: str | None = None
+    code: str = ""
+    category: Category | None = None
+
+    def to_dict(self) -> JSONObject:
+        """Return the row as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSnapshot:
+    """All counters at one moment; later events do not change it.
+
+    ``faults`` counts failed replies by agent and the code of their first fault.
+    """
+
+    by_agent: Mapping[str, ValidationCounts] = field(default_factory=dict[str, ValidationCounts])
+    faults: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    history: tuple[ValidationRecord, ...] = ()
+
+    @property
+    def totals(self) -> ValidationCounts:
+        """The counters of all agents together."""
+        return sum(self.by_agent.values(), ValidationCounts())
+
+    def main_fault(self, agent: str | None = None) -> str | None:
+        """Return the code that most replies failed with, of ``agent`` or of all; None when none failed (M120)."""
+        codes: Counter[str] = Counter()
+        for (name, code), times in self.faults.items():
+            if agent in (None, name):
+                codes[code] += times
+        return max(sorted(codes), key=codes.__getitem__, default=None)
+
+    def to_dict(self) -> JSONObject:
+        """Return the counters as JSON: the totals by their published names, and each agent's."""
+        agents = {
+            name: counts.to_dict()
+            | {"faults": {code: times for (owner, code), times in self.faults.items() if owner == name}}
+            for name, counts in self.by_agent.items()
+        }
+        return self.totals.to_dict() | {"agents": agents, "history": [row.to_dict() for row in self.history]}
+
+
+class ValidationMetrics:
+    """Counters and a bounded history that any thread or task may add to; nothing is awaited while they are held.
+
+    ``rows`` bounds the history, the oldest going first; ``now`` is the clock. Raises ContractError for a bound below 0.
+    """
+
+    __slots__ = ("_by_agent", "_faults", "_history", "_last", "_lock", "_now")
+
+    def __init__(self, *, rows: int = HISTORY_ROWS, now: Now = utc_now) -> None:
+        if rows < 0:
+            raise ContractError("ValidationMetrics.rows must be 0 or more")
+        self._now = now
+        self._last = 0.0
+        self._lock = threading.Lock()
+        self._by_agent: dict[str, ValidationCounts] = {}
+        self._faults: Counter[tuple[str, str]] = Counter()
+        self._history: deque[ValidationRecord] = deque(maxlen=rows)
+
+    def validated(self, agent: str, result: ValidationResult, *, retry: bool = False, steered: bool = False) -> None:
+        """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
+        action = result.action_type if result.is_valid else None
+        error = None if result.is_valid else result.error_message or "the reply does not fit"
+        self._add(agent, action, error, result.issues, retry=retry, steered=steered)
+
+    def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
+        """Count one attempt of the core's loop, such as ``on_attempt`` is told of; a failed call is no validation.
+
+        ``action`` is what an accepted reply asked for, where that is known.
+        """
+        if attempt.failure is None:
+            error = "; ".join(issue.dotted for issue in attempt.issues) or None
+            steered = attempt.correction is not None
+            self._add(agent, action, error, attempt.issues, retry=attempt.tier > 0, steered=steered)
+
+    def snapshot(self) -> ValidationSnapshot:
+        """Copy all counters at one moment."""
+        with self._lock:
+            return ValidationSnapshot(dict(self._by_agent), dict(self._faults), tuple(self._history))
+
+    def reset(self) -> None:
+        """Start at zero again, with an empty history."""
+        with self._lock:
+            self._by_agent.clear()
+            self._faults.clear()
+            self._history.clear()
+
+    def _add(
+        self,
+        agent: str,
+        action: ActionType | None,
+        error: str | None,
+        issues: tuple[Issue, ...],
+        *,
+        retry: bool,
+        steered: bool,
+    ) -> None:
+        valid = error is None
+        one = ValidationCounts(1, int(valid), int(not valid), int(retry), int(steered))
+        code, category = (issues[0].code, issues[0].category) if issues else ("", None)
+        with self._lock:
+            self._last = max(self._last, self._now().timestamp())
+            self._by_agent[agent] = self._by_agent.get(agent, ValidationCounts()) + one
+            if not valid:
+                self._faults[agent, code] += 1
+            self._history.append(ValidationRecord(self._last, agent, valid, action, error, code, category))
+
+
+logger = logging.getLogger("strictreply")
+
+RedactReply: TypeAlias = Callable[[str], str]
+"""Given a raw reply as JSON text, gives what may be logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Tells ``metrics`` and the log of verdicts; without ``redact`` no raw reply is logged."""
+
+    metrics: ValidationMetrics | None = None
+    redact: RedactReply | None = None
+
+    def judged(self, agent: str, result: ValidationResult, raw: object) -> None:
+        """Report the verdict on a reply that was handed in."""
+        if self.metrics is not None:
+            self.metrics.validated(agent, result)
+        action = result.action_type if result.is_valid else None
+        log_validation(agent, action, result.issues, raw=raw, redact=self.redact)
+
+    def attempted(self, agent: str, attempt: Attempt, action: ActionType | None) -> None:
+        """Report one attempt of a client's loop; the client has logged the raw reply, in its own redaction."""
+        if self.metrics is not None:
+            self.metrics.attempted(agent, attempt, action=action)
+        if attempt.failure is None:
+            log_validation(agent, action, attempt.issues)
+
+
+def log_validation(
+    agent: str,
+    action: ActionType | None,
+    issues: tuple[Issue, ...],
+    *,
+    raw: object = None,
+    redact: RedactReply | None = None,
+) -> None:
+    """Log one verdict at DEBUG: who replied, the action or the faults' codes and places; and the raw reply, redacted.
+
+    Without ``redact`` no raw reply is logged.
+    """
+    if not logger.isEnabledFor(logging.DEBUG):
+        return
+    faults = ", ".join(f"{issue.code} at {issue.place}" for issue in issues)
+    logger.debug("reply of %r: %s", agent, f"invalid ({faults})" if issues else action)
+    if redact is not None:
+        with unharmed("log_replies"):
+            logger.debug("reply of %r: raw %s", agent, printable(redact(_spelled(raw))))
+
+
+def _spelled(raw: object) -> str:
+    """Return a raw reply as JSON; an object whose own code raises is named by its type."""
+    try:
+        return json.dumps(plain(raw))
+    except Exception:  # noqa: BLE001 - a log must not end the judging of a reply
+        return json.dumps(type_name(raw))

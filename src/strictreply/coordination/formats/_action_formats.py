@@ -1,0 +1,317 @@
+"""How agents are asked to write actions: the interface of a format, JSON, the registry, and the system prompts.
+
+Everything that a format says comes from the table of actions in :mod:`strictreply.coordination._action_shapes`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from strictreply.contract._describing import compact
+from strictreply.contract._tool import Tool
+from strictreply.coordination._action_shapes import SHAPES, ExtraKeys, example_of
+from strictreply.coordination._actions import ActionType, Permitted
+from strictreply.coordination._permissions import ActionTerms, Standing, actions_of, compiled
+from strictreply.coordination._processors import ResponseProcessor, StructuredJSONProcessor
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSON, JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """An agent as its prompt presents it (requirement M63).
+
+    ``tools`` are its tools by name, as anything that declares one; ``tools_schema`` the same as OpenAI tool
+    definitions, and what is told of them when both are given. ``input_schema`` and ``output_schema`` are JSON Schemas
+    of what it is given and of its answer. ``memory_retention`` is carried for the application.
+    """
+
+    name: str
+    goal: str
+    instruction: str
+    tools: dict[str, object] | None = None
+    tools_schema: list[JSONObject] | None = None
+    input_schema: JSONObject | None = None
+    output_schema: JSONObject | None = None
+    memory_retention: str = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinationContext:
+    """What the coordination permits an agent (requirement M63).
+
+    ``actions`` None stands for those that follow from the other fields; ``tools`` are what it may call.
+    """
+
+    next_agents: list[str] = field(default_factory=list[str])
+    can_return_final_response: bool = False
+    actions: tuple[ActionType, ...] | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+
+    @classmethod
+    def of(cls, terms: ActionTerms) -> CoordinationContext:
+        """Return exactly what replies are held to."""
+        allowed = terms.permitted
+        finishes = ActionType.FINAL_RESPONSE in allowed.actions
+        return cls(list(allowed.agents), finishes, allowed.actions, terms.tools.by_name)
+
+    def permitted(self, agent: str = "") -> Permitted:
+        """Return what is permitted, for an agent of this name."""
+        standing = Standing(bool(self.next_agents), self.can_return_final_response, tools=bool(self.tools))
+        actions = actions_of(standing) if self.actions is None else self.actions
+        return Permitted(agent, actions, tuple(self.next_agents), tuple(self.tools))
+
+
+class BaseResponseFormat(ABC):
+    """A way of writing actions (requirement M60).
+
+    ``extra`` says whether an action may have members that its shape does not name (requirement X3). ``actions`` are
+    always those that are permitted, in order.
+    """
+
+    extra: ExtraKeys = "forbid"
+
+    @abstractmethod
+    def get_format_name(self) -> str:
+        """Return the name that it is registered by."""
+
+    @abstractmethod
+    def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
+        """Return the instructions for a model: how to write a reply, and which actions it may ask for."""
+
+    @abstractmethod
+    def build_action_descriptions(
+        self, actions: Sequence[ActionType], context: CoordinationContext
+    ) -> dict[ActionType, str]:
+        """Return what each action does, and with whom."""
+
+    @abstractmethod
+    def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+        """Write an example of each action but the parallel one; each must be valid for this context."""
+
+    @abstractmethod
+    def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
+        """Write examples of handing over to several agents at once."""
+
+    @abstractmethod
+    def create_processor(self) -> ResponseProcessor:
+        """Make the processor that reads replies in this format."""
+
+    def reminder(self) -> str:
+        """Return a sentence on how replies are written, for an agent whose last one was not; a format may say more."""
+        return f"Please reply in {self.get_format_name().upper()} alone, nothing around it, as you were told."
+
+
+class ActionFormat(BaseResponseFormat):
+    """A format that differs from others only in how an action is spelt: all else comes from the table of actions."""
+
+    name: str
+
+    def __init__(self, extra: ExtraKeys = "forbid") -> None:
+        self.extra = extra
+
+    @abstractmethod
+    def spell(self, action: JSONObject) -> str:
+        """Write an action on one line."""
+
+    @abstractmethod
+    def rule(self) -> str:
+        """Return a sentence or two on how every reply is written."""
+
+    def get_format_name(self) -> str:
+        """Return the name that it is registered by."""
+        return self.name
+
+    def reminder(self) -> str:
+        """Return the rule again."""
+        return self.rule()
+
+    def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
+        """State the rule, then list the actions."""
+        lines = [f"- {action.value}: {descriptions[action]}" for action in actions]
+        return "\n".join([self.rule(), "The action is one of:", *lines])
+
+    def build_action_descriptions(
+        self, actions: Sequence[ActionType], context: CoordinationContext
+    ) -> dict[ActionType, str]:
+        """Return the words of the table of actions."""
+        allowed = context.permitted()
+        return {action: SHAPES[action].told(allowed) for action in actions}
+
+    def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+        """Make the examples from the table of actions."""
+        return self._spelled([action for action in actions if action is not ActionType.PARALLEL_INVOKE], context)
+
+    def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
+        """Make the example from the table of actions."""
+        return self._spelled([ActionType.PARALLEL_INVOKE], context)
+
+    def _spelled(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+        allowed = context.permitted()
+        examples = (example_of(action, allowed, context.tools) for action in actions)
+        return [self.spell(example) for example in examples if example is not None]
+
+
+class JSONResponseFormat(ActionFormat):
+    """One JSON object with ``next_action`` and the members of that action."""
+
+    name = "json"
+
+    def spell(self, action: JSONObject) -> str:
+        """Write an action as compact JSON."""
+        return compact(action)
+
+    def rule(self) -> str:
+        """Return how every reply is written."""
+        return (
+            "Reply with exactly one JSON object and nothing else: no prose, no code fence, no other members. It has "
+            'the member "next_action", the members of that action, and if you like "thought", a text.'
+        )
+
+    def reminder(self) -> str:
+        """Return which members there are (requirement M65)."""
+        return (
+            "Please reply in JSON alone, nothing around it: next_action names the action, "
+            "action_input or the action's other members say what it needs."
+        )
+
+    def create_processor(self) -> ResponseProcessor:
+        """Make the processor that reads JSON objects with ``next_action``."""
+        return StructuredJSONProcessor()
+
+
+class FormatRegistry:
+    """Formats by name, one of them the default: JSON, until another is set (requirement M61)."""
+
+    __slots__ = ("_classes", "_default")
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type[BaseResponseFormat]] = {JSONResponseFormat.name: JSONResponseFormat}
+        self._default = JSONResponseFormat.name
+
+    def register_format(self, name: str, format_class: type[BaseResponseFormat], *, replace: bool = False) -> None:
+        """Register a format; ``replace`` puts it in the place of one of the same name.
+
+        Raises ContractError (a ValueError) for a name that is taken or blank, and for what is no format class.
+        """
+        if not name.strip():
+            raise ContractError("a format's name must not be blank")
+        known = cast("object", format_class)
+        if not (isinstance(known, type) and issubclass(known, BaseResponseFormat)):
+            raise ContractError(f"the format {name!r} must be a subclass of BaseResponseFormat")
+        if name in self._classes and not replace:
+            raise ContractError(f"a format {name!r} is registered; give replace=True to put this one in its place")
+        self._classes = {**self._classes, name: format_class}
+
+    def get_format(self, name: str | None = None) -> BaseResponseFormat:
+        """Make a format by its name, None for the default; ContractError (a ValueError) lists those there are."""
+        self._require(self._default if name is None else name)
+        return self._classes[self._default if name is None else name]()
+
+    def list_formats(self) -> list[str]:
+        """Return the names of the registered formats, in the order of their registration."""
+        return list(self._classes)
+
+    def set_default_format(self, name: str) -> None:
+        """Make a registered format the default; ContractError (a ValueError) for any other."""
+        self._require(name)
+        self._default = name
+
+    def is_format_registered(self, name: str) -> bool:
+        """Return whether there is a format of this name."""
+        return name in self._classes
+
+    def _require(self, name: str) -> None:
+        if name not in self._classes:
+            raise ContractError(f"there is no format {name!r}; registered are: {', '.join(self._classes)}")
+
+
+_SHARED = FormatRegistry()
+
+register_format = _SHARED.register_format
+get_format = _SHARED.get_format
+list_formats = _SHARED.list_formats
+set_default_format = _SHARED.set_default_format
+is_format_registered = _SHARED.is_format_registered
+
+
+class _DefaultFormat(str):
+    """The published default of a parameter: equal to ``json``, and known from a name that a caller wrote."""
+
+    __slots__ = ()
+
+
+DEFAULT_FORMAT: Final = _DefaultFormat(JSONResponseFormat.name)
+"""Stands for the default format, which is ``json`` until another is set."""
+
+
+def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
+    """Take a format, the name of a registered one, or None for the default; ContractError lists those there are."""
+    if isinstance(given, BaseResponseFormat):
+        return given
+    return get_format(None if isinstance(given, _DefaultFormat) else given)
+
+
+class SystemPromptBuilder:
+    """Writes system prompts in one format; every example in them is valid in that format (requirements M62, M64)."""
+
+    def __init__(self, response_format: str | BaseResponseFormat = DEFAULT_FORMAT) -> None:
+        """Take a format or the name of a registered one; the default is ``json`` until another is set.
+
+        ContractError (a ValueError) lists the formats there are.
+        """
+        self._format = format_of(response_format)
+
+    def build(
+        self,
+        agent_context: AgentContext,
+        coordination_context: CoordinationContext,
+        environmental: Mapping[str, object] | None = None,
+    ) -> str:
+        """Write the prompt of an agent.
+
+        Only what ``coordination_context`` permits is told of. ``environmental`` are facts such as the date, told as
+        they are. Raises ContractError when the agent's tools are declared wrongly.
+        """
+        agent, context = agent_context, coordination_context
+        declared = agent.tools if agent.tools_schema is None else agent.tools_schema
+        if declared is not None:
+            context = replace(context, tools={**context.tools, **compiled(declared)})
+        identity = (f"You are {agent.name}.", f"Your goal: {agent.goal}" if agent.goal else "", agent.instruction)
+        finishes = ActionType.FINAL_RESPONSE in context.permitted().actions
+        answer = agent.output_schema if finishes else None
+        sections = (
+            "\n".join(filter(None, identity)),
+            "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items()),
+            _schema("What you are given fits this JSON Schema", agent.input_schema),
+            _tools(context.tools),
+            self._replying(context),
+            _schema("The content of a final response fits this JSON Schema", answer),
+        )
+        return "\n\n".join(section for section in sections if section)
+
+    def _replying(self, context: CoordinationContext) -> str:
+        """Return how to reply, with examples; empty for an agent that may do nothing."""
+        actions = context.permitted().actions
+        if not actions:
+            return ""
+        descriptions = self._format.build_action_descriptions(actions, context)
+        examples = self._format.get_examples(actions, context)
+        if ActionType.PARALLEL_INVOKE in actions:
+            examples = [*examples, *self._format.get_parallel_invocation_examples(context)]
+        told = [self._format.build_format_instructions(actions, descriptions)]
+        return "\n".join([*told, "Examples:", *examples] if examples else told)
+
+
+def _tools(tools: Mapping[str, Tool]) -> str:
+    lines = [
+        f"- {tool.name}: {tool.description} Arguments: {compact(tool.parameters.source)}" for tool in tools.values()
+    ]
+    return "\n".join(["Your tools:", *lines]) if lines else ""
+
+
+def _schema(words: str, schema: JSON) -> str:
+    return f"{words}: {compact(schema)}" if schema else ""

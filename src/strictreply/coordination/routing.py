@@ -1,0 +1,370 @@
+"""From a verdict on a reply to what is executed next. Nothing is executed here, and nothing is decided by words.
+
+No verdict is believed: it is held once more to the edges, the branch, the tools and who asks (requirement M107).
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import logging
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Self, TypeAlias, cast
+
+from strictreply.coordination._action_shapes import listed
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentInvocation,
+    Branch,
+    BranchType,
+    Permitted,
+    ValidationResult,
+)
+from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._error_policy import ErrorPolicy
+from strictreply.coordination._permissions import (
+    Declared,
+    Toolsets,
+    leave_in,
+    permitted_actions,
+    read_leave,
+    refusal_of,
+)
+from strictreply.coordination._reply_view import plain_issues
+from strictreply.coordination._routing_decision import (
+    BranchSpec,
+    ExecutionStep,
+    RoutingCase,
+    RoutingContext,
+    RoutingDecision,
+    RoutingReason,
+    StepType,
+    refuse,
+    said_of,
+)
+from strictreply.coordination._runs.run_state import RoutingEntry
+from strictreply.coordination._topology import Topology
+from strictreply.coordination._verdict_routes import pre_checked, route_invalid, route_of
+from strictreply.coordination.formats._action_formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
+from strictreply.values._attempts import plain
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import Code, Issue, pointer, quote
+
+__all__ = [
+    "BranchSpec",
+    "ExecutionStep",
+    "RouteCache",
+    "RouteKey",
+    "Router",
+    "RoutingContext",
+    "RoutingDecision",
+    "StepType",
+    "predict_next_route",
+]
+
+
+_REPORTED: Final = ("error_details", "suggested_action", "error")
+"""The members of an action that are read, and not merely passed on."""
+
+_HANDING_OVER: Final = (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
+
+
+def flaw_of(result: ValidationResult, agent: str) -> str | None:
+    """Return why a result cannot be routed as the verdict on ``agent``'s reply, None when it can.
+
+    A result of :class:`ValidationProcessor` never has a flaw; one that was made by hand, or read from somewhere, may.
+    """
+    return next(_flaws(result, agent), None)
+
+
+def refusal(result: ValidationResult, action: ActionType, allowed: Permitted) -> Issue | None:
+    """Report the first thing that a valid result asks for and its agent may not do; None when there is none."""
+    return next(_refusals(result, action, allowed), None)
+
+
+def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
+    """Return what is wrong with a result; its members are what they are, whatever their types promise."""
+    held = cast("object", result.permitted)
+    if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
+        yield "it is the verdict on another agent's reply"
+    parsed = cast("object", result.parsed_response)
+    if not (parsed is None or isinstance(parsed, dict)):
+        yield "its parsed_response is no object"
+    elif parsed and plain_issues([parsed.get(name) for name in _REPORTED]):
+        yield "what it reports of an error is no JSON"
+    if not _all_are(result.issues, tuple, Issue):
+        yield "its issues are not a tuple of Issue"
+    if result.is_valid:
+        yield from _flaws_of_valid(result)
+
+
+def _flaws_of_valid(result: ValidationResult) -> Iterator[str]:
+    if result.action_type not in _ACTIONS:
+        yield "it is valid without an action"
+    if not _all_are(result.invocations, list, AgentInvocation):
+        yield "its invocations are not a list of AgentInvocation"
+    elif not all(isinstance(cast("object", one.agent_name), str) for one in result.invocations):
+        yield "an invocation has no agent's name"
+    if not _all_are(result.tool_calls, list, dict):
+        yield "its tool_calls are not a list of objects"
+
+
+_ACTIONS: Final = tuple(ActionType)
+
+
+def _all_are(value: object, kind: type[list[object] | tuple[object, ...]], member: type) -> bool:
+    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
+
+
+def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
+    """Return what is not permitted: the action, then whom it hands over to, then what it calls."""
+    if action not in allowed.actions:
+        yield refusal_of(action, allowed)
+    if action in _HANDING_OVER:
+        yield from _target_refusals(result, allowed)
+    if action is ActionType.CALL_TOOL:
+        yield from _call_refusals(result, allowed)
+
+
+def _target_refusals(result: ValidationResult, allowed: Permitted) -> Iterator[Issue]:
+    """Return the targets that the agent may not hand over to."""
+    for index, invocation in enumerate(result.invocations):
+        if invocation.agent_name not in allowed.agents:
+            at, found = pointer("/invocations", index, "agent_name"), quote(invocation.agent_name)
+            yield AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed.agents), found=found)
+
+
+def _call_refusals(result: ValidationResult, allowed: Permitted) -> Iterator[Issue]:
+    """Return the calls of tools that the agent has not got; what is no call is the route's to refuse."""
+    for index, call in enumerate(result.tool_calls):
+        name = _called(call)
+        if isinstance(name, str) and name not in allowed.tools:
+            at = pointer("/tool_calls", index, "function", "name")
+            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(name))
+
+
+def _called(call: dict[str, object]) -> object:
+    """Return the name of the tool that is called; of what is no call nothing."""
+    function = call.get("function")
+    return cast("dict[str, object]", function).get("name") if isinstance(function, dict) else None
+
+
+logger = logging.getLogger("strictreply")
+
+
+def log_route(agent: str, decision: RoutingDecision) -> None:
+    """Log one decision at DEBUG: its reason, the steps by type and target, and why it ends if it does."""
+    if logger.isEnabledFor(logging.DEBUG):
+        steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
+        steps += [f"branch {spec.agent!r}" for spec in decision.branch_specs]
+        logger.debug("route of %r: %s: %s", agent, decision.reason, ", ".join(steps) or decision.completion_reason)
+
+
+MAX_ROUTES: Final = 1_024
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RouteKey:
+    """What a route depends on (requirements M112, X29).
+
+    ``topology_version`` changes with every edge, so no permission outlives the topology that gave it. ``branch`` is
+    the branch without its id, ``content`` a hash of all that the reply asks for and of who asked.
+    """
+
+    topology_version: str
+    agent: str
+    branch_type: BranchType
+    action: ActionType | None
+    branch: Branch
+    content: str
+
+    @classmethod
+    def of(cls, topology: Topology, agent: str, branch: Branch, result: ValidationResult) -> Self:
+        """Make the key of what ``agent`` asked for in ``branch``."""
+        asked = [asdict(invocation) for invocation in result.invocations]
+        content = json.dumps(plain([result.origin, result.parsed_response, asked, result.tool_calls]), sort_keys=True)
+        digest = hashlib.blake2b(content.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        return cls(topology.version, agent, branch.type, result.action_type, replace(branch, id=""), digest)
+
+
+class RouteCache:
+    """The routes asked for last, at most ``max_routes`` of them; any thread or task may ask.
+
+    Decisions go in and come out as copies, so that nobody changes a kept one. For executors that add to a decision what
+    is dear to find out: a :class:`Router` alone decides faster than any key can be made, and so keeps nothing itself.
+    """
+
+    __slots__ = ("_lock", "_routes", "max_routes")
+
+    def __init__(self, max_routes: int = MAX_ROUTES) -> None:
+        if isinstance(max_routes, bool) or max_routes < 1:
+            raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
+        self.max_routes = max_routes
+        self._routes: OrderedDict[Hashable, RoutingDecision] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get_route(self, key: Hashable) -> RoutingDecision | None:
+        """Return the decision kept under ``key``, None when there is none."""
+        with self._lock:
+            kept = self._routes.get(key)
+            if kept is None:
+                return None
+            self._routes.move_to_end(key)
+        return copy.deepcopy(kept)
+
+    def set_route(self, key: Hashable, route: RoutingDecision) -> None:
+        """Keep a decision, unless it follows a fault; beyond the bound the least recently used one goes."""
+        if route.follows_fault():
+            return
+        kept = copy.deepcopy(route)
+        with self._lock:
+            self._routes[key] = kept
+            self._routes.move_to_end(key)
+            if len(self._routes) > self.max_routes:
+                self._routes.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all routes."""
+        with self._lock:
+            self._routes.clear()
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+
+Hop: TypeAlias = tuple[str, str] | RoutingEntry
+"""One hand-over: a pair (from, to), or an entry of a state's ``routing_history``."""
+
+
+def predict_next_route(
+    current_agent: str, history: Iterable[Hop], *, allowed: Collection[str] | None = None
+) -> str | None:
+    """Return the agent that mostly followed ``current_agent``, the later one of equals; None when none did (M113).
+
+    ``allowed`` are the only ones it may name, such as ``topology.allowed_targets(current_agent)``; None for any.
+    A walk is read with ``itertools.pairwise(names)``. Raises ContractError for a history of anything else.
+    """
+    targets = [target for source, target in map(_ends, history) if source == current_agent]
+    candidates = [target for target in reversed(targets) if allowed is None or target in allowed]
+    return max(counts, key=counts.__getitem__) if (counts := Counter(candidates)) else None
+
+
+def _ends(hop: object) -> tuple[str, str]:
+    """Read one hand-over; the start of a run, which nobody handed over, comes from the empty name."""
+    match hop:
+        case {"from": str() | None as source, "to": str() as target} | (str() as source, str() as target):
+            return source or "", target
+        case _:
+            raise ContractError("a history holds pairs (from, to), or entries of routing_history")
+
+
+class Router:
+    """Decides what follows a verdict, within a topology (requirement M90); :func:`route_next` decides from a state.
+
+    No verdict is believed: the edges, the branch and who asked are looked at again (requirement M107). A router holds
+    no state of a run: it may be shared between threads and tasks.
+    """
+
+    __slots__ = ("_format", "_leave", "_toolsets", "policy", "topology")
+
+    def __init__(
+        self,
+        topology_graph: Topology,
+        response_format: str | BaseResponseFormat = DEFAULT_FORMAT,
+        *,
+        policy: ErrorPolicy | None = None,
+        tools: Declared | Mapping[str, Declared] | None = None,
+        leave: Iterable[ActionType | str] | None = None,
+    ) -> None:
+        """Route within ``topology_graph``; agents are told to reply in ``response_format``.
+
+        ``policy`` says what follows a reply that does not fit, None for the published reactions. ``tools`` and
+        ``leave`` are those of :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that
+        a verdict that was made by hand may call no tool and has no leave.
+
+        Raises ContractError for an unknown format, an action that cannot be permitted, and what declares no tool.
+        """
+        self.topology = topology_graph
+        self.policy = policy or ErrorPolicy()
+        self._format = format_of(response_format)
+        self._toolsets = None if tools is None else Toolsets(topology_graph, tools)
+        self._leave = None if leave is None else read_leave(leave)
+
+    async def route(
+        self, validation_result: ValidationResult, current_branch: Branch, routing_context: RoutingContext
+    ) -> RoutingDecision:
+        """Decide like :meth:`decide`; nothing is awaited."""
+        return self.decide(validation_result, current_branch, routing_context)
+
+    def decide(
+        self, validation_result: ValidationResult, current_branch: Branch, routing_context: RoutingContext
+    ) -> RoutingDecision:
+        """Decide what follows a reply, from the verdict on it, the branch and what else is known; none is changed.
+
+        Who replied is ``routing_context.current_agent``, or else whom the verdict is about, or the sole agent of the
+        branch; when that is nobody of this topology, nothing is executed (``unknown_agent``). Nor is anything for a
+        verdict that asks for what is not permitted (``not_allowed``, with the ``code`` of the fault in the metadata),
+        or that does not hold what it says (``broken_result``). Whatever the verdict holds, the decision is a value,
+        never an exception: ``reason`` says why it was made. It is logged at DEBUG.
+        """
+        branch = said_of(current_branch, routing_context)
+        agent = _who_replied(validation_result, branch, routing_context)
+        decision = pre_checked(routing_context) or self._decided(validation_result, branch, routing_context, agent)
+        log_route(agent, decision)
+        return decision
+
+    def suggest_alternative_route(self, agent: str, failed: str, visited: Collection[str] = ()) -> str | None:
+        """Return an agent to hand over to instead of ``failed``: permitted, not failed, not visited; None for none.
+
+        Raises ContractError when the topology has no such ``agent`` (requirement M109).
+        """
+        return next(iter(self.topology.alternatives(agent, failed, visited)), None)
+
+    def _decided(
+        self, result: ValidationResult, branch: Branch, context: RoutingContext, agent: str
+    ) -> RoutingDecision:
+        if agent not in self.topology.agents:
+            known = ", ".join(self.topology.agents)
+            words = f"RoutingContext.current_agent must say which agent replied; the agents are: {known}"
+            return refuse(RoutingReason.UNKNOWN_AGENT, words)
+        flaw = flaw_of(result, agent)
+        if flaw is not None:
+            return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {flaw}")
+        allowed = self._allowed(result, branch, agent)
+        case = RoutingCase(self.topology, self.policy, result, branch, context, allowed, self._format)
+        action = result.action_type if result.is_valid else None
+        return route_invalid(case) if action is None else _by_action(case, ActionType(action))
+
+    def _allowed(self, result: ValidationResult, branch: Branch, agent: str) -> Permitted:
+        """Work out what the agent may do; what nobody told the router of tools and leave, the verdict says."""
+        held = result.permitted or Permitted(agent)
+        return permitted_actions(
+            self.topology,
+            agent,
+            branch=branch,
+            tools=held.tools if self._toolsets is None else self._toolsets.of(agent, None).by_name,
+            leave=leave_in(held) if self._leave is None else self._leave,
+            allowed_agents=None if result.permitted is None else held.agents,
+            origin=result.origin,
+        )
+
+
+def _who_replied(result: ValidationResult, branch: Branch, context: RoutingContext) -> str:
+    """Return the agent that replied: the context's, the verdict's or the branch's only one; empty if unknown."""
+    if context.current_agent:
+        return context.current_agent
+    if isinstance(held := cast("object", result.permitted), Permitted):
+        return held.agent
+    return branch.agents[0] if len(branch.agents) == 1 else ""
+
+
+def _by_action(case: RoutingCase, action: ActionType) -> RoutingDecision:
+    refused = refusal(case.result, action, case.allowed)
+    if refused is not None:
+        return refuse(RoutingReason.NOT_ALLOWED, f"{case.agent}: {refused.dotted}", code=refused.code)
+    return route_of(case, action)(case)

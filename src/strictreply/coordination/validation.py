@@ -1,0 +1,296 @@
+"""The one way from an agent's raw reply to an action: read by a processor, held to the topology and its shape.
+
+Nothing is executed here, and no agent is trusted more than another: there is no way round the judgement.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol, get_args, runtime_checkable
+
+from strictreply.contract._checks import Check, Checked, aperform_check, perform_check
+from strictreply.contract._contract import Contract
+from strictreply.contract._driving import adrive, drive
+from strictreply.coordination._action_answer import ActionAnswer, Judgement, format_in, place_in
+from strictreply.coordination._action_rules import checked_result
+from strictreply.coordination._action_shapes import ExtraKeys, closing, union_document
+from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
+from strictreply.coordination._permissions import (
+    ActionCheck,
+    ActionTerms,
+    Checks,
+    Declared,
+    Toolsets,
+    permitted_actions,
+    read_leave,
+)
+from strictreply.coordination._processors import (
+    ErrorMessageProcessor,
+    ProcessorChain,
+    ResponseProcessor,
+    ToolCallProcessor,
+)
+from strictreply.coordination._topology import Topology
+from strictreply.coordination._validation_metrics import RedactReply, ValidationMetrics, Watch
+from strictreply.coordination.formats._action_formats import (
+    DEFAULT_FORMAT,
+    BaseResponseFormat,
+    JSONResponseFormat,
+    format_of,
+)
+from strictreply.schema import Schema
+from strictreply.values._errors import ContractError
+from strictreply.values._json import Extraction
+from strictreply.values._limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
+
+
+_SIMPLE = Branch()
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """An agent as far as it matters here; one that has ``tools``, a list or a mapping, is held to those."""
+
+    @property
+    def name(self) -> str:
+        """The name that the topology knows it by."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What an agent was judged by last.
+
+    ``declared`` is what stays the same from reply to reply, ``given`` what came with the last one. ``schemas`` holds
+    the action schemas compiled for what is declared: one for each set of permissions, and kinds of branches are few.
+    """
+
+    declared: tuple[object, ...]
+    given: tuple[object, ...]
+    judgement: Judgement
+    schemas: dict[tuple[Permitted, ExtraKeys], Schema]
+
+    def schema_of(self, allowed: Permitted, extra: ExtraKeys) -> Schema:
+        """Return the compiled schema of what is permitted; each is compiled once."""
+        if (schema := self.schemas.get((allowed, extra))) is None:
+            schema = Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
+            self.schemas[allowed, extra] = schema
+        return schema
+
+
+class ValidationProcessor:
+    """Judges every reply of every agent of a topology.
+
+    Its settings are values; what it keeps is compiled and changes no verdict: tools, and what each agent was judged by
+    last. It may be used by several threads and tasks at once.
+    """
+
+    def __init__(
+        self,
+        topology_graph: Topology,
+        response_format: str | BaseResponseFormat | None = DEFAULT_FORMAT,
+        *,
+        tools: Declared | Mapping[str, Declared] = (),
+        leave: Iterable[ActionType | str] = (),
+        lock_format: bool = False,
+        extraction: Extraction | Iterable[Extraction] = "strict",
+        limits: Limits = DEFAULT_LIMITS,
+        metrics: ValidationMetrics | None = None,
+        log_replies: RedactReply | None = None,
+    ) -> None:
+        """Hold replies to ``topology_graph``, written in ``response_format``: a registered name, or a format.
+
+        Without one, or with None, it is the registry's default: ``json``, until another is set. ``tools`` are those of
+        every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave`` names actions that are
+        permitted only expressly: ``terminal_error``, ``terminate_workflow``. With ``lock_format`` an agent that began a
+        conversation in one format is refused in another, and each verdict needs the ``exec_state`` that remembers it
+        (:func:`with_reply_format`); without it another format is a note. ``extraction`` names the leniencies of the
+        core's reader. Every verdict is counted in ``metrics``, and logged at DEBUG, with the raw reply only when
+        ``log_replies`` says what of it may be logged.
+
+        Raises ContractError (a ValueError) for an unknown format or leniency, with those there are, for an action that
+        cannot be permitted, and for what declares no tool.
+        """
+        self.topology = topology_graph
+        self.response_format = format_of(response_format)
+        self._toolsets = Toolsets(topology_graph, tools, limits)
+        self._leave = read_leave(leave)
+        self._locks = lock_format
+        self._extraction = _read_extraction(extraction)
+        self._watch = Watch(metrics, log_replies)
+        self._checks: Checks = MappingProxyType({})
+        self._kept: dict[str, _Kept] = {}
+        written = self.response_format.create_processor()
+        self._chain = ProcessorChain((ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written))
+
+    @property
+    def processors(self) -> tuple[ResponseProcessor, ...]:
+        """The processors in the order they are asked."""
+        return self._chain.processors
+
+    def register_processor(self, processor: ResponseProcessor) -> None:
+        """Ask one more processor from now on, behind those of its priority; ContractError for what is none."""
+        self._chain = self._chain.with_processor(processor)
+
+    def register_action_validator(self, action: ActionType | str, check: ActionCheck) -> None:
+        """Run a check on every action of this kind that is right so far; it can refuse one, never let one through.
+
+        It is given a copy of the action and what is permitted; it returns issues or None, or raises ValueError. Raises
+        ContractError when ``action`` is none, or ``check`` is async.
+        """
+        if action not in set(ActionType):
+            raise ContractError(f"{action!r} is no action; the actions are: {', '.join(ActionType)}")
+        if inspect.iscoroutinefunction(check) or not callable(check):
+            raise ContractError("an action validator must be a sync function")
+        kind = ActionType(action)
+        self._checks = MappingProxyType({**self._checks, kind: (*self._checks.get(kind, ()), check)})
+
+    async def process_response(
+        self,
+        raw_response: object,
+        agent: str | Agent,
+        branch: Branch | None = None,
+        exec_state: object = None,
+    ) -> ValidationResult:
+        """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
+
+        ``raw_response`` is a mapping with the action, a text, a message or a completion as a mapping or an SDK object,
+        or an error message (an object with the role ``error``). ``branch`` None is a simple one. ``exec_state`` is the
+        conversation's state, which remembers the formats that agents reply in, and where the conversation stands: by
+        that the ids of agents' instances differ from round to round (requirement M32). It is only read. The tools' own
+        checks run last and may be async.
+
+        Raises ContractError for an agent that is none of the topology's, and where formats are locked for a state that
+        is missing.
+        """
+        flow = self.judging(raw_response, agent, branch, exec_state)
+        return self._told(await adrive(flow, aperform_check), raw_response)
+
+    async def validate_response(
+        self,
+        response: object,
+        agent_name: str | Agent,
+        allowed_agents: Iterable[str] | None = None,
+        branch: Branch | None = None,
+        *,
+        exec_state: object = None,
+    ) -> ValidationResult:
+        """Judge a reply like :meth:`process_response`; ``allowed_agents`` can only narrow what the topology allows."""
+        flow = self.judging(response, agent_name, branch, exec_state, allowed_agents=allowed_agents)
+        return self._told(await adrive(flow, aperform_check), response)
+
+    def validate(
+        self,
+        response: object,
+        agent: str | Agent,
+        branch: Branch | None = None,
+        *,
+        allowed_agents: Iterable[str] | None = None,
+        exec_state: object = None,
+    ) -> ValidationResult:
+        """Judge a reply like :meth:`validate_response` without awaiting; ContractError when a tool's check is async."""
+        flow = self.judging(response, agent, branch, exec_state, allowed_agents=allowed_agents)
+        return self._told(drive(flow, perform_check), response)
+
+    def judging(
+        self,
+        response: object,
+        agent: str | Agent,
+        branch: Branch | None = None,
+        exec_state: object = None,
+        *,
+        allowed_agents: Iterable[str] | None = None,
+    ) -> Generator[Check, Checked, ValidationResult]:
+        """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks; nothing is counted."""
+        judgement = self._judgement(agent, branch, exec_state, allowed_agents)
+        return (yield from checked_result(judgement.of_reply(response), judgement.terms))
+
+    def terms(
+        self, agent: str | Agent, branch: Branch | None = None, *, allowed_agents: Iterable[str] | None = None
+    ) -> ActionTerms:
+        """Compile what a reply of an agent in a branch is held to."""
+        name, tools = self._known(agent)
+        allowed = permitted_actions(
+            self.topology,
+            name,
+            branch=branch,
+            tools=tools.by_name,
+            leave=self._leave,
+            allowed_agents=allowed_agents,
+        )
+        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
+
+    def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
+        """Return the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
+
+        ``client.exchange(contract=answer.contract, …)`` gives ``DirectAnswer(ValidationResult)`` for an action, and
+        the core's calls for native ones. Raises what :meth:`process_response` does, and ContractError for an agent that
+        may do nothing.
+        """
+        judgement = self._judgement(agent, branch, exec_state)
+        allowed, extra = judgement.terms.permitted, judgement.terms.extra
+        if not allowed.actions:
+            raise ContractError(f"{allowed.agent!r} may do nothing: review its edges and tools")
+        schema = None
+        if isinstance(self.response_format, JSONResponseFormat):
+            schema = self._kept[allowed.agent].schema_of(allowed, extra)
+        return ActionAnswer(
+            schema,
+            name="answer" if schema is None else "action",
+            judgement=judgement,
+            written=self.response_format,
+            watch=self._watch,
+        )
+
+    def _judgement(
+        self,
+        agent: str | Agent,
+        branch: Branch | None,
+        exec_state: object,
+        allowed_agents: Iterable[str] | None = None,
+    ) -> Judgement:
+        """Gather what a verdict follows from; what an agent was judged by last is kept until any of it changes."""
+        if self._locks and exec_state is None:
+            raise ContractError("lock_format needs the state of the conversation: give exec_state=")
+        name, tools = self._known(agent)
+        narrowed = None if allowed_agents is None else tuple(allowed_agents)
+        pinned = None if exec_state is None else format_in(exec_state, name)
+        declared = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks)
+        given = (branch, narrowed, pinned)
+        kept = self._kept.get(name)
+        if kept is None or kept.declared != declared or kept.given != given:
+            terms = self.terms(agent, branch, allowed_agents=narrowed)
+            made = Judgement(
+                terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks
+            )
+            schemas = kept.schemas if kept is not None and kept.declared == declared else {}
+            self._kept[name] = kept = _Kept(declared, given, made, schemas)
+        place, judgement = place_in(exec_state), kept.judgement
+        return replace(judgement, terms=replace(judgement.terms, place=place)) if place else judgement
+
+    def _known(self, agent: str | Agent) -> tuple[str, Contract]:
+        """Return an agent's name, and what calls of its tools are held to; ContractError for what is no agent."""
+        name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
+        if not isinstance(name, str):
+            raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")
+        own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
+        return name, self._toolsets.of(name, own)
+
+    def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
+        self._watch.judged("" if result.permitted is None else result.permitted.agent, result, raw)
+        return result
+
+
+def _read_extraction(given: Extraction | Iterable[Extraction]) -> tuple[Extraction, ...]:
+    """Read the leniencies; ContractError lists those there are."""
+    modes: tuple[Extraction, ...] = (given,) if isinstance(given, str) else tuple(given)
+    known = get_args(Extraction)
+    for mode in modes:
+        if mode not in known:
+            raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
+    return modes
