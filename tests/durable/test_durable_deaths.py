@@ -18,8 +18,7 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 from durable.desk import ANSWER, POISON, Kill, Moment, Place
 from durable.test_durable_kills import PATIENCE, QUESTION, Workers, served
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed
-from strictreply.integrations.dbos._presence import MAX_DROPS
-from strictreply.integrations.dbos._suspects import Ticket, Trials
+from strictreply.integrations.dbos._suspects import MAX_DROPS, Ticket, Trials
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 POLL = 0.05

@@ -11,9 +11,10 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
 from durable.postgres_server import executed
+from strictreply.integrations._extras import load
 from strictreply.integrations.dbos import DurableRunFailed, DurableRuns
-from strictreply.integrations.dbos._library import load
-from strictreply.integrations.dbos._presence import MAX_DROPS, PostgresPresence
+from strictreply.integrations.dbos._durable_worker import PostgresPresence
+from strictreply.integrations.dbos._suspects import MAX_DROPS
 from strictreply.testing import ScriptedClient, ScriptedModel, ok
 from strictreply.values._errors import ContractError
 
@@ -62,7 +63,7 @@ def test_a_lock_that_is_free_once_is_no_death(postgres_url: str) -> None:
             seen = []
             for _ in range(2):
                 other.take_over()
-                seen.append(load().DBOS.get_workflow_status(run.turn_id(0)).status)
+                seen.append(load("dbos").DBOS.get_workflow_status(run.turn_id(0)).status)
             other.close()
     assert seen[0] == "PENDING"
     assert seen[1] != "PENDING"
@@ -78,7 +79,7 @@ def test_a_worker_that_lives_keeps_its_runs(postgres_url: str) -> None:
             other.hold()
             for _ in range(3):
                 other.take_over()
-            assert load().DBOS.get_workflow_status(run.turn_id(0)).status == "PENDING"
+            assert load("dbos").DBOS.get_workflow_status(run.turn_id(0)).status == "PENDING"
         living.close()
         other.close()
 
@@ -124,7 +125,7 @@ def test_a_presence_whose_connection_was_lost_comes_back(postgres_url: str) -> N
 
 def test_an_app_with_a_dbos_of_its_own(postgres_url: str) -> None:
     """Runs are served by the DBOS that the app has launched, and a second one is refused."""
-    library = load()
+    library = load("dbos")
     with desk(postgres_url) as runs:
         config = {"name": "the-app", "system_database_url": postgres_url, "executor_id": "app-1", "log_level": "ERROR"}
         library.DBOS(config=config)

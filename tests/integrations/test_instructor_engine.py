@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationInfo, field_validator
 import strictreply as sr
 from integrations.providers import ADA, MODES, QUESTION, Twin, User, codes, instructor, reply
 from scripted import Server, completion, refusal, status, truncated
-from strictreply.integrations.instructor import AsyncEngine, Engine, wrap
+from strictreply.integrations.instructor import AsyncInstructorEngine, InstructorEngine, wrap
 from strictreply.testing import LoopbackServer
 
 USER = User(name="Ada", age=36)
@@ -324,8 +324,8 @@ def test_a_provider_string_reaches_the_engine() -> None:
 
 def test_an_engine_is_the_twin_of_its_client() -> None:
     """A sync client gives a sync engine, an async client an async one."""
-    assert isinstance(wrap(Twin("sync").client(Server(status(500)))), Engine)
-    assert isinstance(wrap(Twin("async").client(Server(status(500)))), AsyncEngine)
+    assert isinstance(wrap(Twin("sync").client(Server(status(500)))), InstructorEngine)
+    assert isinstance(wrap(Twin("async").client(Server(status(500)))), AsyncInstructorEngine)
 
 
 def test_what_cannot_be_served_is_refused_while_declaring() -> None:

@@ -12,7 +12,6 @@ pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpoint
 
 from integrations.langgraph_runs import act, final, hand
 from pages import Page
-from strictreply.integrations.langgraph._library import load
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 from strictreply.testing._wire import Served
 
@@ -49,12 +48,3 @@ def _search(topic: str) -> list[str]:
 
 
 _search.__name__ = "search_courses"
-
-
-def test_who_lacks_the_extra_is_told_what_to_install() -> None:
-    """A module of LangGraph that is missing gives the line to type; another missing module is not hidden."""
-    with pytest.raises(ImportError, match=r"pip install 'strictreply\[langgraph\]'"):
-        load("langgraph.no_such_module")
-    with pytest.raises(ModuleNotFoundError) as raised:
-        load("no_such_library")
-    assert raised.value.name == "no_such_library"

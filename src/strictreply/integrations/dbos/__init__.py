@@ -14,8 +14,8 @@ A run that waits for its client holds no worker: it goes on, in any process, whe
 
 from __future__ import annotations
 
-from strictreply.integrations.dbos._failures import DurableRunFailed
-from strictreply.integrations.dbos._performing import call_key
-from strictreply.integrations.dbos._runs import DurableRun, DurableRuns
+from strictreply.integrations.dbos._durable_records import DurableRunFailed
+from strictreply.integrations.dbos._durable_runs import DurableRun, DurableRuns
+from strictreply.integrations.dbos._turn_workflow import call_key
 
 __all__ = ["DurableRun", "DurableRunFailed", "DurableRuns", "call_key"]

@@ -1,8 +1,9 @@
-"""Whose fault a death was: a run that was in hand when a process died is a suspect, and suspects are tried one by one.
+"""Finds the run that kills its workers: a run that was in hand when a process died is a suspect, and is tried alone.
 
-A process works on several runs, and does not say which of them it died of. So a suspect begins when no other suspect
-of its process is on trial, and its next death is counted before it begins: only the one on trial is blamed. A recorded
-step ends the trial and the count. Whoever dies on too many trials in a row, with nothing recorded, is given up alone.
+A process works on several runs, and when it dies nothing says which of them was the cause. So a suspect begins only
+when no other suspect of its process is on trial, and its next death is counted before it begins: only the one on trial
+is blamed. A recorded step ends the trial and the count. A run whose workers die on too many trials in a row, with
+nothing recorded, is given up, and no other run with it.
 
 The count stands in the attributes of the turn: ``drops``, and how many steps were ``recorded`` when it was counted.
 """
@@ -18,10 +19,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
-from strictreply.integrations.dbos._library import load
-from strictreply.integrations.dbos._presence import MAX_DROPS
+from strictreply.integrations._extras import load
+from strictreply.integrations.dbos._durable_records import DurableFailure, DurableRunFailed
 from strictreply.values._json import JSONObject
+
+MAX_DROPS: Final = 5
+"""A run is given up when so many workers died of it, one after the other, and it got no step further."""
 
 _TRIAL_SECONDS: Final = 60.0
 _TRIAL_GROWTH: Final = 4
@@ -32,7 +35,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ticket:
-    """A suspect's place: who has died less often is tried first, then who came first."""
+    """A suspect's place in the queue: who has died less often is tried first, then who came first."""
 
     deaths: int
     number: int
@@ -47,7 +50,6 @@ class Trials:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with none."""
         self._clock = clock
         self._changed = threading.Condition()
         self._numbers = count()
@@ -58,7 +60,7 @@ class Trials:
         self._until = 0.0
 
     def enter(self, deaths: int) -> Ticket:
-        """Wait until a suspect that died so often may begin; who has died waits a moment for those who have less."""
+        """Wait until a suspect that died so often may begin."""
         with self._changed:
             ticket = Ticket(deaths, next(self._numbers), self._clock())
             self._waiting.add(ticket)
@@ -80,17 +82,18 @@ class Trials:
         """Return how long a suspect has to wait as things are, 0 when it may begin; a notification comes before."""
         now = self._clock()
         held = self._until - now if self._holder is not None else 0.0
+        # Who has died waits a moment for those who have died less: workers take up all runs of a dead one at once.
         gathering = ticket.came + _GATHER_SECONDS - now if ticket.deaths else 0.0
         behind = _TRIAL_SECONDS if min(self._waiting) != ticket else 0.0
         return min(max(held, gathering, behind), threading.TIMEOUT_MAX)
 
 
 TRIALS: Final = Trials()
-"""Those of this process, whatever kinds of runs it works on: they die together."""
+"""The trials of this process, for all kinds of runs that it works on: they die together."""
 
 
 @dataclass(slots=True)
-class Trial:
+class TurnTrial:
     """One dispatch of a turn: on trial if it is a suspect's, until a step of it was done that had no record.
 
     ``workflow_id`` names the turn; ``trials`` are those of the process.
@@ -109,23 +112,25 @@ class Trial:
         somebody else meanwhile.
         """
         status = self._status()
+        # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no suspects.
         if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):
             return
-        recorded = len(_outside(load().DBOS.list_workflow_steps, self.workflow_id, load_output=False))
+        recorded = len(_outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False))
         drops = drops_of(status, recorded=recorded)
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
-            message = "worker after worker died of it, and it got no step further; retry() tries it again"
-            raise DurableRunFailed(Failure(kind="RunGivenUp", code="", message=message, details={}))
+            message = f"{MAX_DROPS} workers in a row died while they worked on it; retry() tries it again"
+            raise DurableRunFailed(DurableFailure.ended("RunGivenUp", message))
         self._ticket = self.trials.enter(drops)
+        # While this one waited, its turn may have been stopped, or taken over by another worker.
         if self._is_over or self._status().recovery_attempts != status.recovery_attempts:
             self.end()
-            raise load().error.DBOSWorkflowConflictIDError(self.workflow_id)
+            raise load("dbos").error.DBOSWorkflowConflictIDError(self.workflow_id)
         self.trials.counted[self.workflow_id] = {"drops": drops, "recorded": recorded}
         counted = {"drops": drops + 1, "recorded": recorded}
-        _outside(load().DBOS.update_workflow_attributes, self.workflow_id, counted, merge=True)
+        _outside(load("dbos").DBOS.update_workflow_attributes, self.workflow_id, counted, merge=True)
 
     def step(self) -> None:
-        """Say that a step is done which had no record."""
+        """Note that a step is done which had no record."""
         self._stepped = True
 
     def settle(self) -> None:
@@ -142,18 +147,17 @@ class Trial:
             self.trials.leave(ticket)
 
     def _status(self) -> Any:
-        """Read what DBOS keeps of the turn, without its texts."""
         (status,) = _outside(
-            load().DBOS.list_workflows, workflow_ids=[self.workflow_id], load_input=False, load_output=False
+            load("dbos").DBOS.list_workflows, workflow_ids=[self.workflow_id], load_input=False, load_output=False
         )
         return status
 
 
 def forgive() -> None:
-    """Take back the counts of the trials in this process, which is about to stop in order: that is no death."""
-    with suppress(Exception):  # a database that is gone keeps the count; who stops has to stop all the same
+    """Take back the counts of the trials in this process, which is about to stop regularly: that is no death."""
+    with suppress(Exception):  # without a database the count stays, and the process stops all the same
         for workflow_id, counted in list(TRIALS.counted.items()):
-            load().DBOS.update_workflow_attributes(workflow_id, counted, merge=True)
+            load("dbos").DBOS.update_workflow_attributes(workflow_id, counted, merge=True)
 
 
 def drops_of(status: Any, *, recorded: int) -> int:

@@ -4,7 +4,7 @@
 
     create = instructor.patch(create=strictreply.wrap(OpenAI()).chat.completions.create)
 
-*Over*: :func:`wrap` gives an engine that reaches instructor's providers with ``response_model``, reads each raw reply
+*Over*: :func:`wrap` makes an engine that reaches instructor's providers with ``response_model``, reads each raw reply
 strictly, and owns the retries::
 
     engine = strictreply.integrations.instructor.wrap(instructor.from_provider("anthropic/…"))
@@ -15,7 +15,7 @@ strictly, and owns the retries::
 
 from __future__ import annotations
 
-from strictreply.integrations.instructor._engine import AsyncEngine, Engine, Extracted, wrap
+from strictreply.integrations.instructor._engine import AsyncInstructorEngine, Extracted, InstructorEngine, wrap
 from strictreply.integrations.instructor._translation import from_instructor, to_instructor
 
-__all__ = ["AsyncEngine", "Engine", "Extracted", "from_instructor", "to_instructor", "wrap"]
+__all__ = ["AsyncInstructorEngine", "Extracted", "InstructorEngine", "from_instructor", "to_instructor", "wrap"]

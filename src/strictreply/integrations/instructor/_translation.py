@@ -1,17 +1,17 @@
-"""The errors of one library as those of the other, so that code which catches one can go on catching it."""
+"""Converts the errors of one library to those of the other, so that code which catches one can go on catching it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from strictreply.client._transport import as_json
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._shaping import shape
-from strictreply.integrations.instructor._dialects import usage_of
-from strictreply.integrations.instructor._library import load
+from strictreply.integrations._extras import load
+from strictreply.integrations.instructor._provider_seam import usage_of
 from strictreply.retry._failures import classify
 from strictreply.values._attempts import Attempt, Usage, plain_request
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, ReplyRejected, TransportFailed
@@ -22,7 +22,7 @@ from strictreply.wires._chat import peek
 
 
 def to_instructor(error: CallFailed) -> Any:
-    """Give the ``InstructorRetryException`` that stands for one of our errors; raise it ``from`` the error.
+    """Return the ``InstructorRetryException`` that stands for one of our errors; raise it ``from`` the error.
 
     ``failed_attempts`` holds each attempt with its raw reply and a ``ResponseParsingError`` in our words, or the SDK's
     exception; ``total_usage`` is a :class:`strictreply.Usage`. Lost: the codes and paths of the issues, the reason and
@@ -50,14 +50,13 @@ def to_instructor(error: CallFailed) -> Any:
 
 
 def from_instructor(error: Exception) -> CallFailed:
-    """Give the error of ours that stands for an ``InstructorRetryException`` or ``IncompleteOutputException``.
+    """Return the error of ours that stands for an ``InstructorRetryException`` or ``IncompleteOutputException``.
 
-    One that was raised because of ours (a wrapped client under instructor, or :func:`to_instructor`) gives that very
-    error back. Else each of ``failed_attempts`` becomes an attempt. Its raw reply is read again where the request tells
-    the schema (tools and JSON_SCHEMA of Chat Completions); what our reader finds no fault in, and all others, get
-    issues of the code ``args.check`` in pydantic's words, of which those that the model wrote are taken out. Lost: all
-    requests but the last, corrections, seconds, and which attempt took how many tokens: ``total_usage`` stands with
-    the last one.
+    When an error of ours is its cause (a wrapped client under instructor, or :func:`to_instructor`), that very error is
+    returned. Else each of ``failed_attempts`` becomes an attempt. Its raw reply is read again where the request holds
+    the schema (tools and JSON_SCHEMA of Chat Completions). Replies that our reader accepts, and all others, get issues
+    of the code ``args.check`` in pydantic's words, without those that the model wrote. Lost: all requests but the last,
+    corrections, seconds, and which attempt took how many tokens: ``total_usage`` stands with the last one.
 
     The API's own failure is a TransportFailed, a spent ``token_budget`` a ReplyHalted, all else a ReplyRejected.
     Raises TypeError for any other exception.
@@ -66,8 +65,7 @@ def from_instructor(error: Exception) -> CallFailed:
         return error.__cause__
     core = load("instructor.core")
     if not isinstance(error, core.InstructorRetryException | core.IncompleteOutputException):
-        message = f"{type(error).__name__} is not how instructor gives up; catch InstructorRetryException"
-        raise TypeError(message)
+        raise TypeError(f"from_instructor takes an InstructorRetryException, not {type(error).__name__}")
     attempts = tuple(_attempts(error))
     told = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
     failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
@@ -86,11 +84,10 @@ def from_instructor(error: Exception) -> CallFailed:
 
 
 def _exception(attempt: Attempt, error: CallFailed) -> Exception:
-    """Give what instructor would have caught in an attempt."""
+    """Return what instructor would have caught in an attempt."""
     if attempt.issues:
-        core = load("instructor.core")
-        parsing: Exception = core.ResponseParsingError(Invalid(attempt.issues).summary, raw_response=attempt.raw)
-        return parsing
+        kind: Any = load("instructor.core").ResponseParsingError
+        return cast("Exception", kind(Invalid(attempt.issues).summary, raw_response=attempt.raw))
     cause = error.cause if isinstance(error, TransportFailed) else None
     return cause or ConnectionError(attempt.failure)
 
@@ -117,13 +114,13 @@ def _attempts(error: Any) -> Iterator[Attempt]:
 
 
 def _total_usage(error: Any, raw: JSON) -> Usage:
-    """Read what all attempts took; instructor also writes it into the last completion."""
+    """Return the tokens of all attempts; instructor also writes them into the last completion."""
     counted = getattr(error, "total_usage", None) or peek(raw, "usage")
     return Usage.of({"usage": usage_of(_plain(counted))})
 
 
 def _contract_of(request: JSONObject) -> Contract | None:
-    """Read what a request of Chat Completions demanded; None for one of another shape."""
+    """Return what a request of Chat Completions demanded; None for one of another shape."""
     try:
         return shape(Contract(), request)[0]
     except ContractError:
@@ -131,7 +128,7 @@ def _contract_of(request: JSONObject) -> Contract | None:
 
 
 def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple[Issue, ...]:
-    """Say what was wrong: by our own reader where the request tells the schema, else in instructor's words."""
+    """Return what was wrong: by our own reader where the request holds the schema, else in instructor's words."""
     if isinstance(exception, load("instructor.core").IncompleteOutputException):
         return (Issue.of(Code.REPLY_TRUNCATED),)
     verdict = None if contract is None or raw is None else judge(contract, raw)
@@ -143,7 +140,7 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
 
 
 def _plain(value: Any) -> JSON:
-    """Read what a provider's SDK gave; None when it is no JSON."""
+    """Return a value of a provider's SDK as JSON; None when it is none."""
     try:
         return as_json(value)
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Starting durable runs, and what becomes of them: from any process that reaches their database."""
+"""Starts durable runs, and reads, answers, cancels and retries them: from any process that reaches their database."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.contract._driving import apause, pause
-from strictreply.integrations.dbos._failures import DurableRunFailed, Failure
-from strictreply.integrations.dbos._library import load, migrated, read_url, store_errors
-from strictreply.integrations.dbos._records import TurnEnd, TurnRequest, failure_of, reply_from
-from strictreply.integrations.dbos._turns import Setting
-from strictreply.integrations.dbos._worker import Worker
+from strictreply.integrations._extras import load
+from strictreply.integrations.dbos._durable_records import (
+    DurableFailure,
+    DurableRunFailed,
+    TurnEnd,
+    TurnRequest,
+    failure_of,
+    make_tables,
+    read_url,
+    reply_from,
+    store_errors,
+)
+from strictreply.integrations.dbos._durable_worker import DurableWorker
+from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._loop_policy import LoopPolicy
@@ -43,11 +52,11 @@ _WITHDRAWING_SECONDS: Final = 3600.0
 class DurableRuns:
     """Runs of one kind: the same client, tools and keywords in every process that starts, answers or works on them.
 
-    ``name`` tells the kind (small letters, digits, ``_`` and ``-``). ``url`` is the database: ``sqlite:///FILE`` for
-    one process, ``postgresql://…`` for several, directly and not through a pooler of transactions. ``loop``, ``agent``,
-    ``org`` and ``user`` are those of :func:`strictreply.run`; ``keywords`` go to every exchange (``model`` at least).
-    Making one registers its workflow with DBOS, so make it before DBOS is launched, and once in a process. As a context
-    manager it closes its connections.
+    ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``). ``url`` is the database:
+    ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, directly and not through a pooler of
+    transactions. ``loop``, ``agent``, ``org`` and ``user`` are those of :func:`strictreply.run`; ``keywords`` go to
+    every exchange (``model`` at least). Making one registers its workflow with DBOS, so make it before DBOS is
+    launched, and once in a process. As a context manager it closes its connections.
 
     Raises ContractError when the name or the address cannot be one, or a sync client meets an async tool.
     """
@@ -64,21 +73,21 @@ class DurableRuns:
         user: str = "local",
         **keywords: Any,
     ) -> None:
-        """Declare the runs; nothing is connected yet."""
         if not _NAME.fullmatch(name):
-            raise ContractError("name= is 1 to 64 small letters, digits, _ and -", path="/name")
+            raise ContractError("name= must be 1 to 64 lower-case letters, digits, _ and -", path="/name")
         read_url(url)
         self.name = name
         self.url = url
         self._org, self._user = org, user
         self._connecting = threading.Lock()
         self._database: Any = None
-        self._setting = Setting(client=client, keywords=keywords, loop=loop, agent=agent)
-        self._setting.refuse_unrunnable()
-        library = load()
+        self._settings = TurnSettings(client=client, keywords=keywords, loop=loop, agent=agent)
+        self._settings.refuse_unrunnable()
+        library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
+        # DBOS itself gives up no run: ``suspects`` does, since not every run in hand is to blame for a worker's death.
         declared = library.DBOS.workflow(name=self.workflow, serialization_type=portable, max_recovery_attempts=None)
-        declared(self._setting.body)
+        declared(workflow_of(self._settings))
 
     @property
     def workflow(self) -> str:
@@ -97,8 +106,8 @@ class DurableRuns:
 
         Raises ContractError when another process works on the same SQLite file, or this one has a DBOS already.
         """
-        return Worker(
-            name=self.name,
+        return DurableWorker(
+            queue=self.workflow,
             url=self.url,
             concurrency=concurrency,
             poll_seconds=poll_seconds,
@@ -113,7 +122,7 @@ class DurableRuns:
         id: str | None = None,  # noqa: A002 - its name everywhere
         after: DurableRun | None = None,
     ) -> DurableRun:
-        """Put a run into the queue. One that has the same ``id`` already is given as it is, and nothing is started.
+        """Put a run into the queue. When a run has the same ``id`` already, it is returned, and nothing is started.
 
         ``id`` None makes one. ``after`` is an earlier run, whose conversation goes on; while it is under way, it is
         waited for.
@@ -128,17 +137,17 @@ class DurableRuns:
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
-        """Give the run of this id, whether it is there or not; ContractError when it cannot be one."""
+        """Return the run of this id, whether it exists or not; ContractError when it cannot be an id."""
         if not id.strip() or len(id) > _MOST_ID_CHARS or "/" in id or not id.isprintable():
-            raise ContractError(f"the id of a run is 1 to {_MOST_ID_CHARS} printable characters, none of them /")
+            raise ContractError(f"id= must be 1 to {_MOST_ID_CHARS} printable characters, none of them /")
         return DurableRun(self, id)
 
     def told(self, end: TurnEnd) -> Run:
-        """Give what a turn came to as any other run, its replies judged again by the contract of this process.
+        """Return what a turn came to as any other run, its replies judged again by the contract of this process.
 
         Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
         """
-        *_, last = read = [reply_from(record, self._setting.contract) for record in end.asked]
+        *_, last = read = [reply_from(record, self._settings.contract) for record in end.asked]
         if isinstance(last, EffectRaised):
             raise last.error
         told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]
@@ -146,10 +155,10 @@ class DurableRuns:
         return Run(end.response, [dict(one) for one in told], asked, (), end.store())
 
     def continued(self, end: TurnEnd, results: Iterable[GivenResult]) -> TurnRequest:
-        """Make the request that goes on with a turn that waits; InvokeFailed when the results do not fit its calls."""
+        """Return the request that goes on with a waiting turn; InvokeFailed when the results do not fit its calls."""
         envelope = RunRequest(continuation=end.response, results=results, org=self._org, user=self._user).envelope()
         if (end.session.org, end.session.user) != (self._org, self._user):
-            raise _refused(InvokeCode.NOT_FOUND, "loop.session", "this run is one of another org or user")
+            raise _refused(InvokeCode.NOT_FOUND, "loop.session", "this run belongs to another org or user")
         waiting = end.waiting or ToolCallManifest()
         before = end.turn.tool_calls[: len(end.turn.tool_calls) - len(waiting.tool_calls)]
         verdict = reconcile(
@@ -167,7 +176,7 @@ class DurableRuns:
         return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
 
     def withdrawn(self, end: TurnEnd) -> TurnRequest:
-        """Make the request that stands in the place of an answer that is not wanted any more."""
+        """Return the request that takes the place of an answer, so that none can be given any more."""
         response = end.response
         envelope = Envelope(org=self._org, user=self._user, session_id=response.session_id, turn_id=response.turn_id)
         return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
@@ -177,32 +186,30 @@ class DurableRuns:
         """DBOS's client of the database, connected when first needed: it has no global state, and runs nothing."""
         with self._connecting:
             if self._database is None:
-                migrated(self.url)
-                self._database = load().DBOSClient(system_database_url=self.url, retry_connection_errors=False)
+                make_tables(self.url)
+                self._database = load("dbos").DBOSClient(system_database_url=self.url, retry_connection_errors=False)
             return self._database
 
     def close(self) -> None:
-        """Close the connections that starting and following runs took; they are opened again when they are needed."""
+        """Close the connections to the database; they are opened again when they are needed."""
         with self._connecting:
             if self._database is not None:
                 self._database.destroy()
                 self._database = None
 
     def __enter__(self) -> Self:
-        """Give the runs."""
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Close the connections."""
         self.close()
 
     def enqueue(self, workflow_id: str, request: TurnRequest, **options: Any) -> None:
-        """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be spelled."""
+        """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be encoded."""
         try:
             text = request.to_json()
         except ValueError:  # pydantic's words would repeat the text
-            raise ContractError("a message holds what UTF-8 cannot spell, such as a lone surrogate") from None
-        portable = load().WorkflowSerializationFormat.PORTABLE
+            raise ContractError("a message holds what UTF-8 cannot encode, such as a lone surrogate") from None
+        portable = load("dbos").WorkflowSerializationFormat.PORTABLE
         ours = {
             "queue_name": self.workflow,
             "workflow_name": self.workflow,
@@ -215,21 +222,21 @@ class DurableRuns:
 
 @dataclass(frozen=True, slots=True)
 class DurableRun:
-    """One run, by its id. Each answer of the client begins another turn of it, a workflow of its own."""
+    """One run, by its id. Each answer of the client begins another turn of it, which is a workflow of its own."""
 
     runs: DurableRuns = field(repr=False)
     id: str
 
     def look(self) -> Run | None:
-        """Give the run at its answer, or waiting for the client (``run.is_paused``); None while it is worked on.
+        """Return the run at its answer, or waiting for the client (``run.is_paused``); None while it is worked on.
 
-        Raises DurableRunFailed when it failed, was cancelled, or is not there.
+        Raises DurableRunFailed when it failed, was cancelled, or does not exist.
         """
         end = self._end()
         return None if end is None else self.runs.told(end)
 
     def result(self, *, poll_seconds: float = 0.5) -> Run:
-        """Wait until :meth:`look` gives the run, looking every ``poll_seconds``."""
+        """Wait until :meth:`look` returns the run, looking every ``poll_seconds``."""
         return self.runs.told(self.end(poll_seconds=poll_seconds))
 
     async def aresult(self, *, poll_seconds: float = 0.5) -> Run:
@@ -239,7 +246,7 @@ class DurableRun:
         return run
 
     def waiting(self) -> AgentResponse | None:
-        """Give what the client has to answer, None while nothing waits; it does not wait for the run."""
+        """Return what the client has to answer, None while nothing waits; it does not wait for the run."""
         _, status = self._last()
         end = self._pause_of(status)
         return None if end is None else end.response
@@ -285,7 +292,7 @@ class DurableRun:
                 steps = database.list_workflow_steps(turn_id)
                 database.update_workflow_attributes(turn_id, {}, merge=False)
                 database.rewind_workflow(turn_id, start_step=_first_failed(steps), queue_name=self.runs.workflow)
-        except load().error.DBOSException:
+        except load("dbos").error.DBOSException:
             if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
                 raise
 
@@ -296,7 +303,7 @@ class DurableRun:
         return end
 
     def _end(self) -> TurnEnd | None:
-        """Give the end of the last turn, None before it."""
+        """Return the end of the last turn, None before it."""
         _, status = self._last()
         match status.status:
             case under_way if under_way in _UNDER_WAY:
@@ -306,17 +313,16 @@ class DurableRun:
             case "ERROR":
                 raise _failed(status.error)
             case "CANCELLED":
-                raise DurableRunFailed(_over("RunCancelled", "it was cancelled; retry() goes on with it"))
-            case _:  # by DBOS itself: an earlier version of this library asked it to
-                raise DurableRunFailed(_over("RunGivenUp", "too many workers died of it; retry() tries it again"))
+                raise _over("RunCancelled", "it was cancelled; retry() goes on with it")
+            case _:  # given up by DBOS itself: an earlier version of this library asked it to
+                raise _over("RunGivenUp", "too many workers died of it; retry() tries it again")
 
     def _pause_of(self, status: Any) -> TurnEnd | None:
-        """Give the end of a turn that waits for the client, None for any other."""
+        """Return the end of a turn that waits for the client, None for any other."""
         end = self._end_of(status) if status.status == "SUCCESS" else None
         return end if end is not None and end.waiting is not None else None
 
     def _end_of(self, status: Any) -> TurnEnd:
-        """Read the record of a turn's end."""
         with store_errors(self.runs.url):
             return TurnEnd.from_json(status.output)
 
@@ -328,53 +334,55 @@ class DurableRun:
             later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)  # SQLite's LIKE takes A for a
             found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
         if not found:
-            raise DurableRunFailed(_over("RunNotFound", "no run has this id"))
+            raise _over("RunNotFound", "no run has this id")
         return later, found[0]
 
     def _gone_on(self, number: int, request: TurnRequest, **options: Any) -> bool:
-        """Begin another turn; False when somebody else has begun it."""
+        """Begin another turn; False when somebody else has begun it.
+
+        The id of a turn is the claim on the calls that wait: of two answers, or an answer and a cancellation, DBOS
+        accepts only the first.
+        """
         try:
             self.runs.enqueue(self.turn_id(number), request, workflow_id_reuse_policy="reject", **options)
-        except load().error.DBOSWorkflowIDInUseError:
+        except load("dbos").error.DBOSWorkflowIDInUseError:
             return False
         return True
 
     def turn_id(self, number: int) -> str:
-        """Name the workflow of a turn, as DBOS knows it."""
+        """Return the id of a turn's workflow in DBOS."""
         first = f"{self.runs.workflow}/{self.id}"
         return f"{first}/{number}" if number else first
 
 
 def _first_failed(steps: Sequence[Any]) -> int:
-    """Find where a retry begins: at the first step that failed, else behind the last one."""
-    failed = (step["function_id"] for step in steps if step["error"] is not None or _tells_failure(step["output"]))
-    return min(failed, default=max((step["function_id"] for step in steps), default=0) + 1)
+    """Return where a retry begins: at the first step that failed, else behind the last one."""
 
+    def failed(step: Any) -> bool:
+        output = step["output"]
+        return step["error"] is not None or (isinstance(output, str) and failure_of(json.loads(output)) is not None)
 
-def _tells_failure(output: object) -> bool:
-    """Tell whether a step's record is of a failure."""
-    return isinstance(output, str) and failure_of(json.loads(output)) is not None
+    first = (step["function_id"] for step in steps if failed(step))
+    return min(first, default=max((step["function_id"] for step in steps), default=0) + 1)
 
 
 def _failed(error: Any) -> DurableRunFailed:
     """Read the error that a workflow ended with; one that is not ours is a fault of DBOS or of this library."""
     data = getattr(error, "data", None)
     if getattr(error, "name", None) == DurableRunFailed.__name__ and isinstance(data, dict):
-        return DurableRunFailed(Failure(**data))
+        return DurableRunFailed(DurableFailure(**data))
     kind = str(getattr(error, "name", type(error).__name__))
-    return DurableRunFailed(_over(kind, f"{kind} was raised; its words stay in the worker's log"))
+    return _over(kind, f"{kind} was raised; its message is only in the worker's log")
 
 
 def _refused(code: InvokeCode, rule: str, message: str) -> InvokeFailed:
-    """Make the failure of an answer that comes too late, or to nobody."""
+    """Return the failure of an answer that comes too late, or to no calls."""
     return InvokeFailed((InvokeError(code=code, rule=rule, message=message),))
 
 
-def _over(kind: str, message: str) -> Failure:
-    """Word an end that no turn came to by itself."""
-    return Failure(kind=kind, code="", message=message, details={})
+def _over(kind: str, message: str) -> DurableRunFailed:
+    return DurableRunFailed(DurableFailure.ended(kind, message))
 
 
 def _now() -> str:
-    """Say what time it is, in UTC."""
     return datetime.now(UTC).isoformat()

@@ -1,4 +1,7 @@
-"""What a turn wants done, and the two ways of doing it: the only place where a model, a tool or a human is met."""
+"""The effects that a turn of a graph yields, and the performer that carries them out.
+
+This is the only place where a model is asked, a tool is run and a human is waited for.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,22 @@ from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._actions import Branch, ValidationResult
 from strictreply.coordination._error_policy import ContentLoop
 from strictreply.coordination._runs.run_counting import Activity
-from strictreply.integrations.langgraph._agents import ChatAgent
-from strictreply.integrations.langgraph._following import Coordination
-from strictreply.integrations.langgraph._library import load
-from strictreply.integrations.langgraph._states import RunState
-from strictreply.integrations.langgraph._streaks import streak_of
+from strictreply.integrations._extras import load
+from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
+from strictreply.integrations.langgraph._graph_state import RunState, streak_of
 from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._turn_effects import RunTools
 from strictreply.running._run_values import RunEvent, ToolFinished
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._errors import CallFailed, ContractError
-from strictreply.values._json import JSONObject, Message
+from strictreply.values._json import JSONObject
 
 
 @dataclass(frozen=True, slots=True)
 class AskAgent:
-    """Effect: ask an agent for its next action; answered with the exchange, or with the CallFailed that ended it.
+    """Effect: ask an agent for its next action; the answer is the exchange, or the CallFailed that ended it.
 
-    Answered with a ContentLoop when the agent is not asked any more.
+    The answer is a ContentLoop when the agent is not asked any more.
     """
 
     agent: ChatAgent
@@ -42,8 +43,8 @@ class AskAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """Effect: hold a reply to what its agent may do, once more; answered with a ValidationResult."""
+class JudgeReply:
+    """Effect: judge once more whether its agent may take the action of a reply; the answer is a ValidationResult."""
 
     agent: ChatAgent
     branch: Branch
@@ -53,9 +54,9 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class AskHuman:
-    """Effect: interrupt the run until somebody answers; answered with what they said.
+    """Effect: interrupt the run until somebody answers; the answer is what they said.
 
-    ``refused`` says why the answer before is none: it is raised in the place of another interrupt.
+    ``refused`` is what was wrong with the answer before: it is raised in the place of another interrupt.
     """
 
     question: JSONObject
@@ -64,57 +65,58 @@ class AskHuman:
 
 @dataclass(frozen=True, slots=True)
 class RunBranch:
-    """Effect: run a parallel branch to its end; answered with its last state."""
+    """Effect: run a parallel branch to its end; the answer is its last state."""
 
     state: RunState
 
 
-Asked: TypeAlias = Exchange | CallFailed | ContentLoop
-Effect: TypeAlias = AskAgent | Judge | AskHuman | RunBranch | RunTools
+GraphEffect: TypeAlias = AskAgent | JudgeReply | AskHuman | RunBranch | RunTools
+TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
 
 
 @dataclass(frozen=True, slots=True)
-class Performer:
-    """Performs effects; ``interrupt`` is LangGraph's, ``lines`` gives the graph that branches run in."""
+class GraphPerformer:
+    """Performs effects; ``interrupt`` is LangGraph's, ``compiled`` returns the graph that branches run in."""
 
-    coordination: Coordination
+    settings: GraphSettings
     interrupt: Callable[[JSONObject], Any]
-    lines: Callable[[], Any]
+    compiled: Callable[[], Any]
 
-    def perform(self, effect: Effect) -> Any:
-        """Do what a turn wants."""
+    def perform(self, effect: GraphEffect) -> Any:
+        """Perform an effect of a sync run."""
         match effect:
             case AskAgent(agent=agent) if agent.is_async:
                 raise ContractError(f"agent {agent.name!r} has an async client: use ainvoke or astream")
             case AskAgent():
-                return self._asked(effect)
-            case Judge():
-                return drive(self._judging(effect), perform_check)
+                return self._ask(effect)
+            case JudgeReply():
+                return drive(self._judge(effect), perform_check)
             case RunTools(runs=runs):
                 return self._tools.run_all(runs)
-            case AskHuman():
-                return self._answered(effect)
+            case RunBranch(state=state):
+                return self.compiled().invoke(state)
             case _:
-                return self.lines().invoke(effect.state)
+                return self._ask_human(effect)
 
-    async def aperform(self, effect: Effect) -> Any:
-        """Do what a turn wants, awaiting."""
+    async def aperform(self, effect: GraphEffect) -> Any:
+        """Perform an effect of an async run; sync clients are asked in a thread."""
         match effect:
             case AskAgent(agent=agent) if agent.is_async:
-                return await self._awaited(effect)
+                return await self._aask(effect)
             case AskAgent():
-                return await anyio.to_thread.run_sync(partial(self._asked, effect))
-            case Judge():
-                return await adrive(self._judging(effect), aperform_check)
+                return await anyio.to_thread.run_sync(partial(self._ask, effect))
+            case JudgeReply():
+                return await adrive(self._judge(effect), aperform_check)
             case RunTools(runs=runs):
                 return await self._tools.arun_all(runs)
             case RunBranch(state=state):
-                return await self.lines().ainvoke(state)
+                return await self.compiled().ainvoke(state)
             case _:
-                return self._answered(effect)
+                return self._ask_human(effect)
 
-    def _answered(self, effect: AskHuman) -> Any:
-        """Give what the human said, or interrupt; the checkpoint keeps every answer, those that were refused too."""
+    def _ask_human(self, effect: AskHuman) -> Any:
+        # The checkpoint keeps every answer, refused ones too: a turn that is run again is given them in their order,
+        # and interrupts only behind the last one.
         try:
             return self.interrupt(effect.question)
         except load("langgraph.errors").GraphInterrupt:
@@ -124,22 +126,19 @@ class Performer:
 
     @property
     def _tools(self) -> ToolRunner:
-        """What runs tools, each within its own time."""
-        return ToolRunner(LoopPolicy(), self._count)
+        return ToolRunner(LoopPolicy(), self._count_tool)
 
-    def _count(self, event: RunEvent) -> None:
-        """Count a tool that was run."""
-        if isinstance(event, ToolFinished) and (metrics := self.coordination.metrics) is not None:
+    def _count_tool(self, event: RunEvent) -> None:
+        if isinstance(event, ToolFinished) and (metrics := self.settings.metrics) is not None:
             outcome = event.outcome
             seconds = outcome.result.execution_ms / 1000
             metrics.done(Activity.TOOL_EXECUTIONS, event.call.tool, succeeded=outcome.error is None, seconds=seconds)
 
-    def _judging(self, effect: Judge) -> Generator[Check, Checked, ValidationResult]:
-        """Judge a reply that was counted when it came."""
-        return self.coordination.processor.judging(effect.reply, effect.agent, effect.branch, effect.state)
+    def _judge(self, effect: JudgeReply) -> Generator[Check, Checked, ValidationResult]:
+        # ``judging`` does not count the reply: that was done when it came.
+        return self.settings.processor.judging(effect.reply, effect.agent, effect.branch, effect.state)
 
-    def _asked(self, effect: AskAgent) -> Asked:
-        """Ask through a sync client."""
+    def _ask(self, effect: AskAgent) -> Exchange | CallFailed | ContentLoop:
         ask = self._prepared(effect)
         if isinstance(ask, ContentLoop):
             return ask
@@ -148,8 +147,7 @@ class Performer:
         except CallFailed as error:
             return ask.counted(error)
 
-    async def _awaited(self, effect: AskAgent) -> Asked:
-        """Ask through an async client."""
+    async def _aask(self, effect: AskAgent) -> Exchange | CallFailed | ContentLoop:
         ask = self._prepared(effect)
         if isinstance(ask, ContentLoop):
             return ask
@@ -159,8 +157,8 @@ class Performer:
             return ask.counted(error)
 
     def _prepared(self, effect: AskAgent) -> _Ask | ContentLoop:
-        """Make the keywords of one exchange: the contract admits exactly what the agent may do now."""
-        shared, agent = self.coordination, effect.agent
+        """Prepare one exchange, whose contract admits exactly what the agent may do now."""
+        shared, agent = self.settings, effect.agent
         answer = shared.processor.answer_kind(agent, effect.branch, effect.state)
         allowed, streak = answer.terms.permitted, streak_of(effect.state, agent.name)
         following = shared.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
@@ -168,28 +166,25 @@ class Performer:
             return following
         prompt = agent.prompt(answer.terms, shared.prompts)
         opening = shared.opening(answer, streak=streak.count if following.steer else 0)
+        if opening is not None:
+            prompt = {**prompt, "content": f"{prompt['content']}\n\n{opening}"}
         ours = {
             "contract": answer.contract,
             "policy": shared.budget(streak),
             "steering": shared.steering,
-            "messages": [_behind(prompt, opening), *effect.state["threads"].get(agent.name, [])],
+            "messages": [prompt, *effect.state["threads"].get(agent.name, [])],
         }
         return _Ask(answer, {**agent.request, **ours})
 
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """One exchange to be made: what its reply is held to, and its keywords."""
+    """The contract of one exchange, and its keywords."""
 
     answer: ActionAnswer
     keywords: JSONObject
 
     def counted(self, outcome: Exchange | CallFailed) -> Exchange | CallFailed:
-        """Count every attempt (requirement M114), and give the outcome."""
+        """Count every attempt (requirement M114), and return the outcome."""
         self.answer.count(outcome.attempts, outcome.reply if isinstance(outcome, Exchange) else None)
         return outcome
-
-
-def _behind(prompt: Message, opening: str | None) -> Message:
-    """Put a text behind a prompt."""
-    return prompt if opening is None else {**prompt, "content": f"{prompt['content']}\n\n{opening}"}

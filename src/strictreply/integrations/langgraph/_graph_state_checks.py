@@ -26,14 +26,7 @@ from strictreply.coordination._runs.state_schema import (
     record,
 )
 from strictreply.coordination._topology import Topology
-from strictreply.integrations.langgraph._states import (
-    BRANCH,
-    JOIN,
-    TOOLS,
-    RunState,
-    RunStatus,
-    agent_at,
-)
+from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState, RunStatus, agent_at
 from strictreply.values._issues import Issue, pointer, quote
 from strictreply.values._json import JSONObject
 
@@ -107,7 +100,7 @@ _AGENT_PLACES: Final = (
 """Where a line names agents; ``*`` stands for every item of a list."""
 
 
-def line_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
+def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     """Yield what is missing, mistyped, or names an agent that the topology does not have."""
     for steps in _AGENT_PLACES:
         for place, name in _texts_at(state, steps):

@@ -1,4 +1,4 @@
-"""instructor is an extra: the integration imports without it, and says what to install when it is needed."""
+"""The libraries of extras: an integration imports without its library, and names the extra when it is needed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from strictreply.integrations._extras import load
 from strictreply.integrations.instructor import wrap
-from strictreply.integrations.instructor._library import load
 
 
 def test_without_instructor_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,10 +18,28 @@ def test_without_instructor_the_error_says_what_to_install(monkeypatch: pytest.M
         wrap(object())
 
 
+@pytest.mark.parametrize(
+    ("library", "extra"),
+    [
+        ("langgraph", "langgraph"),
+        ("langchain_core", "langgraph"),
+        ("dbos", "durable"),
+        ("psycopg", "durable"),
+        ("sqlalchemy", "durable"),
+        ("instructor", "instructor"),
+    ],
+)
+def test_who_lacks_the_extra_is_told_what_to_install(library: str, extra: str) -> None:
+    """A missing library, or a missing module of it, gives the line to type."""
+    with pytest.raises(ImportError, match=rf"pip install 'strictreply\[{extra}\]'"):
+        load(f"{library}.no_such_module")
+
+
 def test_a_module_that_is_missing_for_another_reason_is_told_as_it_is() -> None:
-    """Only instructor's own absence is translated."""
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+    """Only the absence of an extra's library is translated."""
+    with pytest.raises(ModuleNotFoundError, match="no_such_module") as raised:
         load("no_such_module")
+    assert raised.value.name == "no_such_module"
 
 
 def test_the_library_itself_never_loads_instructor() -> None:

@@ -1,0 +1,31 @@
+"""Imports the libraries that come with an extra of this package, when they are needed and not before."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+_LANGGRAPH: Final = ("langgraph 1.0 or newer", "langgraph")
+_DBOS: Final = ("dbos 3.4 or newer", "durable")
+_NEEDED: Final = {
+    "langgraph": _LANGGRAPH,
+    "langchain_core": _LANGGRAPH,
+    "dbos": _DBOS,
+    "psycopg": _DBOS,
+    "sqlalchemy": _DBOS,
+    "instructor": ("instructor 1.17 or newer", "instructor"),
+}
+"""What has to be installed for a top-level module, and the extra that installs it."""
+
+
+def load(module: str) -> Any:
+    """Import a module of an optional library; ImportError names the extra to install when the library is missing."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _NEEDED:
+            raise
+        library, extra = _NEEDED[missing]
+        message = f"{module} needs {library}: pip install 'strictreply[{extra}]'"
+        raise ImportError(message) from error

@@ -1,0 +1,227 @@
+"""What durable runs keep in their database, and how the database and what failed are reported.
+
+A turn leaves its request, what each of its steps came to, and its end, all of it as ASCII JSON. A flow is sent only
+what was read from a record, so a turn that is played again is told the same as the first time. No exception is ever
+pickled: what failed is JSON that any process can read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import judge
+from strictreply.integrations._extras import load
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._line import EffectRaised
+from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
+from strictreply.pipeline._turn_effects import Asked, ToolOutcome
+from strictreply.pipeline._values import (
+    AgentResponse,
+    AgentToolCallResult,
+    Envelope,
+    Session,
+    ToolCallManifest,
+    Turn,
+    Value,
+)
+from strictreply.running._sqlite_sessions import make_private, reason_of
+from strictreply.values._attempts import Usage
+from strictreply.values._errors import ContractError, StrictReplyError
+from strictreply.values._issues import printable, printable_lines
+from strictreply.values._json import JSONObject
+from strictreply.values._replies import Invalid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurableFailure(Value):
+    """An exception as JSON: the name of its type, its code or reason, its words, and its ``to_dict()``."""
+
+    kind: str
+    code: str
+    message: str
+    details: JSONObject
+
+    @classmethod
+    def of(cls, error: BaseException) -> DurableFailure:
+        """Describe an exception; the words of one that is not ours may hold anything, so only its type is kept."""
+        kind = type(error).__name__
+        if isinstance(error, DurableRunFailed):
+            return error.failure
+        if not isinstance(error, StrictReplyError):
+            return cls.ended(kind, f"{kind} was raised; its message is only in the worker's log")
+        details = error.to_dict()
+        if isinstance(error, InvokeFailed):
+            details |= {"errors": [one.to_dict() for one in error.errors], "step": error.step}
+        code = getattr(error, "code", None) or getattr(error, "reason", "")
+        return cls(kind=kind, code=str(code), message=str(error), details=details)
+
+    @classmethod
+    def ended(cls, kind: str, message: str) -> DurableFailure:
+        """Describe an end that no turn came to by itself."""
+        return cls(kind=kind, code="", message=message, details={})
+
+
+class DurableRunFailed(StrictReplyError):
+    """A durable run failed; its fields describe what a plain run would have raised.
+
+    ``kind`` is the type's name (``ReplyRejected``, ``TransportFailed``, ``IterationsExceeded``, …), ``code`` its stable
+    word, ``details`` its ``to_dict()``. :meth:`DurableRun.retry` goes on from the step that failed.
+    """
+
+    def __init__(self, failure: DurableFailure) -> None:
+        super().__init__(printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}"))
+        self.failure = failure
+        self.kind = failure.kind
+        self.code = failure.code
+        self.details: dict[str, Any] = failure.to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON-safe values."""
+        return super().to_dict() | {"failure": self.failure.to_dict()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.failure,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd(Value):
+    """What a turn came to: its response, and the session, the turn and the calls that wait, as a store keeps them.
+
+    ``asked`` are the replies that the turn accepted, each as its record.
+    """
+
+    response: AgentResponse
+    session: Session
+    turn: Turn
+    waiting: ToolCallManifest | None = None
+    asked: tuple[JSONObject, ...] = ()
+
+    def store(self) -> SessionStore:
+        """Return a store in memory that holds this and nothing else."""
+        store = MemorySessionStore()
+        store.save(replace(self.session, last_turn_id=""), self.turn, waiting=self.waiting)
+        return store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest(Value):
+    """What a turn begins with: the request, when it came (ISO 8601), and the turn that it goes on from."""
+
+    envelope: Envelope
+    time_stamp: str
+    before: TurnEnd | None = None
+
+    def store(self) -> SessionStore:
+        """Return a store in memory that holds the turn before, if there was one."""
+        return MemorySessionStore() if self.before is None else self.before.store()
+
+
+def asked_record(asked: Asked | EffectRaised) -> str:
+    """Return the record of asking the model: the message and its usage, or what was raised."""
+    if isinstance(asked, EffectRaised):
+        return _ascii_json({"failure": DurableFailure.of(asked.error).to_dict()})
+    return _ascii_json(reply_record(asked))
+
+
+def reply_record(asked: Asked) -> JSONObject:
+    """Return the record of an accepted reply: the message and its usage."""
+    return {"message": dict(asked.message), "usage": asdict(asked.usage)}
+
+
+def asked_from(text: str, contract: Contract) -> Asked | EffectRaised:
+    """Read what asking the model came to."""
+    record: dict[str, Any] = json.loads(text)
+    failure = failure_of(record)
+    return reply_from(record, contract) if failure is None else EffectRaised(DurableRunFailed(failure))
+
+
+def failure_of(record: object) -> DurableFailure | None:
+    """Return the failure that a record describes, None for any other record."""
+    return DurableFailure(**record["failure"]) if isinstance(record, dict) and "failure" in record else None
+
+
+def reply_from(record: dict[str, Any], contract: Contract) -> Asked | EffectRaised:
+    """Read an accepted reply; its message is judged again, by the tools of this process."""
+    verdict = judge(contract, record["message"])
+    if isinstance(verdict, Invalid):
+        message = "a recorded reply does not fit the tools given here; give those that the run was started with"
+        error = InvokeError(code=InvokeCode.TOOLS_CHANGED, rule="loop.same_tools", message=message)
+        return EffectRaised(InvokeFailed((replace(error, issues=verdict.issues),)))
+    return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
+
+
+def outcome_record(outcome: ToolOutcome) -> str:
+    """Return the record of a call's result; the exception of its tool is described by the result, and not kept."""
+    return _ascii_json(outcome.result.to_dict())
+
+
+def outcome_from(text: str) -> ToolOutcome:
+    """Read the result of a call."""
+    return ToolOutcome(AgentToolCallResult.from_json(text))
+
+
+def _ascii_json(value: JSONObject) -> str:
+    return json.dumps(value, separators=(",", ":"))  # a lone surrogate is escaped, as no database takes one
+
+
+@contextmanager
+def store_errors(url: str) -> Generator[None]:
+    """Raise what the database of durable runs fails with as SessionStoreFailed: its own words quote conversations."""
+    try:
+        yield
+    except _database_errors() as error:
+        raise SessionStoreFailed(_place_of(url), _reason_of(error), cause=error) from None
+
+
+def read_url(url: str) -> Any:
+    """Parse the address of a database; ContractError when it is none that runs can be kept in."""
+    try:
+        read = load("sqlalchemy").make_url(url)
+    except (load("sqlalchemy").exc.ArgumentError, ValueError):  # SQLAlchemy's words may repeat a password
+        read = None
+    of_file = read is not None and read.get_backend_name() == "sqlite" and read.database not in {None, "", ":memory:"}
+    if not of_file and (read is None or read.get_backend_name() != "postgresql"):
+        raise ContractError("url= must be sqlite:///FILE or postgresql://…")
+    return read
+
+
+def make_tables(url: str) -> None:
+    """Make DBOS's tables where there are none; a file is made for its owner alone."""
+    read = read_url(url)
+    with store_errors(url):
+        if read.get_backend_name() == "sqlite":
+            try:
+                make_private(read.database)
+            except OSError as error:
+                raise SessionStoreFailed(_place_of(url), "unreachable", cause=error) from None
+        load("dbos").DBOS.migrate(url)
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    """Return what a database fails with: errors of SQLAlchemy, of the drivers of our locks, unreadable records."""
+    kinds: list[type[Exception]] = [load("sqlalchemy").exc.SQLAlchemyError, sqlite3.Error, ValidationError]
+    with suppress(ImportError):
+        kinds.append(load("psycopg").Error)
+    return tuple(kinds)
+
+
+def _place_of(url: str) -> str:
+    """Return the address of a database without who connects to it."""
+    read = read_url(url)
+    return str(load("sqlalchemy").URL.create(read.drivername, host=read.host, port=read.port, database=read.database))
+
+
+def _reason_of(error: Exception) -> str:
+    """Return why a database failed, as far as it is known."""
+    if isinstance(error, ValidationError):
+        return "unreadable"
+    of_sqlite = reason_of(getattr(error, "orig", error))
+    return of_sqlite or ("unreachable" if type(error).__name__ == "OperationalError" else "failed")

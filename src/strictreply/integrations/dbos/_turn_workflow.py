@@ -1,0 +1,230 @@
+"""One turn as a DBOS workflow: each ask of the model and each call of a tool is a step, which is recorded.
+
+The body takes a text and returns a text, and nothing in between differs when it is run a second time: DBOS runs it from
+the beginning after a process died, and gives it the records of the steps that were done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import count
+from typing import Any, Final, cast
+from uuid import NAMESPACE_OID, uuid5
+
+from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.contract._contract import Contract
+from strictreply.contract._driving import adrive, drive
+from strictreply.integrations._extras import load
+from strictreply.integrations.dbos._durable_records import (
+    DurableFailure,
+    DurableRunFailed,
+    TurnEnd,
+    TurnRequest,
+    asked_from,
+    asked_record,
+    outcome_from,
+    outcome_record,
+    reply_record,
+)
+from strictreply.integrations.dbos._suspects import TurnTrial
+from strictreply.pipeline._invoke_result import InvokeFailed
+from strictreply.pipeline._line import LineResult, LineStatus
+from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._sessions import SessionStore
+from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
+from strictreply.pipeline._turn_steps import Stamp, TurnSteps, turn_flow
+from strictreply.pipeline._values import AgentContext
+from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
+from strictreply.values._json import JSONObject
+
+_ASK: Final = {"name": "ask"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnSettings:
+    """What every turn of these runs is run with, in every process alike."""
+
+    client: StrictClient | AsyncStrictClient
+    keywords: JSONObject = field(repr=False)
+    loop: LoopPolicy
+    agent: AgentContext
+
+    @cached_property
+    def contract(self) -> Contract:
+        """The contract of the model's replies."""
+        return self.client.contract_for(**self.keywords)
+
+    def refuse_unrunnable(self) -> None:
+        """Raise ContractError when a tool has to be awaited and the client cannot."""
+        for tool in self.contract.tools:
+            if tool.function is not None:
+                tool.refuse_unrunnable(awaited=isinstance(self.client, AsyncStrictClient))
+
+    def opened(self, text: str) -> _DurableTurn:
+        """Open the turn that a workflow was started with; its ids are made of the workflow's, the same every time."""
+        request, workflow_id, numbers = TurnRequest.from_json(text), str(load("dbos").DBOS.workflow_id), count()
+        steps = TurnSteps.opened(
+            self.contract,
+            self.loop,
+            self.agent,
+            model=str(self.keywords.get("model", "")),
+            new_id=lambda: uuid5(NAMESPACE_OID, f"{workflow_id}/{next(numbers)}").hex,
+        )
+        return _DurableTurn(request, steps, request.store(), workflow_id, TurnTrial(workflow_id))
+
+
+@dataclass(frozen=True, slots=True)
+class _DurableTurn:
+    """One turn that is run, or played again."""
+
+    request: TurnRequest
+    steps: TurnSteps
+    store: SessionStore
+    workflow_id: str
+    trial: TurnTrial
+
+    def flow(self) -> Generator[TurnEffect, Any, LineResult]:
+        """Begin the turn; it is never cancelled from inside, since DBOS cancels at a step."""
+        stamp = Stamp(time_stamp=self.request.time_stamp, correlation_id=self.workflow_id)
+        return turn_flow(self.request.envelope, self.steps, stamp, cancelled=lambda: False, clock=time.perf_counter)
+
+    def ended(self, line: LineResult) -> str:
+        """Return the record of what the turn came to; DurableRunFailed when it failed."""
+        built = line.context.built
+        if line.status is not LineStatus.COMPLETED or built is None:
+            raise DurableRunFailed(DurableFailure.of(line.cause or InvokeFailed(line.errors, step=line.step.name)))
+        response = built.response
+        session = self.store.session(response.session_id)
+        turn = self.store.turn(response.session_id, response.turn_id)
+        if session is None or turn is None:
+            raise LookupError("a completed turn is kept")
+        waiting, asked = line.context.outgoing_manifest, tuple(map(reply_record, self.steps.asked))
+        return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
+
+
+def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
+    """Return the workflow, which takes and returns a record: async for an async client.
+
+    What a turn did before a process died is read from its records, and not done again.
+    """
+    client, contract = settings.client, settings.contract
+    keywords = numbering(client, settings.keywords)
+    if isinstance(client, AsyncStrictClient):
+
+        async def arun_turn(text: str) -> str:
+            turn, tools = settings.opened(text), ToolRunner(settings.loop, _no_events)
+            steps = StepPerformer(AsyncTurnPerformer(client, keywords, tools, turn.store), contract, turn.trial)
+            try:
+                await asyncio.wrap_future(in_thread(turn.trial.begin))
+                return turn.ended(await adrive(turn.flow(), steps.aperform))
+            finally:
+                turn.trial.end()
+
+        return arun_turn
+
+    def run_turn(text: str) -> str:
+        turn, tools = settings.opened(text), ToolRunner(settings.loop, _no_events)
+        steps = StepPerformer(TurnPerformer(client, keywords, tools, turn.store), contract, turn.trial)
+        try:
+            turn.trial.begin()
+            return turn.ended(drive(turn.flow(), steps.perform))
+        finally:
+            turn.trial.end()
+
+    return run_turn
+
+
+def _no_events(_: object) -> None:
+    """Report no events: whoever wants to know may have died."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPerformer:
+    """Performs each effect inside a step, through the performer of a plain run; the store is in memory and no step.
+
+    ``trial`` is told of steps that had no record, and ends behind the first effect with one.
+    """
+
+    inner: TurnPerformer | AsyncTurnPerformer
+    contract: Contract
+    trial: TurnTrial
+
+    def perform(self, effect: TurnEffect) -> Any:
+        """Perform an effect, or read what it came to before; for a sync client."""
+        inner, dbos = cast("TurnPerformer", self.inner), load("dbos").DBOS
+
+        def ask() -> str:
+            self.trial.step()
+            return asked_record(inner(effect))
+
+        def run_tool(run: RunTool) -> str:
+            self.trial.step()
+            try:
+                (outcome,) = inner.tools.run_all((run,))
+            except SystemExit as error:  # fails the run, which would hang otherwise
+                raise DurableRunFailed(DurableFailure.of(error)) from error
+            return outcome_record(outcome)
+
+        match effect:
+            case AskModel():
+                told: Any = asked_from(dbos.run_step(_ASK, ask), self.contract)
+            case RunTools(runs=runs):
+                steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
+                with ThreadPoolExecutor(inner.tools.policy.concurrency) as pool:
+                    done = [
+                        pool.submit(contextvars.copy_context().run, partial(step.run, _step_of(run), run_tool, run))
+                        for step, run in zip(steps, runs, strict=True)
+                    ]
+                told = tuple(outcome_from(future.result()) for future in done)
+            case _:
+                told = inner(effect)
+        self.trial.settle()
+        return told
+
+    async def aperform(self, effect: TurnEffect) -> Any:
+        """Perform an effect, or read what it came to before; for an async client."""
+        inner, dbos = cast("AsyncTurnPerformer", self.inner), load("dbos").DBOS
+        limit = asyncio.Semaphore(inner.tools.policy.concurrency)
+
+        async def ask() -> str:
+            self.trial.step()
+            return asked_record(await inner(effect))
+
+        async def run_tool(run: RunTool) -> str:
+            self.trial.step()
+            (outcome,) = await inner.tools.arun_all((run,))
+            return outcome_record(outcome)
+
+        async def run_step(step: Any, run: RunTool) -> ToolOutcome:
+            async with limit:
+                return outcome_from(await step.run_async(_step_of(run), run_tool, run))
+
+        match effect:
+            case AskModel():
+                told: Any = asked_from(await dbos.run_step_async(_ASK, ask), self.contract)
+            case RunTools(runs=runs):
+                steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
+                told = tuple(await asyncio.gather(*map(run_step, steps, runs)))
+            case _:
+                told = await inner(effect)
+        self.trial.settle()
+        return told
+
+
+def call_key() -> str | None:
+    """Return an idempotency key for the call that a tool is run for: the same each time, and no other call's.
+
+    None outside of a durable run, where a call runs once.
+    """
+    dbos = load("dbos").DBOS
+    return None if dbos.step_id is None else f"{dbos.workflow_id}/{dbos.step_id}"
+
+
+def _step_of(run: RunTool) -> dict[str, str]:
+    return {"name": f"tool {run.call.tool}"}  # DBOS compares names: a step that is played again must have the same
