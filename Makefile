@@ -1,9 +1,12 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo test test-openai2 test-newest test-instructor llamacpp survival
+.PHONY: help demo quick test test-openai2 test-newest test-instructor llamacpp survival
 .PHONY: coverage bounds lint format types wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
+# Tests run on every processor; WORKERS=0 runs them in one process, as a debugger needs it.
+WORKERS ?= auto
+PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-llamacpp/.ready
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
@@ -13,16 +16,21 @@ help: ## list the targets
 demo: .venv/.ready ## see replies judged, corrected and refused, without a key or a network
 	@.venv/bin/strictreply demo
 
-test: test-openai2 test-newest ## run the tests on both main lanes, one after the other (-j2 -O: side by side)
+quick: .venv/.ready ## run a fast part of the tests, for the work in between
+	@$(PY) $(PYTEST) --quick --hypothesis-profile=quick $(ARGS)
 
-test-openai2: .venv-openai2/.ready ## run the tests on openai 2.x
-	@.venv-openai2/bin/python -m pytest $(ARGS)
+test: ## run all tests on the newest openai, then what reaches an SDK on openai 2.x
+	@$(MAKE) --no-print-directory test-newest
+	@$(MAKE) --no-print-directory test-openai2
 
-test-newest: .venv/.ready ## run the tests on the newest openai
-	@$(PY) -m pytest $(ARGS)
+test-newest: .venv/.ready ## run all tests on the newest openai
+	@$(PY) $(PYTEST) $(ARGS)
+
+test-openai2: .venv-openai2/.ready ## run the tests that reach an SDK on openai 2.x
+	@.venv-openai2/bin/python $(PYTEST) --sdk-only $(ARGS)
 
 test-instructor: .venv-instructor/.ready ## run the tests of the integrations and of the client with instructor
-	@.venv-instructor/bin/python -m pytest tests/integrations tests/test_client*.py $(ARGS)
+	@.venv-instructor/bin/python $(PYTEST) tests/integrations tests/test_client*.py $(ARGS)
 
 llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
 
@@ -30,7 +38,7 @@ survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes
 	@$(PY) tools/probe_peers.py $(ARGS)
 
 coverage: .venv/.ready ## run the tests on the newest openai and show the branches they miss
-	@$(PY) -m pytest --cov $(ARGS)
+	@$(PY) $(PYTEST) --cov $(ARGS)
 
 bounds: .venv/.ready ## hold what judging costs to its bounds, as ratios within one run
 	@$(PY) benchmarks/coordination.py
@@ -59,11 +67,14 @@ clean: ## remove environments, caches and builds
 	rm -rf .venv .venv-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/.ready: requirements/dev.txt pyproject.toml tools/setup.sh
+.venv-uv/.ready: requirements/uv.txt tools/setup.sh
+	@tools/setup.sh .venv-uv $<
+
+.venv/.ready: requirements/dev.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
 	@tools/setup.sh .venv $<
 
-.venv-peer-%/.ready: requirements/peers/%.txt pyproject.toml tools/setup.sh
+.venv-peer-%/.ready: requirements/peers/%.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
 	@tools/setup.sh .venv-peer-$* $<
 
-.venv-%/.ready: requirements/%.txt pyproject.toml tools/setup.sh
+.venv-%/.ready: requirements/%.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
 	@tools/setup.sh .venv-$* $<

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+
+from lanes import is_quick, touches_sdk
 
 pytest_plugins = ["pytester"]
 
@@ -10,4 +16,38 @@ pytest_plugins = ["pytester"]
 settings.register_profile("strictreply", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 # Dice for the hunt: pytest --hypothesis-profile=explore
 settings.register_profile("explore", settings.get_profile("strictreply"), derandomize=False, max_examples=2_000)
+# A look at each property, for `make quick`.
+settings.register_profile("quick", settings.get_profile("strictreply"), max_examples=10)
 settings.load_profile("strictreply")
+
+# Hypothesis also draws constants that it finds in the local modules loaded so far. Which modules are loaded depends on
+# the tests that ran before, and which are local on the checkout's path, so that derandomize alone repeats nothing.
+# Hypothesis has no setting for it; tests/test_reproducible.py fails when this line no longer works.
+setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010 - Hypothesis does not export it
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that choose a part of the tests."""
+    parser.addoption("--sdk-only", action="store_true", help="run what reaches an SDK, and no test marked one_lane")
+    parser.addoption(
+        "--quick", action="store_true", help="run no file that starts processes or servers, and no one_lane"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over the test files that were not asked for."""
+    if not collection_path.match("test_*.py"):
+        return None
+    left_out = (config.getoption("sdk_only") and not touches_sdk(collection_path)) or (
+        config.getoption("quick") and not is_quick(collection_path)
+    )
+    return True if left_out else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what takes long and holds on every lane, when asked to."""
+    if not config.getoption("sdk_only") and not config.getoption("quick"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("one_lane")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("one_lane")]

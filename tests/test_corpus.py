@@ -21,6 +21,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::strictreply.ContractWarning"),  # recorded tools hold contradictory parts
 ]
 
+pytestmark = pytest.mark.one_lane
+
 CORPUS = SHARED / "corpus" / "replies.jsonl.gz"
 NOTHING_FITS = frozenset({"get_response", "Events_3_BuyEventTickets"})  # required members of contradictory schemas
 VERDICTS = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Told: TypeAlias = "list[tuple[str, Visit | sr.InvokeFailed]]"
 
+pytestmark = pytest.mark.one_lane
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 MAX_LINES = 160
 STORY = [

@@ -13,6 +13,8 @@ from strictreply import pipeline
 from strictreply.pipeline import AgentResponse, AgentToolCall
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
+pytestmark = pytest.mark.one_lane
+
 PAGE = Page.named("tool_loop.md")
 README = Page((DOCS.parent / "README.md").read_text(encoding="utf-8"))
 FIRST_LINES = 15

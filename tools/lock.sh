@@ -19,6 +19,7 @@ lock dev pyproject.toml --extra cli --extra testing --extra langgraph --extra du
 lock openai2 pyproject.toml --extra cli --extra testing
 lock instructor pyproject.toml --extra cli --extra testing --extra instructor
 lock llamacpp
+lock uv
 for peer in requirements/peers/*.in; do
     lock "peers/$(basename "$peer" .in)" pyproject.toml --extra cli
 done

@@ -1,16 +1,27 @@
 #!/usr/bin/env bash
 # Make the virtual environment $1 anew: what the lock file $2 pins, by hash, and this project, editable, where the lock
 # holds what builds it (llama.cpp's environment only serves).
-# uv does it when it is on the PATH, else venv and pip of the first Python that is new enough.
+# uv does it: the one on the PATH, or the one that `.venv-uv` holds. Where neither works, venv and pip do it with the
+# first Python that is new enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=$1
 lock=$2
+uv=$(command -v uv || true)
+
+if [[ $venv == .venv-uv && -n $uv ]]; then
+    mkdir -p "$venv"
+    touch "$venv/.ready"
+    exit
+fi
+if [[ -z $uv && $venv != .venv-uv && -x .venv-uv/bin/uv ]]; then
+    uv=$PWD/.venv-uv/bin/uv
+fi
 
 find_python() {
     local name needs="import sys; assert sys.version_info >= (3, 11)"
-    command -v uv >/dev/null || needs+="; import ensurepip, venv"
+    [[ -n $uv ]] || needs+="; import ensurepip, venv"
     for name in python3.11 python3.12 python3.13 python3.14 python3; do
         if "$name" -c "$needs" 2>/dev/null; then
             echo "$name"
@@ -21,17 +32,34 @@ find_python() {
     return 1
 }
 
+# install COMMAND...: install the lock and the project with this beginning of a command.
+# Locks are complete, so that no dependency needs to be looked up.
+install() {
+    "$@" --no-deps --require-hashes -r "$lock" || return
+    if grep --quiet '^hatchling==' "$lock"; then
+        "$@" --no-deps --no-build-isolation --editable .
+    fi
+}
+
+with_uv() {
+    # uv does not read pip's configuration; where only that leads to an index, uv fails and pip does the work.
+    local UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-}}
+    if [[ -n $UV_DEFAULT_INDEX ]]; then export UV_DEFAULT_INDEX; else unset UV_DEFAULT_INDEX; fi
+    "$uv" venv --quiet --clear --python "$python" "$venv" || return
+    install "$uv" pip install --quiet --python "$venv/bin/python"
+}
+
+with_pip() {
+    "$python" -m venv --clear "$venv" || return
+    install "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-compile
+}
+
 python=${PYTHON:-$(find_python)}
 echo "Setting up $venv from $lock with $("$python" --version) ..." >&2
-if command -v uv >/dev/null; then
-    uv venv --quiet --clear --python "$python" "$venv"
-    install=(uv pip install --quiet --python "$venv/bin/python")
-else
-    "$python" -m venv --clear "$venv"
-    install=("$venv/bin/python" -m pip install -qq --disable-pip-version-check)
-fi
-"${install[@]}" --require-hashes -r "$lock"
-if grep --quiet '^hatchling==' "$lock"; then
-    "${install[@]}" --no-deps --no-build-isolation --editable .
+if [[ -z $uv ]] || ! with_uv; then
+    if ! with_pip; then
+        [[ $venv == .venv-uv ]] || exit 1
+        echo "uv cannot be installed here; venv and pip make the environments, which takes longer." >&2
+    fi
 fi
 touch "$venv/.ready"

@@ -68,6 +68,7 @@ class Tale:
         assert route_next(self.state) == ("human_input" if self.asked else self.expected)
 
 
+@pytest.mark.one_lane
 @pytest.mark.req("R18", "R24", "R29")
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_v16_every_order_of_ends_returns_to_the_right_agent(number: int) -> None:

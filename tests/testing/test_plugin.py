@@ -1,8 +1,16 @@
-"""The pytest plugin, as a stranger's test suite uses it: each test here runs another pytest."""
+"""The pytest plugin, as a stranger's test suite uses it: each test here runs another pytest.
+
+Most run it in this process, where what is imported already need not be imported again; where another process is the
+point, or xdist or an event loop must have one to itself, they run it in one of its own.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
+
+pytestmark = pytest.mark.one_lane
 
 APP = """
 import json
@@ -25,7 +33,20 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """Import what the inner runs need: pytester forgets what they imported themselves."""
+    for name in ("openai.resources.chat.completions", "strictreply.testing._malformed", "strictreply.testing.mounting"):
+        import_module(name)
+
+
 def run(suite: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
+    """Run the tests of an app in this process."""
+    suite.makepyfile(test_app=APP + tests)
+    return suite.runpytest_inprocess("-p", "no:cacheprovider", "--strict-markers", *options)
+
+
+def run_apart(suite: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
     """Run the tests of an app in a process of their own."""
     suite.makepyfile(test_app=APP + tests)
     return suite.runpytest_subprocess("-p", "no:cacheprovider", "--strict-markers", *options)
@@ -94,7 +115,7 @@ def test_it(llm):
 
 def test_a_marked_test_runs_once_per_fault(suite: pytest.Pytester) -> None:
     """``malformed`` makes a run of each fault of the tools, named by tool, fault and place."""
-    listed = run(suite, MARKED, "--collect-only", "-q")
+    listed = run_apart(suite, MARKED, "--collect-only", "-q")
     names = [line.partition("[")[2][:-1] for line in listed.outlines if line.startswith("test_app.py::test_it[")]
     assert len(names) == len(set(names)) >= 10
     assert "search-wrong_type[/limit]" in names
@@ -171,7 +192,7 @@ def test_it(llm, no_backoff):
 
 def test_it_works_under_xdist(suite: pytest.Pytester) -> None:
     """Workers collect the same runs in the same order, and a failure's section comes through."""
-    result = run(suite, MARKED, "-n", "2", "-k", "wrong_type")
+    result = run_apart(suite, MARKED, "-n", "2", "-k", "wrong_type")
     assert result.parseoutcomes().get("failed", 0) >= 1
     assert "llm.script(faults.wrong_type(search" in result.stdout.str()
     assert "Different tests were collected" not in result.stdout.str()

@@ -35,21 +35,16 @@ def test_an_entry_has_the_name_it_is_found_by_and_one_sentence(name: str) -> Non
     assert "\n" not in summary
 
 
+@pytest.mark.one_lane
 @pytest.mark.parametrize("name", ENTRIES)
-def test_each_is_what_it_promises(name: str) -> None:
-    """Of every tool and answer something is made, and the gate refuses all of it with the promised code."""
+def test_each_meets_every_law_of_a_reply(name: str) -> None:
+    """Of every tool and answer something is made, and the gate refuses all of it with the promised code.
+
+    The wrapped client raises one of our errors, which names the code and nothing that the model invented. A good reply
+    after the fault is taken unless another ask would not help; no prompt holds an invention.
+    """
     assert_made(ENTRIES[name])
-
-
-@pytest.mark.parametrize("name", ENTRIES)
-def test_each_ends_a_call_with_its_code(name: str) -> None:
-    """The wrapped client raises one of our errors, which names the code and nothing that the model invented."""
     assert_told(ENTRIES[name])
-
-
-@pytest.mark.parametrize("name", ENTRIES)
-def test_each_is_recovered_from_without_echo(name: str) -> None:
-    """A good reply after the fault is taken unless another ask would not help; no prompt holds an invention."""
     assert_recovers(ENTRIES[name])
 
 

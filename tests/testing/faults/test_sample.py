@@ -83,6 +83,7 @@ def ending_of(model: ScriptedModel, target: Target, fault: Fault) -> sr.CallFail
     raise AssertionError(f"{fault.source} was accepted: {type(reply).__name__}")
 
 
+@pytest.mark.one_lane
 @entries
 def test_every_fault_is_refused_with_its_code(entry: Entry) -> None:
     """The bare gate gives the code. However often the model makes the fault, a wrapped client's call ends in our error

@@ -1,0 +1,35 @@
+"""The second SDK lane runs every test file that reaches an SDK, found by what it imports and not by a list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lanes import TESTS, touches_sdk
+
+
+@pytest.mark.parametrize(
+    ("source", "touches"),
+    [
+        ("import openai", True),
+        ("from strictreply.testing import LoopbackServer", True),
+        ("from scripted import USER", True),
+        ("from running.loops import Loop", True),
+        ('EXAMPLES = ROOT / "examples"', True),
+        ("import json\nfrom strictreply.values._limits import Limits", False),
+        ("from pipeline.contexts import CONTEXT", False),
+    ],
+)
+def test_a_file_is_found_by_what_it_imports(source: str, touches: bool, tmp_path: Path) -> None:
+    """A new test file that uses the SDK itself or through a helper is on every lane; another is not."""
+    path = tmp_path / "test_new.py"
+    path.write_text(source, "utf-8")
+    assert touches_sdk(path) is touches
+
+
+def test_the_lane_is_a_part_of_the_tests() -> None:
+    """What reaches no SDK, a quarter of the files at least, is run once."""
+    found = [touches_sdk(path) for path in TESTS.rglob("test_*.py")]
+    assert found.count(True) > 0
+    assert found.count(False) > len(found) / 4

@@ -1,0 +1,144 @@
+"""Change single lines of the source, drawn by a seed over all packages, and run the tests that belong to each.
+
+It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed out``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = Path("src", "strictreply")
+SECONDS = 300
+OPPOSITES = [(ast.Eq, ast.NotEq), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)]
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {**dict(OPPOSITES), **{new: old for old, new in OPPOSITES}}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One expression of a file and the text that replaces it; offsets are in bytes, as ``ast`` counts them."""
+
+    path: Path
+    node: ast.expr
+    text: str
+
+    def applied(self, source: bytes) -> bytes:
+        """Return the source with the expression replaced."""
+        lines = source.splitlines(keepends=True)
+        starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+        begin = starts[self.node.lineno - 1] + self.node.col_offset
+        end = starts[(self.node.end_lineno or 0) - 1] + (self.node.end_col_offset or 0)
+        return source[:begin] + f"({self.text})".encode() + source[end:]
+
+    def __str__(self) -> str:
+        """Return place, old and new."""
+        return f"{self.path}:{self.node.lineno}: {ast.unparse(self.node)}  ->  {self.text}"
+
+
+def replacement(node: ast.AST) -> str | None:
+    """Return what replaces a comparison, a boolean operation, a negation or a constant; None for anything else."""
+    match node:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            return ast.unparse(ast.Compare(left, [COMPARISONS[type(operator)]()], [right]))
+        case ast.BoolOp(op=operator, values=values):
+            return ast.unparse(ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ast.unparse(operand)
+        case ast.Constant(value=bool() as value):
+            return repr(not value)
+        case ast.Constant(value=int() as value):
+            return repr(value + 1)
+        case _:
+            return None
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """Find every expression inside the functions of a file that can be mutated, and the values that they return."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    tree = ast.parse((ROOT / path).read_bytes())
+    for function in (node for node in ast.walk(tree) if isinstance(node, functions)):
+        nodes = [node for statement in function.body for node in ast.walk(statement)]
+        # Python 3.11 does not know where in the file a part of an f-string stands.
+        formatted = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+        for node in (node for node in nodes if node not in formatted):
+            if isinstance(node, ast.expr) and (text := replacement(node)) is not None:
+                yield Mutant(path, node, text)
+            elif isinstance(node, ast.Return) and isinstance(node.value, ast.Call | ast.Name | ast.Attribute):
+                yield Mutant(path, node.value, "None")
+
+
+def sample(count: int, seed: int) -> list[Mutant]:
+    """Draw mutants, from every package in turn and of one line at most once."""
+    dice = random.Random(seed)  # noqa: S311 - a seed that repeats, no cryptography
+    packages: dict[str, list[Mutant]] = {}
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        relative = path.relative_to(ROOT)
+        lines = {(mutant.path, mutant.node.lineno): mutant for mutant in mutants(relative)}
+        packages.setdefault(str(relative.parent), []).extend(lines.values())
+    pools = [dice.sample(found, len(found)) for found in packages.values()]
+    rounds = [pool[turn] for turn in range(max(map(len, pools))) for pool in pools if turn < len(pool)]
+    return rounds[:count]
+
+
+def tests_of(path: Path) -> list[Path]:
+    """List the test files of a module: those of its name or that import it, else its package's."""
+    named, importing = [], []
+    module = ".".join(path.relative_to("src").with_suffix("").parts).removesuffix(".__init__")
+    for test in sorted((ROOT / "tests").rglob("test_*.py")):
+        if path.stem.strip("_") in test.stem:
+            named.append(test)
+        elif f"{module} import" in (source := test.read_text("utf-8")) or f"import {module}\n" in source:
+            importing.append(test)
+    package = ROOT / "tests" / path.relative_to(PACKAGE).parts[0]
+    found = [*named, *importing] or sorted((package if package.is_dir() else ROOT / "tests").glob("test_*.py"))
+    return [test.relative_to(ROOT) for test in found]
+
+
+def fate_of(mutant: Mutant, copy: Path) -> str:
+    """Run the module's tests on a copy with the mutant: killed, survived, or too slow to tell."""
+    target = copy / mutant.path
+    source = target.read_bytes()
+    target.write_bytes(mutant.applied(source))
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", *map(str, tests_of(mutant.path))]
+    environment = os.environ | {"PYTHONPATH": str(copy / "src")}
+    try:
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return "timed out"
+    finally:
+        target.write_bytes(source)
+    return "survived" if done.returncode in {0, 5} else "killed"
+
+
+def main() -> None:
+    """Print each mutant and its fate, then the share that was killed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
+    given = parser.parse_args()
+    drawn, killed = sample(given.count, given.seed), 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "checkout")
+        if not given.list:
+            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+        for mutant in drawn:
+            fate = "" if given.list else fate_of(mutant, copy)
+            killed += fate == "killed"
+            print(f"{fate:10}{mutant}", flush=True)
+    if not given.list:
+        print(f"{killed} of {len(drawn)} killed")
+
+
+if __name__ == "__main__":
+    main()
