@@ -104,7 +104,7 @@ def without_dashes(value: Any) -> Any:
         (SecretStr, "x", lambda made: made.get_secret_value() == "x"),
         (Missing | dt.date, "a", lambda made: made is Missing.A),
     ],
-    ids=str,
+    ids=lambda value: value.__name__ if isinstance(value, type) else None,
 )
 def test_what_a_users_code_changes_is_theirs(kind: Any, judged: JSON, check: Callable[[Any], bool]) -> None:
     """Validators, constraints that transform, serializers and types of the user's own are believed."""
@@ -166,7 +166,7 @@ def test_extra_members_that_a_type_leaves_out() -> None:
         (AliasChoices(AliasPath("deep", 0), "x"), {"x": HUGE}),
         (AliasPath("x"), {"x": HUGE}),
     ],
-    ids=str,
+    ids=lambda value: value.__name__ if isinstance(value, type) else None,
 )
 def test_aliases(alias: Any, judged: JSON) -> None:
     """A member is held to the JSON it is made of, under whichever name that stands."""
