@@ -54,6 +54,7 @@ format: .venv/.ready ## mend what can be mended by itself
 types: .venv/.ready ## check types, with mypy and basedpyright
 	@$(PY) -m mypy
 	@$(PY) -m basedpyright --pythonpath $(PY)
+	@PYTHONPATH=src $(PY) -m basedpyright --pythonpath $(PY) --verifytypes strictreply --ignoreexternal
 
 wheel-smoke: .venv/.ready ## build the wheel and use it in a fresh environment
 	@tools/wheel_smoke.sh

@@ -21,6 +21,7 @@ from support_desk_model import desk_model
 
 import strictreply as sr
 from strictreply.pipeline import AgentResponse, AgentToolCall, AgentToolCallResult
+from strictreply.running import RunEvent, ToolFinished
 from strictreply.testing import LoopbackServer
 
 ORDERS = {1042: "a mug, 29.90 EUR, delivered on Monday", 1077: "a tent, 99.00 EUR, delivered in May"}
@@ -76,7 +77,7 @@ def visit(
     results: tuple[AgentToolCallResult | sr.Decision, ...] = (),
 ) -> Visit:
     """Serve one request of a client: a message, or the response that it got before with what it was asked for."""
-    tools, events = desk_tools(folder / "refunds.txt"), list[sr.RunEvent]()
+    tools, events = desk_tools(folder / "refunds.txt"), list[RunEvent]()
     openai = OpenAI(base_url=base_url, api_key="none", timeout=10.0)
     sessions = sr.SQLiteSessionStore(folder / "desk.sqlite")
     given: dict[str, Any] = {"continuation": paused, "results": results, "sessions": sessions}
@@ -85,7 +86,7 @@ def visit(
     return Visit(
         pid=os.getpid(),
         refused=tuple(attempt.issues[0].code for attempt in run.attempts if attempt.issues),
-        ran=tuple(sorted(event.call.tool for event in events if isinstance(event, sr.ToolFinished))),
+        ran=tuple(sorted(event.call.tool for event in events if isinstance(event, ToolFinished))),
         response=run.response,
     )
 

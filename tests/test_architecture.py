@@ -70,6 +70,7 @@ PUBLIC = {
     "strictreply.integrations.instructor",
     "strictreply.integrations.langgraph",
     "strictreply.pipeline",
+    "strictreply.running",
     "strictreply.testing",
     "strictreply.testing.faults",
     "strictreply.testing.mounting",

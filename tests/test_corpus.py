@@ -18,10 +18,9 @@ from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, Unr
 
 pytestmark = [
     needs_shared,
+    pytest.mark.one_lane,
     pytest.mark.filterwarnings("ignore::strictreply.ContractWarning"),  # recorded tools hold contradictory parts
 ]
-
-pytestmark = pytest.mark.one_lane
 
 CORPUS = SHARED / "corpus" / "replies.jsonl.gz"
 NOTHING_FITS = frozenset({"get_response", "Events_3_BuyEventTickets"})  # required members of contradictory schemas

@@ -11,6 +11,7 @@ import strictreply as sr
 from pages import DOCS, Page
 from strictreply import pipeline
 from strictreply.pipeline import AgentResponse, AgentToolCall
+from strictreply.running import MemorySessionStore
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
 pytestmark = pytest.mark.one_lane
@@ -57,7 +58,7 @@ def test_the_loop_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None
 
     client = sr.wrap(model.client(), tools=[photo, paid])
     given = {"ask_the_client": ask_the_client, "decide": AgentToolCall.approved}
-    names = {"sr": sr, "client": client, "store": sr.MemorySessionStore(), **given}
+    names = {"sr": sr, "client": client, "store": MemorySessionStore(), **given}
     exec(program, names)  # noqa: S102 - the page itself
     assert capsys.readouterr().out == "That is all.\n"
     assert [call.name for response in asked for call in response.tool_calls or ()] == ["photo", "find_order"]

@@ -19,20 +19,11 @@ if TYPE_CHECKING:
     from strictreply.contract._tool import Tool, tool
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.pipeline._loop_policy import LoopPolicy
-    from strictreply.pipeline._sessions import MemorySessionStore, SessionStoreFailed
     from strictreply.pipeline._values import Decision
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import Situation, Steering, TieredSteering
     from strictreply.running._loop import arun, arun_stream, run, run_stream
-    from strictreply.running._run_values import (
-        AttemptMade,
-        Run,
-        RunEnded,
-        RunEvent,
-        ToolFinished,
-        ToolStarted,
-        Unanswered,
-    )
+    from strictreply.running._run_values import Run
     from strictreply.running._sqlite_sessions import SQLiteSessionStore
     from strictreply.values._attempts import Attempt, Usage
     from strictreply.values._errors import (
@@ -55,7 +46,6 @@ __all__ = [
     "AssistantReply",
     "AsyncStrictClient",
     "Attempt",
-    "AttemptMade",
     "CallFailed",
     "Category",
     "Code",
@@ -71,16 +61,12 @@ __all__ = [
     "IterationsExceeded",
     "Limits",
     "LoopPolicy",
-    "MemorySessionStore",
     "Remedy",
     "ReplyHalted",
     "ReplyRejected",
     "RetryPolicy",
     "Run",
-    "RunEnded",
-    "RunEvent",
     "SQLiteSessionStore",
-    "SessionStoreFailed",
     "Situation",
     "Steering",
     "StrictClient",
@@ -92,10 +78,7 @@ __all__ = [
     "ToolCalls",
     "ToolError",
     "ToolExecutionError",
-    "ToolFinished",
-    "ToolStarted",
     "TransportFailed",
-    "Unanswered",
     "Usage",
     "Valid",
     "Verdict",
@@ -113,12 +96,11 @@ _MODULES = {
     "contract._tool": "Tool tool",
     "pipeline._invoke_result": "InvokeFailed IterationsExceeded",
     "pipeline._loop_policy": "LoopPolicy",
-    "pipeline._sessions": "MemorySessionStore SessionStoreFailed",
     "pipeline._values": "Decision",
     "retry._policy": "RetryPolicy",
     "retry._steering": "Situation Steering TieredSteering",
     "running._loop": "arun arun_stream run run_stream",
-    "running._run_values": "AttemptMade Run RunEnded RunEvent ToolFinished ToolStarted Unanswered",
+    "running._run_values": "Run",
     "running._sqlite_sessions": "SQLiteSessionStore",
     "values._attempts": "Attempt Usage",
     "values._errors": "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "

@@ -25,6 +25,7 @@ import strictreply as sr
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableRuns, call_key
 from strictreply.integrations.dbos._suspects import MAX_DROPS
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
+from strictreply.running import SessionStoreFailed
 from strictreply.testing import ScriptedClient, ScriptedModel, Step, faults, ok
 from strictreply.testing.mounting import AsyncScriptedClient
 from strictreply.values._errors import ContractError
@@ -495,9 +496,9 @@ def test_v14_a_database_that_is_down_is_said_so() -> None:
     pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
     url = "postgresql://canary:canary@127.0.0.1:1/none"
     runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url, model="m")
-    with pytest.raises(sr.SessionStoreFailed) as starting:
+    with pytest.raises(SessionStoreFailed) as starting:
         runs.start("canary")
-    with pytest.raises(sr.SessionStoreFailed) as working, runs.worker():
+    with pytest.raises(SessionStoreFailed) as working, runs.worker():
         pass
     for told in (starting, working):
         assert (told.value.reason, "127.0.0.1:1" in str(told.value)) == ("unreachable", True)
@@ -514,7 +515,7 @@ def test_v14_a_database_that_is_damaged_is_said_so(desk: Callable[..., Desk], ur
     for each in path.parent.glob(f"{path.name}-*"):
         each.unlink()
     path.write_bytes(b"no database at all" * 500)
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         getattr(run, use)(*([()] if use == "answer" else []))
     assert (told.value.reason, str(path) in told.value.place) == ("corrupt", True)
     assert "canary" not in str(told.value)
@@ -531,7 +532,7 @@ def test_v14_a_record_that_is_none_is_said_so(desk: Callable[..., Desk], url: st
         calls = run.result(poll_seconds=POLL).pending
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database, database:
         database.execute("UPDATE workflow_output SET output = ?", [kept])
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         getattr(run, use)(*([[call.answered("sun") for call in calls]] if use == "answer" else []))
     assert told.value.reason == "unreadable"
     assert "canary" not in "".join(traceback.format_exception(told.value))
@@ -541,7 +542,7 @@ def test_v14_a_record_that_is_none_is_said_so(desk: Callable[..., Desk], url: st
 def test_v14_a_file_that_nobody_can_make(tmp_path: Path) -> None:
     """Whoever would work on a file in a folder that is not there is told so by our error, as is who starts a run."""
     runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=f"sqlite:///{tmp_path}/no/runs", model="m")
-    with pytest.raises(sr.SessionStoreFailed) as told, runs.worker():
+    with pytest.raises(SessionStoreFailed) as told, runs.worker():
         pass
     assert (told.value.reason, "no/runs" in told.value.place) == ("unreachable", True)
 

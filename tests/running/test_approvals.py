@@ -13,6 +13,7 @@ from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from scripted import JSONObject, StatusError, call, completion
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentToolCallResult
+from strictreply.running import MemorySessionStore, RunEvent, ToolFinished
 
 C = InvokeCode
 LOCATED = [AgentToolCallResult(tool_call_id="l", name="locate", result_json='"here"')]
@@ -111,9 +112,9 @@ def test_a_listener_that_is_interrupted_pays_nothing_twice(opened: Opened) -> No
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
 
-    def stop(event: sr.RunEvent) -> None:
+    def stop(event: RunEvent) -> None:
         """Be interrupted when the tool has run."""
-        if isinstance(event, sr.ToolFinished):
+        if isinstance(event, ToolFinished):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -136,7 +137,7 @@ def test_a_decision_holds_for_what_was_looked_at(opened: Opened) -> None:
 def test_an_interrupted_claim_is_given_back(opened: Opened) -> None:
     """A turn that was interrupted while it claimed does not keep others out, though it never knew of its claim."""
 
-    class Interrupted(sr.MemorySessionStore):
+    class Interrupted(MemorySessionStore):
         """Claims once without telling."""
 
         told = True

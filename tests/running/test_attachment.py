@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from running.loops import DONE, LOCATE, PATIENCE, Loop, spy
 from scripted import JSONObject, call, completion
+from strictreply.running import AttemptMade, RunEvent, ToolStarted
 
 GOOD = {"query": "good"}
 FAULTS: list[tuple[str, Any]] = [
@@ -47,11 +48,11 @@ def test_no_tool_runs_unless_the_whole_reply_passed(
     ran: list[str] = []
     latest: list[bool] = []
 
-    def watch(event: sr.RunEvent) -> None:
+    def watch(event: RunEvent) -> None:
         """Keep what was accepted, and what the model's last word was when a tool began."""
-        if isinstance(event, sr.AttemptMade):
+        if isinstance(event, AttemptMade):
             accepted.append(event.attempt)
-        if isinstance(event, sr.ToolStarted):
+        if isinstance(event, ToolStarted):
             latest.append(accepted[-1].accepted)
 
     tools = [spy(name, ran) for name in ("search", "fetch", "deliver")]

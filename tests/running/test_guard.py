@@ -17,6 +17,7 @@ from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import LineStatus
 from strictreply.pipeline._loop_policy import REPEATED
 from strictreply.pipeline._values import PipelineStep
+from strictreply.running import Unanswered
 
 
 def same(tool: str = "search", query: str = "a") -> JSONObject:
@@ -197,7 +198,7 @@ def test_a_run_that_is_cancelled_before_a_step_does_not_enter_it(opened: Opened)
     run = loop.run(cancel=lambda: True)
     assert (run.is_cancelled, run.is_paused, run.pending, loop.asks) == (True, False, (), 0)
     assert [(trace.step, trace.status) for trace in run.trace] == [(PipelineStep.REQUEST_HANDLER, LineStatus.ABORTED)]
-    with pytest.raises(sr.Unanswered):
+    with pytest.raises(Unanswered):
         _ = run.answer
     with pytest.raises(sr.ContractError):
         loop.run("more", after=run)

@@ -12,6 +12,7 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
+from strictreply.running import RunEvent, ToolFinished
 
 DONE = completion("done")
 
@@ -122,10 +123,10 @@ def test_a_failing_tool_is_no_schema_error() -> None:
         raise ValueError(message)
 
     client, fake = looped(completion(calls=[call("fail", {"query": "x"})]), DONE, tools=[fail])
-    events: list[sr.RunEvent] = []
+    events: list[RunEvent] = []
     done = sr.run(client, USER, model="m", on_event=events.append)
     assert json.loads(done.transcript[3]["content"]) == {"error": {"type": "ValueError", "message": "the tool failed"}}
-    (finished,) = [event for event in events if isinstance(event, sr.ToolFinished)]
+    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert isinstance(finished.outcome.error, sr.ToolExecutionError)
     assert (finished.outcome.error.code, finished.outcome.error.call_id) == ("TOOL_ERROR", "call_a")
     assert not any(word in str(fake.script.messages[1][-1]) for word in ("schema", "valid", "cannot find"))
@@ -179,9 +180,9 @@ def test_the_async_twin_names_the_call_that_failed() -> None:
     both = completion(calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": "b"}, "y")])
     tools = [SEARCH, sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=fail)]
     client = sr.wrap(AsyncClient(both, DONE), tools=tools, parallel=True)
-    events: list[sr.RunEvent] = []
+    events: list[RunEvent] = []
     done = asyncio.run(sr.arun(client, USER, model="m", on_event=events.append))
-    errors = [event.outcome.error for event in events if isinstance(event, sr.ToolFinished)]
+    errors = [event.outcome.error for event in events if isinstance(event, ToolFinished)]
     failed = next(error for error in errors if isinstance(error, sr.ToolExecutionError))
     assert (failed.tool, failed.call_id) == ("weather", "y")
     assert [turn.get("tool_call_id") for turn in done.transcript[3:5]] == ["x", "y"]

@@ -14,6 +14,7 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
 from scripted import USER, StatusError, call, completion
+from strictreply.running import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
 
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 BAD = completion(calls=[call("search", {"query": 1}, "a")])
@@ -26,9 +27,9 @@ class Stop(BaseException):
     """What no tool loop may catch."""
 
 
-def streamed(loop: Loop, said: Any = USER, **keywords: Any) -> tuple[list[sr.RunEvent], BaseException | None]:
+def streamed(loop: Loop, said: Any = USER, **keywords: Any) -> tuple[list[RunEvent], BaseException | None]:
     """Read a stream to its end; give what it told, and what it raised."""
-    told: list[sr.RunEvent] = []
+    told: list[RunEvent] = []
 
     async def aread() -> None:
         """Read the async twin's."""
@@ -45,7 +46,7 @@ def streamed(loop: Loop, said: Any = USER, **keywords: Any) -> tuple[list[sr.Run
     return told, None
 
 
-def kinds(events: list[sr.RunEvent]) -> list[str]:
+def kinds(events: list[RunEvent]) -> list[str]:
     """Name the events in order."""
     return [type(event).__name__ for event in events]
 
@@ -57,21 +58,21 @@ def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
     assert error is None
     assert kinds(events) == ["AttemptMade", "ToolStarted", "ToolFinished", "AttemptMade", "RunEnded"]
     started, finished, ended = events[1], events[2], events[4]
-    assert isinstance(started, sr.ToolStarted)
-    assert isinstance(finished, sr.ToolFinished)
-    assert isinstance(ended, sr.RunEnded)
+    assert isinstance(started, ToolStarted)
+    assert isinstance(finished, ToolFinished)
+    assert isinstance(ended, RunEnded)
     assert started.call == finished.call
     assert (started.call.tool, started.call.id) == ("search", "a")
     assert (finished.outcome.result.result_json, finished.outcome.error) == ('"search a"', None)
     assert ended.run.answer == "done"
-    assert ended.run.attempts == tuple(event.attempt for event in events if isinstance(event, sr.AttemptMade))
+    assert ended.run.attempts == tuple(event.attempt for event in events if isinstance(event, AttemptMade))
 
 
 def test_refused_attempts_are_told_as_well(opened: Opened) -> None:
     """Each ask of the model is an event, also one whose reply did not fit; no tool starts before one that did."""
     loop = opened(BAD, asking("a"), DONE, tools=[spy("search", [])], policy=ONE_RETRY)
     events, _ = streamed(loop)
-    attempts = [event.attempt.accepted for event in events if isinstance(event, sr.AttemptMade)]
+    attempts = [event.attempt.accepted for event in events if isinstance(event, AttemptMade)]
     assert attempts == [False, True, True]
     assert kinds(events)[:3] == ["AttemptMade", "AttemptMade", "ToolStarted"]
 
@@ -82,7 +83,7 @@ def test_calls_side_by_side_each_start_and_end(opened: Opened) -> None:
     assert kinds(events)[0] == kinds(events)[-2] == "AttemptMade"
     places: dict[str, list[str]] = {}
     for event in events[1:-2]:
-        assert isinstance(event, sr.ToolStarted | sr.ToolFinished)
+        assert isinstance(event, ToolStarted | ToolFinished)
         places.setdefault(str(event.call.id), []).append(type(event).__name__)
     assert places == {id_: ["ToolStarted", "ToolFinished"] for id_ in "abc"}
 
@@ -91,7 +92,7 @@ def test_a_pause_ends_the_stream(opened: Opened) -> None:
     """A run that waits for the client has come to its end as well."""
     events, _ = streamed(opened(asking("l", tool="locate"), tools=[LOCATE]))
     ended = events[-1]
-    assert isinstance(ended, sr.RunEnded)
+    assert isinstance(ended, RunEnded)
     assert (kinds(events), ended.run.is_paused) == (["AttemptMade", "RunEnded"], True)
 
 
@@ -116,7 +117,7 @@ def test_a_request_that_cannot_be_opened_raises_at_once(opened: Opened) -> None:
 
 def test_a_listener_hears_what_the_stream_tells(opened: Opened) -> None:
     """``on_event`` beside a stream is told of the same events but the end."""
-    heard: list[sr.RunEvent] = []
+    heard: list[RunEvent] = []
     events, _ = streamed(opened(asking("a"), DONE, tools=[spy("search", [])]), on_event=heard.append)
     assert heard == events[:-1]
 
@@ -133,7 +134,7 @@ def test_a_streamed_run_sees_the_readers_context(opened: Opened) -> None:
         events, _ = streamed(opened(asking("a"), DONE, tools=[sr.Tool.from_function(search)]))
     finally:
         WHERE.reset(token)
-    results = [event.outcome.result.result_json for event in events if isinstance(event, sr.ToolFinished)]
+    results = [event.outcome.result.result_json for event in events if isinstance(event, ToolFinished)]
     assert results == ['"a here"']
 
 
@@ -143,7 +144,7 @@ def test_a_stream_is_cancelled_as_a_run_is(opened: Opened) -> None:
     events, error = streamed(opened(asking("a"), tools=[spy("search", ran)]), cancel=lambda: bool(ran))
     ended = events[-1]
     assert error is None
-    assert isinstance(ended, sr.RunEnded)
+    assert isinstance(ended, RunEnded)
     assert ended.run.is_cancelled
 
 
@@ -168,7 +169,7 @@ def test_closing_a_stream_cancels_its_run() -> None:
     loop = Loop(asking("a"), DONE, tools=[sr.Tool.from_function(search)])
     stream: Any = sr.run_stream(loop.client, USER, model="m")
     first, thread = begun(lambda: next(stream))
-    assert [type(first), type(next(stream))] == [sr.AttemptMade, sr.ToolStarted]
+    assert [type(first), type(next(stream))] == [AttemptMade, ToolStarted]
     stream.close()
     leave.set()
     thread.join(PATIENCE)
@@ -193,7 +194,7 @@ def test_closing_an_async_stream_cancels_its_run_at_once() -> None:
         """Leave at the tool's start; give the tasks that are left."""
         async with aclosing(sr.arun_stream(loop.client, USER, model="m")) as stream:  # type: ignore[type-var]
             async for event in stream:
-                if isinstance(event, sr.ToolStarted):
+                if isinstance(event, ToolStarted):
                     break
         return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
@@ -217,7 +218,7 @@ def test_a_closed_stream_gives_its_calls_back() -> None:
     given: Any = {"continuation": paused, "results": [paused.pending[0].approved()]}
     stream: Any = sr.run_stream(loop.client, model="m", **given)
     first, thread = begun(lambda: next(stream))
-    assert isinstance(first, sr.ToolStarted)
+    assert isinstance(first, ToolStarted)
     stream.close()
     leave.set()
     thread.join(PATIENCE)
@@ -231,7 +232,7 @@ def test_a_cancelled_stream_gives_its_calls_back(opened: Opened) -> None:
     given: Any = {"continuation": paused, "results": [paused.pending[0].answered(1)]}
     events, error = streamed(loop, None, cancel=lambda: loop.asks > 1, **given)
     assert error is None
-    assert isinstance(events[-1], sr.RunEnded)
+    assert isinstance(events[-1], RunEnded)
     assert events[-1].run.is_cancelled
     assert loop.run(**given).answer == "done"
     with pytest.raises(sr.InvokeFailed) as again:
@@ -242,7 +243,7 @@ def test_a_cancelled_stream_gives_its_calls_back(opened: Opened) -> None:
 def test_a_listener_that_must_be_awaited_is_refused(opened: Opened) -> None:
     """Nobody would await it: an async ``on_event`` is a ContractError before anything is asked, in either stream."""
 
-    async def listen(event: sr.RunEvent) -> None:
+    async def listen(event: RunEvent) -> None:
         """Hear nothing."""
 
     loop = opened(DONE, tools=[spy("search", [])])

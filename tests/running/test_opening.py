@@ -13,6 +13,7 @@ from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
 from scripted import USER, Client
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentContext, AgentToolCallResult
+from strictreply.running import MemorySessionStore, RunEvent
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}
 LOCATED = {"tool_call_id": "l", "name": "locate", "result_json": '"here"'}
@@ -217,7 +218,7 @@ def test_a_response_names_what_is_there(
 @pytest.mark.parametrize("given", ["run", "response", "json"])
 def test_a_conversation_goes_on_by_whatever_names_it(opened: Opened, given: str) -> None:
     """``after`` takes a run, its response or that as JSON, so that a second process can go on with the words."""
-    loop = opened(DONE, DONE, tools=[LOCATE], store=sr.MemorySessionStore())
+    loop = opened(DONE, DONE, tools=[LOCATE], store=MemorySessionStore())
     first = loop.run("one")
     assert first.response is not None
     way: Any = {"run": first, "response": first.response, "json": first.response.to_json()}[given]
@@ -255,7 +256,7 @@ def test_the_keywords_go_to_every_ask(opened: Opened) -> None:
 def test_a_listener_that_must_be_awaited_is_refused(loop: Loop) -> None:
     """Nobody would await an async ``on_event``: ContractError before anything is asked."""
 
-    async def listen(event: sr.RunEvent) -> None:
+    async def listen(event: RunEvent) -> None:
         """Listen."""
 
     with pytest.raises(sr.ContractError):
@@ -281,7 +282,7 @@ def test_messages_are_texts_that_can_be_sent(loop: Loop) -> None:
 def test_no_run_keeps_the_program_alive() -> None:
     """However a run ends, an interrupt included, no thread of it is waited for when the program ends."""
 
-    def stop(event: sr.RunEvent) -> None:
+    def stop(event: RunEvent) -> None:
         """Be interrupted."""
         raise KeyboardInterrupt
 

@@ -14,6 +14,7 @@ from scripted import USER, StatusError, call, completion
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._values import AgentToolCallResult, ResponseKind
 from strictreply.pipeline._values import PipelineStep as Step
+from strictreply.running import MemorySessionStore, Unanswered
 
 C = InvokeCode
 MIXED = completion(calls=[call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")])
@@ -36,7 +37,7 @@ def test_what_is_run_here_runs_before_the_client_is_asked(opened: Opened) -> Non
     assert not paused.is_cancelled
     assert paused.response is not None
     assert paused.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION
-    with pytest.raises(sr.Unanswered):
+    with pytest.raises(Unanswered):
         _ = paused.answer
     done = loop.run(continuation=paused, results=LOCATED)
     assert (done.answer, ran, loop.asks) == ("done", ["s"], 2)
@@ -47,7 +48,7 @@ def test_what_is_run_here_runs_before_the_client_is_asked(opened: Opened) -> Non
 @pytest.mark.parametrize("given", ["run", "response", "json"])
 def test_a_run_goes_on_by_itself_its_response_or_json(opened: Opened, given: str) -> None:
     """All three name the same turn; the last two find it in the store that is given."""
-    loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE], store=sr.MemorySessionStore())
+    loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE], store=MemorySessionStore())
     paused = loop.run()
     assert paused.response is not None
     way: Any = {"run": paused, "response": paused.response, "json": paused.response.to_json()}[given]
@@ -357,7 +358,7 @@ def test_a_session_is_its_users(opened: Opened, other: dict[str, str]) -> None:
 
 def test_turns_that_begin_at_once_are_not_both_kept() -> None:
     """Of two follow-ups that ran at the same time, the second to end is a SessionConflict, and is not kept."""
-    store = sr.MemorySessionStore()
+    store = MemorySessionStore()
     first = Loop(DONE, tools=[LOCATE], store=store).run()
     inner = Loop(completion("inner"), tools=[LOCATE], store=store)
 

@@ -15,6 +15,7 @@ from running import second_process
 from running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
 from scripted import SCHEMA, call, completion
 from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.running import MemorySessionStore
 
 BOTH = completion(calls=[call("deliver", {"query": "d"}, "d"), call("locate", {"query": "l"}, "l")])
 TOOLS = [second_process.DELIVER, LOCATE]
@@ -91,7 +92,7 @@ def test_a_process_without_the_file_knows_nothing_of_the_run(tmp_path: Path) -> 
         out, _ = process.communicate("\n", timeout=PATIENCE)
     assert out == "NOT_FOUND\n"
     with pytest.raises(sr.InvokeFailed) as unknown:
-        loop.run(continuation=response, results=second_process.read(results), sessions=sr.MemorySessionStore())
+        loop.run(continuation=response, results=second_process.read(results), sessions=MemorySessionStore())
     assert codes(unknown.value) == [InvokeCode.NOT_FOUND]
 
 

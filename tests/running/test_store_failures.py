@@ -19,6 +19,7 @@ from running.loops import DONE, LOCATE, Opened, asking, codes, spy
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._sessions import REASONS, SessionConflict
 from strictreply.pipeline._values import AgentToolCallResult, Session
+from strictreply.running import AttemptMade, MemorySessionStore, RunEvent, SessionStoreFailed
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 CANARY = "canary-7f3a"
@@ -81,7 +82,7 @@ def test_v14_a_file_that_is_none_any_more_is_told_by_our_error(
     store = SQLiteSessionStore(path)
     store.save(KEPT, FIRST, waiting=WAITING)
     fault(path)
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         store.session("s")
     error = told.value
     assert (error.reason, error.place, error.run) == (reason, str(path), None)
@@ -120,7 +121,7 @@ def test_v14_a_file_that_may_not_be_written(tmp_path: Path, use: Callable[[Any],
     store = Limited(tmp_path / "desk.sqlite")
     store.save(NEW, FIRST, waiting=WAITING)
     store.pragma = "PRAGMA query_only = ON"
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         use(store)
     assert told.value.reason == "read_only"
     assert store.session("s") is not None
@@ -130,7 +131,7 @@ def test_v14_a_disk_that_is_full(tmp_path: Path) -> None:
     """Nothing of a save is written when there is no room, and it can be made again."""
     store = Limited(tmp_path / "desk.sqlite")
     store.pragma = "PRAGMA max_page_count = 8"
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         USES["save"](store)
     assert (told.value.reason, store.session("t")) == ("full", None)
     store.pragma = ""
@@ -143,7 +144,7 @@ def test_v14_a_file_that_is_locked(tmp_path: Path) -> None:
     store = Limited(tmp_path / "desk.sqlite")
     with closing(sqlite3.connect(tmp_path / "desk.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(sr.SessionStoreFailed) as told:
+        with pytest.raises(SessionStoreFailed) as told:
             store.save(NEW, FIRST)
     assert told.value.reason == "busy"
 
@@ -172,7 +173,7 @@ def test_v13_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "desk.sqlite").stat().st_mode) == 0o640
 
 
-class Failing(sr.MemorySessionStore):
+class Failing(MemorySessionStore):
     """A program's own store, whose ``method`` raises at its ``at``-th use an error that quotes what it should keep."""
 
     def __init__(self, method: str, at: int = 1, error: type[Exception] = OSError) -> None:
@@ -195,7 +196,7 @@ def test_v14_an_answer_that_could_not_be_kept_is_not_lost(opened: Opened, error:
     """A store that fails when the tools have run: the error is ours, and has the run with its answer."""
     ran: list[str] = []
     loop = opened(asking("a"), DONE, tools=[spy("search", ran)], store=Failing("save", error=error))
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         loop.run()
     run = told.value.run
     assert (told.value.place, told.value.reason, type(told.value.cause)) == ("Failing", "failed", error)
@@ -207,19 +208,19 @@ def test_v14_an_answer_that_could_not_be_kept_is_not_lost(opened: Opened, error:
 def test_v14_a_pause_that_could_not_be_kept_is_not_lost(opened: Opened) -> None:
     """The calls that the client would have been asked for are in the error's run."""
     loop = opened(asking("l", tool="locate"), tools=[LOCATE], store=Failing("save"))
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         loop.run()
     assert [call.name for call in told.value.run.pending] == ["locate"]
 
 
 def test_v14_an_answer_that_came_too_late_is_not_lost(opened: Opened) -> None:
     """A turn that lost its session to another one has its answer in the conflict."""
-    store = sr.MemorySessionStore()
+    store = MemorySessionStore()
     loop = opened(DONE, DONE, DONE, store=store, tools=[LOCATE])
     first = loop.run()
 
-    def interfere(event: sr.RunEvent) -> None:
-        if isinstance(event, sr.AttemptMade):
+    def interfere(event: RunEvent) -> None:
+        if isinstance(event, AttemptMade):
             kept = store.session(first.response.session_id)
             assert kept is not None
             store.save(kept, FIRST)
@@ -236,7 +237,7 @@ def test_v14_what_an_allowed_call_came_to_is_not_lost(opened: Opened, at: int, d
     loop = opened(asking("x", "y", tool="deliver"), DONE, tools=[spy("deliver", ran, needs_approval=True)])
     paused = loop.run(sessions=(store := Failing("keep", at=at)))
     allowed = [call.approved() for call in paused.pending]
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         loop.run(continuation=paused, results=allowed, sessions=store)
     results = [turn["content"] for turn in told.value.run.transcript if turn["role"] == "tool"]
     assert (ran, results) == (done, [f"deliver {each}" for each in done])
@@ -251,7 +252,7 @@ def test_v14_a_claim_that_cannot_be_given_back_hides_nothing(opened: Opened) -> 
     paused = loop.run(sessions=store)
     store.left = 1
 
-    def stop(event: sr.RunEvent) -> None:
+    def stop(event: RunEvent) -> None:
         raise KeyboardInterrupt
 
     results = [AgentToolCallResult(tool_call_id="l", name="locate", result_json='"here"')]
@@ -277,7 +278,7 @@ def test_v14_a_listener_that_raises_leaves_the_run_and_the_log_alone(
 ) -> None:
     """What ``on_event`` raises changes nothing, and its words, which may be the model's, stay out of the log."""
 
-    def listen(event: sr.RunEvent) -> None:
+    def listen(event: RunEvent) -> None:
         raise KeyError(CANARY)
 
     assert opened(DONE, tools=[LOCATE]).run(on_event=listen).answer == "done"
@@ -292,7 +293,7 @@ def test_v13_a_types_name_forges_no_line(opened: Opened, caplog: pytest.LogCaptu
     def lost(*_: object) -> Any:
         raise forged
 
-    class Store(sr.MemorySessionStore):
+    class Store(MemorySessionStore):
         save: Any = lost
 
     def search(query: str) -> str:
@@ -301,7 +302,7 @@ def test_v13_a_types_name_forges_no_line(opened: Opened, caplog: pytest.LogCaptu
 
     tool = sr.Tool.from_function(search)
     loop = opened(asking("x", tool="search"), DONE, tools=[tool], store=Store())
-    with pytest.raises(sr.SessionStoreFailed) as told:
+    with pytest.raises(SessionStoreFailed) as told:
         loop.run(on_event=lost)
     with pytest.raises(sr.ToolExecutionError) as raised:
         tool.run(tool.build({"query": "x"}))
@@ -328,7 +329,7 @@ def test_v14_a_tools_error_that_cannot_be_read(opened: Opened) -> None:
 def test_v14_a_store_that_gives_something_else(opened: Opened) -> None:
     """What is no session, given by a program's own store, is no AttributeError for who runs."""
 
-    class Odd(sr.MemorySessionStore):
+    class Odd(MemorySessionStore):
         def session(self, session_id: str) -> Any:
             return {"id": session_id}
 

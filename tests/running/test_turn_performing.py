@@ -14,6 +14,7 @@ import pytest
 import strictreply as sr
 from running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
 from scripted import call, completion
+from strictreply.running import RunEvent, ToolFinished
 
 WHERE: ContextVar[str] = ContextVar("where", default="lost")
 
@@ -74,9 +75,9 @@ def test_a_thread_is_started_when_there_is_room_for_it() -> None:
         entered.add(threading.current_thread())
         return query
 
-    def watch(event: sr.RunEvent) -> None:
+    def watch(event: RunEvent) -> None:
         """Count the threads, in the thread that starts them."""
-        if isinstance(event, sr.ToolFinished):
+        if isinstance(event, ToolFinished):
             started.append(len(entered | (set(threading.enumerate()) - before)))
 
     loop = Loop(asking(*"abcdef"), DONE, tools=[declared(search)])
@@ -124,7 +125,7 @@ def test_results_stand_in_the_order_of_the_calls(opened: Opened) -> None:
 def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) -> None:
     """The model is told of the timeout; a call beside it keeps its result, and the late one is never heard of again."""
     never = threading.Event()
-    events: list[sr.RunEvent] = []
+    events: list[RunEvent] = []
 
     def search(query: str) -> str:
         """Wait for what does not come."""
@@ -140,11 +141,11 @@ def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) ->
         never.set()
     (_, given_up), beside = told(done)
     assert (given_up["error"]["type"], beside) == ("Timeout", ("quick", "fetch quick"))
-    ended = {event.call.id: event.outcome for event in events if isinstance(event, sr.ToolFinished)}
+    ended = {event.call.id: event.outcome for event in events if isinstance(event, ToolFinished)}
     assert isinstance(ended["slow"].error, TimeoutError)
     assert ended["slow"].result.execution_ms >= 10
     assert ended["quick"].error is None
-    assert len([event for event in events if isinstance(event, sr.ToolFinished)]) == 2
+    assert len([event for event in events if isinstance(event, ToolFinished)]) == 2
 
 
 def test_an_async_tool_that_takes_too_long_is_cancelled() -> None:
@@ -201,7 +202,7 @@ def test_a_limit_beyond_all_clocks_waits(opened: Opened, limit: float) -> None:
 )
 def test_what_a_tool_raises_is_a_result(opened: Opened, error: Exception, said: dict[str, str]) -> None:
     """A ToolError's words are for the model; of anything else it learns the type, and the event has the whole."""
-    events: list[sr.RunEvent] = []
+    events: list[RunEvent] = []
 
     def search(query: str) -> str:
         """Fail for one query."""
@@ -211,7 +212,7 @@ def test_what_a_tool_raises_is_a_result(opened: Opened, error: Exception, said: 
 
     loop = opened(asking("bad", "good"), DONE, tools=[declared(search)])
     assert told(loop.run(on_event=events.append)) == [("bad", {"error": said}), ("good", "good")]
-    finished = {event.call.id: event.outcome.error for event in events if isinstance(event, sr.ToolFinished)}
+    finished = {event.call.id: event.outcome.error for event in events if isinstance(event, ToolFinished)}
     raised = finished["bad"]
     assert isinstance(raised, sr.ToolExecutionError)
     assert (raised.code, raised.call_id, raised.__cause__) == ("TOOL_ERROR", "bad", error)
@@ -236,7 +237,7 @@ def test_what_is_no_exception_passes(opened: Opened, queries: tuple[str, ...]) -
 def test_what_a_listener_raises_changes_nothing(opened: Opened, queries: tuple[str, ...]) -> None:
     """``on_event`` only listens: when it fails at every event, the calls are run and told all the same."""
 
-    def refuse(event: sr.RunEvent) -> None:
+    def refuse(event: RunEvent) -> None:
         """Fail."""
         raise LookupError(event)
 

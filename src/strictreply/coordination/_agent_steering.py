@@ -130,7 +130,7 @@ class AgentSteering:
 
     def __init__(self, mode: SteeringMode | str = SteeringMode.ERROR) -> None:
         try:
-            self.mode = SteeringMode(mode)
+            self.mode: SteeringMode = SteeringMode(mode)
         except ValueError:
             raise ContractError(f"a steering mode is one of {', '.join(SteeringMode)}") from None
         self._by_mode: Counter[SteeringMode] = Counter()

@@ -105,7 +105,7 @@ class DeclarationError(ContractError):
     """A topology or a route table is declared wrongly; ``issues`` holds every fault found, at least one."""
 
     def __init__(self, what: str, issues: Iterable[Issue]) -> None:
-        self.issues = tuple(issues)
+        self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(_listed(f"{what} is declared wrongly", self.issues))
 
 
@@ -116,7 +116,7 @@ class StateError(StrictReplyError, ValueError):
     """
 
     def __init__(self, issues: Iterable[Issue]) -> None:
-        self.issues = tuple(issues)
+        self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(_listed("the state cannot be used", self.issues))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -87,7 +87,7 @@ class ErrorMessageProcessor(RankedProcessor):
     """Reads an error that the application reports with the role ``error`` (requirement M56): the system's own word."""
 
     rank = ERROR_PRIORITY
-    views = ("reply",)
+    views: ClassVar[tuple[View, ...]] = ("reply",)
     origin = Origin.SYSTEM
 
     def can_process(self, response: Any) -> bool:
@@ -107,7 +107,7 @@ class ToolCallProcessor(RankedProcessor):
     """Reads native tool calls, where there are any (requirement M55)."""
 
     rank = TOOL_PRIORITY
-    views = ("reply",)
+    views: ClassVar[tuple[View, ...]] = ("reply",)
 
     def __init__(self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls) -> None:
         """Take the documented rank unless another is given; no more than ``max_calls`` calls are read at once."""
@@ -133,7 +133,7 @@ class StructuredJSONProcessor(RankedProcessor):
     """Reads a JSON object with ``next_action`` (requirement M54)."""
 
     rank = FORMAT_PRIORITY
-    views = ("value",)
+    views: ClassVar[tuple[View, ...]] = ("value",)
     format_name = "json"
 
     def can_process(self, response: Any) -> bool:
@@ -153,7 +153,7 @@ class TextResponseProcessor(RankedProcessor):
     """
 
     rank = TEXT_PRIORITY
-    views = ("text",)
+    views: ClassVar[tuple[View, ...]] = ("text",)
     format_name = "text"
 
     def can_process(self, response: Any) -> bool:

@@ -153,15 +153,15 @@ def _called(call: dict[str, object]) -> object:
     return cast("dict[str, object]", function).get("name") if isinstance(function, dict) else None
 
 
-logger = logging.getLogger("strictreply")
+_logger = logging.getLogger("strictreply")
 
 
 def log_route(agent: str, decision: RoutingDecision) -> None:
     """Log one decision at DEBUG: its reason, the steps by type and target, and why it ends if it does."""
-    if logger.isEnabledFor(logging.DEBUG):
+    if _logger.isEnabledFor(logging.DEBUG):
         steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
         steps += [f"branch {spec.agent!r}" for spec in decision.branch_specs]
-        logger.debug("route of %r: %s: %s", agent, decision.reason, ", ".join(steps) or decision.completion_reason)
+        _logger.debug("route of %r: %s: %s", agent, decision.reason, ", ".join(steps) or decision.completion_reason)
 
 
 MAX_ROUTES: Final = 1_024
@@ -204,7 +204,7 @@ class RouteCache:
     def __init__(self, max_routes: int = MAX_ROUTES) -> None:
         if isinstance(max_routes, bool) or max_routes < 1:
             raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
-        self.max_routes = max_routes
+        self.max_routes: int = max_routes
         self._routes: OrderedDict[Hashable, RoutingDecision] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -289,8 +289,8 @@ class Router:
 
         Raises ContractError for an unknown format, an action that cannot be permitted, and what declares no tool.
         """
-        self.topology = topology_graph
-        self.policy = policy or ErrorPolicy()
+        self.topology: Topology = topology_graph
+        self.policy: ErrorPolicy = policy or ErrorPolicy()
         self._format = format_of(response_format)
         self._toolsets = None if tools is None else Toolsets(topology_graph, tools)
         self._leave = None if leave is None else read_leave(leave)

@@ -117,7 +117,7 @@ class ValidationProcessor:
         cannot be permitted, and for what declares no tool.
         """
         self.topology = topology_graph
-        self.response_format = format_of(response_format)
+        self.response_format: BaseResponseFormat = format_of(response_format)
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
         self._locks = lock_format

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, Self, cast
+from typing import Any, ClassVar, Final, Self, cast
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
@@ -74,7 +74,7 @@ class Value:
     """Something that goes to JSON and comes back equal."""
 
     __slots__ = ()
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
     def to_dict(self) -> JSONObject:
         """Return the value as plain JSON; lists stand for tuples."""

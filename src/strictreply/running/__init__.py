@@ -1,1 +1,33 @@
-"""Runs of the tool loop: the pipeline's turn performed, in this thread or awaiting, with a store behind it."""
+"""The tool loop: runs, what happens in them, and the stores that keep them."""
+
+from __future__ import annotations
+
+from strictreply.pipeline._sessions import MemorySessionStore, SessionStoreFailed
+from strictreply.running._loop import arun, arun_stream, run, run_stream
+from strictreply.running._run_values import (
+    AttemptMade,
+    Run,
+    RunEnded,
+    RunEvent,
+    ToolFinished,
+    ToolStarted,
+    Unanswered,
+)
+from strictreply.running._sqlite_sessions import SQLiteSessionStore
+
+__all__ = [
+    "AttemptMade",
+    "MemorySessionStore",
+    "Run",
+    "RunEnded",
+    "RunEvent",
+    "SQLiteSessionStore",
+    "SessionStoreFailed",
+    "ToolFinished",
+    "ToolStarted",
+    "Unanswered",
+    "arun",
+    "arun_stream",
+    "run",
+    "run_stream",
+]

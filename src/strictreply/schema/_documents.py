@@ -275,7 +275,7 @@ class Graph:
 
     def __init__(self, document: Document) -> None:
         self._places = dict(_places(document, ""))
-        self.document = document
+        self.document: Document = document
         self._silencing = ignores_siblings(draft_of(document))
         self._by_id: dict[int, Node] = {}
         self._dynamic: list[tuple[Node, str]] = []

@@ -110,7 +110,7 @@ class Cassette:
 
     def __init__(self, path: str | Path, *, redact: RedactText | None = None, secrets: tuple[str, ...] = ()) -> None:
         """Take the path of the file; it is made with the first line."""
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._redaction = Redaction(redact).knowing(secrets)
         self._lock = threading.Lock()
 

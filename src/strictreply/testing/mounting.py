@@ -193,7 +193,7 @@ class _ClientOfResponder:
     def __init__(self, responder: Responder) -> None:
         """Ask this responder."""
         self._responder = responder
-        self.chat = SimpleNamespace(completions=SimpleNamespace(create=self._create))
+        self.chat: SimpleNamespace = SimpleNamespace(completions=SimpleNamespace(create=self._create))
 
     def with_options(self, **options: object) -> Self:  # noqa: ARG002 - the SDK's signature
         """Return the client itself: it has no connection to set up, and retries nothing."""

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 try:
     from hypothesis import strategies as st
     from hypothesis_jsonschema import from_schema
-except ImportError as error:
+except ImportError as _missing:
     raise ImportError(
         "hypothesis or hypothesis-jsonschema is not installed: pip install 'strictreply[testing]'"
-    ) from error
+    ) from _missing
 
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema

@@ -65,8 +65,8 @@ class Work:
     __slots__ = ("limit", "taken")
 
     def __init__(self, limit: int = MAX_WORK) -> None:
-        self.limit = limit
-        self.taken = 0
+        self.limit: int = limit
+        self.taken: int = 0
 
     def take(self, steps: int = 1) -> None:
         """Use some steps; raise Spent when fewer are left."""

@@ -111,7 +111,7 @@ class ActionFormat(BaseResponseFormat):
     name: str
 
     def __init__(self, extra: ExtraKeys = "forbid") -> None:
-        self.extra = extra
+        self.extra: ExtraKeys = extra
 
     @abstractmethod
     def spell(self, action: JSONObject) -> str:
@@ -231,11 +231,30 @@ class FormatRegistry:
 
 _SHARED = FormatRegistry()
 
-register_format = _SHARED.register_format
-get_format = _SHARED.get_format
-list_formats = _SHARED.list_formats
-set_default_format = _SHARED.set_default_format
-is_format_registered = _SHARED.is_format_registered
+
+def register_format(name: str, format_class: type[BaseResponseFormat], *, replace: bool = False) -> None:
+    """Register a format for all; see :meth:`FormatRegistry.register_format`."""
+    _SHARED.register_format(name, format_class, replace=replace)
+
+
+def get_format(name: str | None = None) -> BaseResponseFormat:
+    """Return a new format by its name, the default for None; see :meth:`FormatRegistry.get_format`."""
+    return _SHARED.get_format(name)
+
+
+def list_formats() -> list[str]:
+    """Return the names of the registered formats."""
+    return _SHARED.list_formats()
+
+
+def set_default_format(name: str) -> None:
+    """Set the default of all; see :meth:`FormatRegistry.set_default_format`."""
+    _SHARED.set_default_format(name)
+
+
+def is_format_registered(name: str) -> bool:
+    """Return whether a format of this name is registered."""
+    return _SHARED.is_format_registered(name)
 
 
 class _DefaultFormat(str):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from strictreply.coordination._action_shapes import member_names
 from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor
+from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor, View
 from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -151,7 +151,7 @@ class XMLProcessor(RankedProcessor):
     """Reads elements side by side, among them ``next_action``."""
 
     rank = FORMAT_PRIORITY
-    views = ("text",)
+    views: ClassVar[tuple[View, ...]] = ("text",)
     format_name = "xml"
 
     def can_process(self, response: Any) -> bool:

@@ -79,8 +79,8 @@ class DurableRunFailed(StrictReplyError):
     def __init__(self, failure: DurableFailure) -> None:
         super().__init__(printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}"))
         self.failure = failure
-        self.kind = failure.kind
-        self.code = failure.code
+        self.kind: str = failure.kind
+        self.code: str | None = failure.code
         self.details: dict[str, Any] = failure.to_dict()
 
     def to_dict(self) -> dict[str, Any]:

@@ -85,29 +85,29 @@ def _without_conditional(spot: Spot) -> SpoiledMembers:
             yield name, {key: value for key, value in spot.value.items() if key != name}
 
 
-no_branch = at_place(
+no_branch: Entry = at_place(
     "args.any_of", "A value fits none of the alternatives.", _strangers, lambda spot: spot.states("anyOf")
 )
-no_single_branch = at_place(
+no_single_branch: Entry = at_place(
     "args.one_of", "A value fits none of the alternatives of which exactly one must fit.", _outside_all
 )
-several_branches = at_place(
+several_branches: Entry = at_place(
     "args.one_of", "A value fits several alternatives of which exactly one must fit.", _in_several
 )
-unknown_discriminator = at_place(
+unknown_discriminator: Entry = at_place(
     "args.enum",
     "The key that tells alternatives apart has a value of none of them.",
     lambda _: [CANARY],
     lambda spot: any(isinstance(value, str) for value in spot.rules("const")),
 )
-discriminator_of_another = at_member(
+discriminator_of_another: Entry = at_member(
     "args.extra_key",
     "The key that tells alternatives apart names one of them, and the other keys belong to another.",
     _tag_of_another,
     _OBJECT,
 )
-excluded_value = at_place("args.not", "A value is one that the schema excludes.", _excluded)
-broken_condition = at_member(
+excluded_value: Entry = at_place("args.not", "A value is one that the schema excludes.", _excluded)
+broken_condition: Entry = at_member(
     "args.required",
     "A key is missing that the schema requires because of the values of other keys.",
     _without_conditional,
@@ -139,32 +139,32 @@ def _other_constant(spot: Spot) -> SpoiledValues:
         yield CANARY
 
 
-not_in_enum = at_place(
+not_in_enum: Entry = at_place(
     "args.enum", "A value is not one of those that are allowed.", _unlisted, lambda spot: spot.states("enum")
 )
-enum_in_other_case = at_place("args.enum", "An allowed string is written in another case.", _in_other_case)
-enum_with_space = at_place(
+enum_in_other_case: Entry = at_place("args.enum", "An allowed string is written in another case.", _in_other_case)
+enum_with_space: Entry = at_place(
     "args.enum",
     "An allowed string has a space at its end.",
     lambda spot: [f"{text} " for text in _listed_texts(spot)],
 )
-enum_in_quotes = at_place(
+enum_in_quotes: Entry = at_place(
     "args.enum",
     "An allowed string has quotation marks of its own.",
     lambda spot: [f'"{text}"' for text in _listed_texts(spot)],
 )
-enum_alternatives = at_place(
+enum_alternatives: Entry = at_place(
     "args.enum",
     "Several allowed strings are given at once, joined by a bar.",
     lambda spot: ["|".join(_listed_texts(spot))],
     lambda spot: len(_listed_texts(spot)) > 1,
 )
-enum_as_text = at_place(
+enum_as_text: Entry = at_place(
     "args.enum",
     "An allowed value that is no string is written as one.",
     lambda spot: [json.dumps(value) for value in spot.listed("enum") if not isinstance(value, str)],
 )
-wrong_const = at_place("args.const", "A value is not the only one that is allowed.", _other_constant)
+wrong_const: Entry = at_place("args.const", "A value is not the only one that is allowed.", _other_constant)
 
 # Bounds of numbers and strings
 
@@ -189,49 +189,49 @@ def _longer(spot: Spot) -> SpoiledValues:
             yield (spot.value + filling * (most + 1))[: most + 1]
 
 
-below_minimum = at_place(
+below_minimum: Entry = at_place(
     "args.minimum", "A number is less than the minimum.", lambda spot: _beyond(spot, "minimum", -1)
 )
-above_maximum = at_place(
+above_maximum: Entry = at_place(
     "args.maximum", "A number is greater than the maximum.", lambda spot: _beyond(spot, "maximum", 1)
 )
-at_exclusive_minimum = at_place(
+at_exclusive_minimum: Entry = at_place(
     "args.exclusive_minimum",
     "A number is equal to a minimum that it must exceed.",
     lambda spot: spot.rules("exclusiveMinimum"),
 )
-at_exclusive_maximum = at_place(
+at_exclusive_maximum: Entry = at_place(
     "args.exclusive_maximum",
     "A number is equal to a maximum that it must stay below.",
     lambda spot: spot.rules("exclusiveMaximum"),
 )
-not_a_multiple = at_place("args.multiple_of", "A number is not a multiple of the step.", _between_steps, _NUMBER)
-too_short = at_place(
+not_a_multiple: Entry = at_place("args.multiple_of", "A number is not a multiple of the step.", _between_steps, _NUMBER)
+too_short: Entry = at_place(
     "args.min_length",
     "A string is one character too short.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minLength") if least],
     _STRING,
 )
-empty_string = at_place(
+empty_string: Entry = at_place(
     "args.min_length",
     "A string that must not be empty is empty.",
     lambda _: [""],
     lambda spot: spot.states("minLength"),
 )
-too_long = at_place("args.max_length", "A string is one character too long.", _longer, _STRING)
-pattern_mismatch = at_place(
+too_long: Entry = at_place("args.max_length", "A string is one character too long.", _longer, _STRING)
+pattern_mismatch: Entry = at_place(
     "args.pattern",
     "A string does not match the pattern.",
     lambda _: [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""],
     lambda spot: spot.states("pattern"),
 )
-trailing_newline = at_place(
+trailing_newline: Entry = at_place(
     "args.pattern",
     "A string that would match the pattern ends in a line break, which Python's ``$`` forgives.",
     lambda spot: [f"{spot.value}\n"],
     _STRING,
 )
-text_around_match = at_place(
+text_around_match: Entry = at_place(
     "args.pattern",
     "A string holds what matches the pattern, and more.",
     lambda spot: [f"{spot.value} ({CANARY})", f"({CANARY}) {spot.value}", f"({CANARY}) {spot.value} ({CANARY})"],
@@ -253,51 +253,57 @@ def _format(summary: str, texts: Mapping[str, str]) -> Entry:
 
 _URIS = ("uri", "uri-reference", "iri", "iri-reference")
 
-bad_format = at_place(
+bad_format: Entry = at_place(
     "args.format",
     "A string is not of the format at all.",
     lambda _: [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"],
     lambda spot: spot.states("format"),
 )
-date_in_other_order = _format("A date is written day first.", {"date": "31/01/2025"})
-date_in_words = _format("A date is written with the name of its month.", {"date": "January 31, 2025"})
-impossible_date = _format(
+date_in_other_order: Entry = _format("A date is written day first.", {"date": "31/01/2025"})
+date_in_words: Entry = _format("A date is written with the name of its month.", {"date": "January 31, 2025"})
+impossible_date: Entry = _format(
     "A date has the right form, but its month is not that long.",
     {"date": "2025-02-30", "date-time": "2025-02-30T12:00:00Z"},
 )
-time_for_date = _format("A date comes with a time of day.", {"date": "2025-01-31T00:00:00Z"})
-date_for_time = _format("A point in time has no time of day.", {"date-time": "2025-01-31"})
-time_without_offset = _format(
+time_for_date: Entry = _format("A date comes with a time of day.", {"date": "2025-01-31T00:00:00Z"})
+date_for_time: Entry = _format("A point in time has no time of day.", {"date-time": "2025-01-31"})
+time_without_offset: Entry = _format(
     "A time has no offset from UTC (RFC 3339 section 5.6 demands one).",
     {"date-time": "2025-01-31T12:00:00", "time": "12:00:00"},
 )
-time_without_seconds = _format("A time has no seconds.", {"date-time": "2025-01-31T12:00Z", "time": "12:00Z"})
-time_of_twelve_hours = _format(
+time_without_seconds: Entry = _format("A time has no seconds.", {"date-time": "2025-01-31T12:00Z", "time": "12:00Z"})
+time_of_twelve_hours: Entry = _format(
     "A time is written with am or pm.", {"date-time": "2025-01-31 3:30 PM", "time": "3:30 PM"}
 )
-duration_in_words = _format("A duration is written in words.", {"duration": "2 days"})
-duration_as_clock = _format(
+duration_in_words: Entry = _format("A duration is written in words.", {"duration": "2 days"})
+duration_as_clock: Entry = _format(
     "A duration is written as hours, minutes and seconds with colons.", {"duration": "01:30:00"}
 )
-email_with_name = _format(
+email_with_name: Entry = _format(
     "An email address follows a name, as in the header of a mail.", {"email": f"Ann <{CANARY}@example.com>"}
 )
-email_in_brackets = _format("An email address stands in angle brackets.", {"email": f"<{CANARY}@example.com>"})
-email_without_domain = _format("An email address ends at its @.", {"email": f"{CANARY}@"})
-uuid_without_hyphens = _format("A UUID is written as 32 digits in a row.", {"uuid": "123e4567e89b42d3a456426614174000"})
-uuid_in_braces = _format("A UUID stands in braces.", {"uuid": "{123e4567-e89b-42d3-a456-426614174000}"})
-uuid_too_short = _format("A UUID lacks a digit.", {"uuid": "123e4567-e89b-42d3-a456-42661417400"})
-uri_without_scheme = _format("A URI begins at its host.", dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}"))
-uri_with_space = _format(
+email_in_brackets: Entry = _format("An email address stands in angle brackets.", {"email": f"<{CANARY}@example.com>"})
+email_without_domain: Entry = _format("An email address ends at its @.", {"email": f"{CANARY}@"})
+uuid_without_hyphens: Entry = _format(
+    "A UUID is written as 32 digits in a row.", {"uuid": "123e4567e89b42d3a456426614174000"}
+)
+uuid_in_braces: Entry = _format("A UUID stands in braces.", {"uuid": "{123e4567-e89b-42d3-a456-426614174000}"})
+uuid_too_short: Entry = _format("A UUID lacks a digit.", {"uuid": "123e4567-e89b-42d3-a456-42661417400"})
+uri_without_scheme: Entry = _format(
+    "A URI begins at its host.", dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
+)
+uri_with_space: Entry = _format(
     "A URI or a reference holds a space.", dict.fromkeys(_URIS, f"https://example.com/{CANARY} {CANARY}")
 )
-uri_in_markdown = _format("A URI is written as a link in Markdown.", {"uri": f"[{CANARY}](https://example.com/)"})
-host_with_scheme = _format("A host name is written as a URI.", {"hostname": f"https://{CANARY}.example.com/"})
-ipv4_out_of_range = _format("A part of an IPv4 address is greater than 255.", {"ipv4": "192.0.2.256"})
-ipv4_with_port = _format("An IPv4 address comes with a port.", {"ipv4": "192.0.2.1:8080"})
-ipv6_for_ipv4 = _format("An IPv6 address stands where an IPv4 address belongs.", {"ipv4": "2001:db8::1"})
-ipv4_for_ipv6 = _format("An IPv4 address stands where an IPv6 address belongs.", {"ipv6": "192.0.2.1"})
-pointer_without_slash = _format("A JSON Pointer does not begin with a slash.", {"json-pointer": f"{CANARY}/0"})
+uri_in_markdown: Entry = _format(
+    "A URI is written as a link in Markdown.", {"uri": f"[{CANARY}](https://example.com/)"}
+)
+host_with_scheme: Entry = _format("A host name is written as a URI.", {"hostname": f"https://{CANARY}.example.com/"})
+ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", {"ipv4": "192.0.2.256"})
+ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", {"ipv4": "192.0.2.1:8080"})
+ipv6_for_ipv4: Entry = _format("An IPv6 address stands where an IPv4 address belongs.", {"ipv4": "2001:db8::1"})
+ipv4_for_ipv6: Entry = _format("An IPv4 address stands where an IPv6 address belongs.", {"ipv6": "192.0.2.1"})
+pointer_without_slash: Entry = _format("A JSON Pointer does not begin with a slash.", {"json-pointer": f"{CANARY}/0"})
 
 # Items
 
@@ -359,36 +365,38 @@ def _with_many_contained(spot: Spot) -> SpoiledValues:
             yield from (fitting, [one] * (most + 1))
 
 
-too_few_items = at_place(
+too_few_items: Entry = at_place(
     "args.min_items",
     "An array has fewer items than it must have.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minItems") if least],
     _ARRAY,
 )
-empty_array = at_place("args.min_items", "An array that must not be empty is empty.", lambda _: [[]], _ARRAY)
-too_many_items = at_place(
+empty_array: Entry = at_place("args.min_items", "An array that must not be empty is empty.", lambda _: [[]], _ARRAY)
+too_many_items: Entry = at_place(
     "args.max_items",
     "An array has more items than it may have.",
     lambda spot: [_filled(spot, int(most) + 1) for most in spot.rules("maxItems") if most < MAX_SIZE],
     _ARRAY,
 )
-equal_items = at_place("args.unique_items", "Two items are equal where all must differ.", _with_equal_items, _ARRAY)
-equal_items_spelled_apart = at_place(
+equal_items: Entry = at_place(
+    "args.unique_items", "Two items are equal where all must differ.", _with_equal_items, _ARRAY
+)
+equal_items_spelled_apart: Entry = at_place(
     "args.unique_items",
     "Two items look different and are equal: 1 and 1.0, or objects with their keys in another order.",
     _with_items_spelled_apart,
     _ARRAY,
 )
-extra_item = at_member(
+extra_item: Entry = at_member(
     "args.extra_items", "An item stands after the last one that an array may have.", _with_extra_item, _ARRAY
 )
-missing_contains = at_place(
+missing_contains: Entry = at_place(
     "args.contains",
     "An array holds too few items that match contains.",
     _without_contained,
     _ARRAY,
 )
-too_many_contained = at_place(
+too_many_contained: Entry = at_place(
     "args.contains",
     "An array holds too many items that match contains.",
     _with_many_contained,

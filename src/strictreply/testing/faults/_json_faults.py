@@ -155,69 +155,75 @@ _first_value = partial(_literal, "first")
 
 # Numbers
 
-nan = _number("json.not_finite", "NaN stands for a number, as Python's json writes it.", "NaN")
-infinity = _number("json.not_finite", "Infinity stands for a number.", "Infinity")
-negative_infinity = _number("json.not_finite", "-Infinity stands for a number.", "-Infinity")
-number_overflow = _number("json.not_finite", "A number is beyond the largest double: 1e400.", "1e400")
-long_integer = _number("json.number_too_long", "An integer has 5,000 digits.", "7" * max(5_000, MAX_NUMBER_DIGITS + 1))
-leading_zero = _number("json.syntax", "A number starts with a zero: 007.", "007")
-leading_plus = _number("json.syntax", "A number starts with a plus sign: +7.", "+7")
-hex_number = _number("json.syntax", "A number is hexadecimal: 0x1F.", "0x1F")
-bare_decimal_point = _number("json.syntax", "A fraction has no digit before its point: .5.", ".5")
-trailing_decimal_point = _number("json.syntax", "A number ends with its point: 5. and nothing more.", "5.")
-digit_separator = _number("json.syntax", "The digits of a number are grouped as in program code: 1_000.", "1_000")
-fullwidth_digit = _number("json.syntax", "A digit is the full-width one of East Asian typefaces.", "\uff17")
-arithmetic = _number("json.syntax", "A calculation stands where its result should: 60 * 24.", "60 * 24")
-number_with_unit = _number("json.syntax", "A number carries its unit: 5 km.", "5 km")
+nan: Entry = _number("json.not_finite", "NaN stands for a number, as Python's json writes it.", "NaN")
+infinity: Entry = _number("json.not_finite", "Infinity stands for a number.", "Infinity")
+negative_infinity: Entry = _number("json.not_finite", "-Infinity stands for a number.", "-Infinity")
+number_overflow: Entry = _number("json.not_finite", "A number is beyond the largest double: 1e400.", "1e400")
+long_integer: Entry = _number(
+    "json.number_too_long", "An integer has 5,000 digits.", "7" * max(5_000, MAX_NUMBER_DIGITS + 1)
+)
+leading_zero: Entry = _number("json.syntax", "A number starts with a zero: 007.", "007")
+leading_plus: Entry = _number("json.syntax", "A number starts with a plus sign: +7.", "+7")
+hex_number: Entry = _number("json.syntax", "A number is hexadecimal: 0x1F.", "0x1F")
+bare_decimal_point: Entry = _number("json.syntax", "A fraction has no digit before its point: .5.", ".5")
+trailing_decimal_point: Entry = _number("json.syntax", "A number ends with its point: 5. and nothing more.", "5.")
+digit_separator: Entry = _number(
+    "json.syntax", "The digits of a number are grouped as in program code: 1_000.", "1_000"
+)
+fullwidth_digit: Entry = _number("json.syntax", "A digit is the full-width one of East Asian typefaces.", "\uff17")
+arithmetic: Entry = _number("json.syntax", "A calculation stands where its result should: 60 * 24.", "60 * 24")
+number_with_unit: Entry = _number("json.syntax", "A number carries its unit: 5 km.", "5 km")
 
 # Words
 
-python_literal = _word("json.syntax", "A Python literal stands for true, false or null.", "None")
-undefined = _word("json.syntax", "JavaScript's undefined stands for a value.", "undefined")
+python_literal: Entry = _word("json.syntax", "A Python literal stands for true, false or null.", "None")
+undefined: Entry = _word("json.syntax", "JavaScript's undefined stands for a value.", "undefined")
 
 # Strings
 
-single_quotes = _string("json.syntax", "A string is in single quotes.", lambda inside: f"'{inside}'")
-backticks = _string(
+single_quotes: Entry = _string("json.syntax", "A string is in single quotes.", lambda inside: f"'{inside}'")
+backticks: Entry = _string(
     "json.syntax", "A string is in backticks, as a template literal of JavaScript.", lambda inside: f"`{inside}`"
 )
-triple_quotes = _string("json.syntax", "A string is in triple quotes, as in Python.", lambda inside: f'"""{inside}"""')
-unquoted_string = _string("json.syntax", "A string has no quotes.", CANARY)
-unescaped_quotes = _string(
+triple_quotes: Entry = _string(
+    "json.syntax", "A string is in triple quotes, as in Python.", lambda inside: f'"""{inside}"""'
+)
+unquoted_string: Entry = _string("json.syntax", "A string has no quotes.", CANARY)
+unescaped_quotes: Entry = _string(
     "json.syntax",
     "A string quotes a word and does not escape the quotes.",
     lambda inside: f'"{inside} "{CANARY}""',
 )
-raw_newline = _string("json.syntax", "A string runs over two lines.", lambda inside: f'"{inside}\n{CANARY}"')
-raw_control_character = _string(
+raw_newline: Entry = _string("json.syntax", "A string runs over two lines.", lambda inside: f'"{inside}\n{CANARY}"')
+raw_control_character: Entry = _string(
     "json.syntax",
     "A string holds a control character as it is: U+001B, which starts a terminal's escape sequences.",
     lambda inside: f'"{inside}\x1b[31m"',
 )
-bad_escape = _string(
+bad_escape: Entry = _string(
     "json.syntax",
     r"A backslash is not escaped, as in a regular expression or a Windows path: \d.",
     lambda inside: rf'"{inside}\d+"',
 )
-escaped_apostrophe = _string(
+escaped_apostrophe: Entry = _string(
     "json.syntax", r"An apostrophe is escaped, as in JavaScript: \'.", lambda inside: rf'"{inside}\'s"'
 )
-braced_unicode_escape = _string(
+braced_unicode_escape: Entry = _string(
     "json.syntax",
     r"A character is escaped as in JavaScript or Rust: \u{1F600}.",
     lambda inside: rf'"{inside}\u{{1F600}}"',
 )
-lone_high_surrogate = _string(
+lone_high_surrogate: Entry = _string(
     "json.surrogate",
     r"The first half of a surrogate pair is escaped, the second is missing: \ud83d.",
     lambda inside: rf'"{inside}\ud83d"',
 )
-lone_low_surrogate = _string(
+lone_low_surrogate: Entry = _string(
     "json.surrogate",
     r"The second half of a surrogate pair is escaped, the first is missing: \ude00.",
     lambda inside: rf'"\ude00{inside}"',
 )
-string_concatenation = _string(
+string_concatenation: Entry = _string(
     "json.syntax",
     "A string is put together by an expression of program code.",
     lambda inside: f'"{inside}" + "{CANARY}".repeat(3)',
@@ -225,27 +231,29 @@ string_concatenation = _string(
 
 # Any value
 
-placeholder = _any_value("json.syntax", "A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>")
-python_tuple = _any_value("json.syntax", "A Python tuple stands for a value.", lambda inside: f'("{inside}", 1)')
-trailing_comma_in_array = _any_value(
+placeholder: Entry = _any_value(
+    "json.syntax", "A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>"
+)
+python_tuple: Entry = _any_value("json.syntax", "A Python tuple stands for a value.", lambda inside: f'("{inside}", 1)')
+trailing_comma_in_array: Entry = _any_value(
     "json.syntax", "A comma stands before the closing bracket of an array.", lambda inside: f'["{inside}",]'
 )
-nested_duplicate_key = _any_value(
+nested_duplicate_key: Entry = _any_value(
     "json.duplicate_key",
     "An object inside the value names the same key twice.",
     lambda inside: f'{{"{CANARY}": "{inside}", "{CANARY}": 1}}',
 )
-too_deep = _first_value(
+too_deep: Entry = _first_value(
     "json.too_deep",
     "Arrays are nested deeper than any cap.",
     "[" * (DEFAULT_LIMITS.depth + 1) + "]" * (DEFAULT_LIMITS.depth + 1),
 )
-too_large = _first_value(
+too_large: Entry = _first_value(
     "json.too_large",
     "A string makes the text larger than its cap: a little more than 1 MB.",
     lambda inside: f'"{inside}{"x" * DEFAULT_LIMITS.reply_bytes}"',
 )
-too_many_values = _first_value(
+too_many_values: Entry = _first_value(
     "json.too_many_nodes",
     "An array holds more values than any cap: a little more than 100,000.",
     lambda _: f"[{'0,' * DEFAULT_LIMITS.nodes}0]",
@@ -253,43 +261,45 @@ too_many_values = _first_value(
 
 # Cut
 
-cut_in_string = _string("json.incomplete", "The text ends inside a string.", lambda inside: f'"{inside}', cut=True)
-cut_in_escape = _string(
+cut_in_string: Entry = _string(
+    "json.incomplete", "The text ends inside a string.", lambda inside: f'"{inside}', cut=True
+)
+cut_in_escape: Entry = _string(
     "json.incomplete", "The text ends inside an escape.", lambda inside: rf'"{inside}\u00', cut=True
 )
-cut_in_number = _number("json.incomplete", "The text ends after the point of a number.", "12.", cut=True)
-cut_in_word = _word("json.incomplete", "The text ends inside true, false or null.", "tru", cut=True)
+cut_in_number: Entry = _number("json.incomplete", "The text ends after the point of a number.", "12.", cut=True)
+cut_in_word: Entry = _word("json.incomplete", "The text ends inside true, false or null.", "tru", cut=True)
 
 # Members
 
-duplicate_key = _member(
+duplicate_key: Entry = _member(
     "json.duplicate_key",
     "An object names the same key twice, with another value: parsers take the first or the last.",
     lambda key, value: f'{key}: {value}, {key}: "{CANARY}"',
 )
-escaped_duplicate_key = _member(
+escaped_duplicate_key: Entry = _member(
     "json.duplicate_key",
     "An object names the same key twice, once with its first letter escaped.",
     lambda key, value: f'{key}: {value}, "\\u{ord(key[1]):04x}{key[2:]}: "{CANARY}"',
 )
-unquoted_key = _member(
+unquoted_key: Entry = _member(
     "json.syntax", "A key has no quotes, as in JavaScript.", lambda key, value: f"{key[1:-1]}: {value}"
 )
-missing_colon = _member(
+missing_colon: Entry = _member(
     "json.syntax", "No colon stands between a key and its value.", lambda key, value: f"{key} {value}"
 )
-missing_value = _member("json.syntax", "Nothing follows a key and its colon.", lambda key, _: f"{key}: ")
-block_comment = _member(
+missing_value: Entry = _member("json.syntax", "Nothing follows a key and its colon.", lambda key, _: f"{key}: ")
+block_comment: Entry = _member(
     "json.syntax",
     "A comment stands before a value: /* … */.",
     lambda key, value: f"{key}: /* {CANARY} */ {value}",
 )
-line_comment = _member(
+line_comment: Entry = _member(
     "json.syntax",
     "A comment stands after a value, up to the end of the line: // ….",
     lambda key, value: f"{key}: {value} // {CANARY}\n",
 )
-cut_after_key = _member(
+cut_after_key: Entry = _member(
     "json.incomplete", "The text ends after a key and its colon.", lambda key, _: f"{key}:", cut=True
 )
 
@@ -314,27 +324,27 @@ def _as_yaml(text: str) -> str:
     return "\n".join(f"{key}: {written(value)}" for key, value in _members_of(text)) or text
 
 
-empty_text = _text(  # an empty content is no reply at all: see empty_content
+empty_text: Entry = _text(  # an empty content is no reply at all: see empty_content
     "json.empty", "The text is empty.", "", ("call", "union")
 )
-blank_text = _text("json.empty", "The text is white space.", " \n")
-prose = _text(
+blank_text: Entry = _text("json.empty", "The text is white space.", " \n")
+prose: Entry = _text(
     "json.syntax",
     "The model thinks aloud where JSON belongs.",
     f"We need to call it now. The {CANARY} was asked for, so let me do that.",
 )
-python_repr = _text(
+python_repr: Entry = _text(
     "json.syntax",
     "The text is what Python's repr gives: single quotes, True, False and None.",
     lambda text: repr(json.loads(text)),
 )
-python_call = _text("json.syntax", "The text is a call in Python, with keyword arguments.", _as_python_call)
-xml = _text("json.syntax", "The text is XML, an element for each member.", _as_xml)
-yaml = _text("json.syntax", "The text is YAML, a line for each member.", _as_yaml)
-base64_text = _text(
+python_call: Entry = _text("json.syntax", "The text is a call in Python, with keyword arguments.", _as_python_call)
+xml: Entry = _text("json.syntax", "The text is XML, an element for each member.", _as_xml)
+yaml: Entry = _text("json.syntax", "The text is YAML, a line for each member.", _as_yaml)
+base64_text: Entry = _text(
     "json.syntax", "The text is encoded as base64.", lambda text: base64.b64encode(text.encode()).decode()
 )
-whitespace_flood = _text(
+whitespace_flood: Entry = _text(
     "json.incomplete",
     "After the opening bracket only line breaks come, a known failure of JSON modes.",
     lambda text: text[:1] + "\n" * 2_000 if text[:1] in {"{", "["} else text,
@@ -342,41 +352,41 @@ whitespace_flood = _text(
 
 # Around the JSON
 
-prose_before = _text(
+prose_before: Entry = _text(
     "json.syntax",
     "A sentence stands before the JSON.",
     lambda text: f"Sure! Here is the {CANARY} you asked for:\n\n{text}",
 )
-prose_after = _text(
+prose_after: Entry = _text(
     "json.trailing_data",
     "A sentence stands after the JSON.",
     lambda text: f"{text}\n\nLet me know if you need more {CANARY}.",
 )
-fenced = _text("json.syntax", "The JSON is in a Markdown fence.", lambda text: f"```json\n{text}\n```")
-think_block = _text(
+fenced: Entry = _text("json.syntax", "The JSON is in a Markdown fence.", lambda text: f"```json\n{text}\n```")
+think_block: Entry = _text(
     "json.syntax",
     "The model's thoughts stand before the JSON, in think tags.",
     lambda text: f"<think>\nThe user wants {CANARY}.\n</think>\n\n{text}",
 )
-tool_call_tags = _text(
+tool_call_tags: Entry = _text(
     "json.syntax",
     "The JSON is in tool_call tags that the server did not remove.",
     lambda text: f"<tool_call>\n{text}\n</tool_call>",
 )
-template_token = _text(
+template_token: Entry = _text(
     "json.trailing_data", "A token of the chat template stands after the JSON.", lambda text: f"{text}<|im_end|>"
 )
-byte_order_mark = _text("json.syntax", "A byte order mark stands before the JSON.", lambda text: f"\ufeff{text}")
-nul_byte = _text(
+byte_order_mark: Entry = _text("json.syntax", "A byte order mark stands before the JSON.", lambda text: f"\ufeff{text}")
+nul_byte: Entry = _text(
     "json.trailing_data", "A NUL stands after the JSON, as a program in C ends a text.", lambda text: f"{text}\x00"
 )
-empty_object_before = _text(
+empty_object_before: Entry = _text(
     "json.several_values",
     "An empty object stands before the JSON, left there by a server that joined the pieces of a stream.",
     lambda text: f"{{}}{text}",
 )
-json_lines = _text("json.several_values", "Two JSON values stand on two lines.", lambda text: f"{text}\n{text}")
-extra_closing_bracket = _text(
+json_lines: Entry = _text("json.several_values", "Two JSON values stand on two lines.", lambda text: f"{text}\n{text}")
+extra_closing_bracket: Entry = _text(
     "json.trailing_data",
     "One more bracket is closed than was opened.",
     lambda text: text + text[-1] if text[-1] in "}]" else text,
@@ -394,36 +404,38 @@ def _after_bracket(more: str) -> Callable[[str], str]:
     return lambda text: text[0] + more + text[1:] if text[0] in "{[" else text
 
 
-missing_closing_bracket = _text(
+missing_closing_bracket: Entry = _text(
     "json.incomplete", "The last bracket is not closed.", lambda text: text[:-1] if text[-1] in "}]" else text
 )
-missing_opening_brace = _text(
+missing_opening_brace: Entry = _text(
     "json.syntax",
     "The first brace is missing, as when a server prefills it and leaves it out of the reply.",
     lambda text: text.removeprefix("{"),
 )
-mismatched_bracket = _text(
+mismatched_bracket: Entry = _text(
     "json.syntax",
     "An object is closed by the bracket of an array, or the other way round.",
     lambda text: text[:-1] + text[-1].translate(str.maketrans("}]", "]}")),
 )
-trailing_comma = _text("json.syntax", "A comma stands before the closing brace of an object.", _before_brace(","))
-missing_comma = _text("json.syntax", "No comma stands between two members.", _before_brace(f' "{CANARY}": true'))
-ellipsis = _text("json.syntax", "Three dots stand for what the model left out.", _before_brace(", ..."))
-smart_quotes = _text(
+trailing_comma: Entry = _text(
+    "json.syntax", "A comma stands before the closing brace of an object.", _before_brace(",")
+)
+missing_comma: Entry = _text("json.syntax", "No comma stands between two members.", _before_brace(f' "{CANARY}": true'))
+ellipsis: Entry = _text("json.syntax", "Three dots stand for what the model left out.", _before_brace(", ..."))
+smart_quotes: Entry = _text(
     "json.syntax",
     "Keys and strings are in typographic quotes.",
     lambda text: re.sub(r'"((?:[^"\\]|\\.)*)"', r"“\1”", text),
 )
-html_escaped = _text("json.syntax", "The quotes are escaped as in HTML.", html.escape)
-escaped_quotes = _text(
+html_escaped: Entry = _text("json.syntax", "The quotes are escaped as in HTML.", html.escape)
+escaped_quotes: Entry = _text(
     "json.syntax",
     "The quotes are escaped as if the text stood in a string, but it does not.",
     lambda text: text.replace('"', '\\"'),
 )
-escaped_line_breaks = _text(
+escaped_line_breaks: Entry = _text(
     "json.syntax", r"The escape \n stands between the members, not a line break.", _after_bracket(r"\n  ")
 )
-no_break_space = _text(
+no_break_space: Entry = _text(
     "json.syntax", "The white space between the members is a no-break space.", _after_bracket("\u00a0")
 )

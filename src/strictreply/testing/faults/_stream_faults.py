@@ -173,86 +173,88 @@ def _name_in_pieces(good: GoodStream) -> list[JSONObject]:
     ]
 
 
-stream_chunk_without_choices = _amid(
+stream_chunk_without_choices: Entry = _amid(
     "envelope.choices",
     "A chunk has no choices member.",
     lambda good: event({name: value for name, value in good.chunk({}).items() if name != "choices"}),
 )
-stream_chunk_of_second_choice = _choice_amid(
+stream_chunk_of_second_choice: Entry = _choice_amid(
     "envelope.choices",
     "A chunk belongs to a second choice, though one was asked for.",
     {"index": 1, "delta": {"content": CANARY}, "finish_reason": None},
 )
-stream_choice_null = _choice_amid("envelope.malformed", "The choice of a chunk is null.", None)
-stream_delta_null = _choice_amid(
+stream_choice_null: Entry = _choice_amid("envelope.malformed", "The choice of a chunk is null.", None)
+stream_delta_null: Entry = _choice_amid(
     "envelope.malformed", "The delta of a chunk is null.", {"index": 0, "delta": None, "finish_reason": None}
 )
-stream_delta_of_user = _deltas(
+stream_delta_of_user: Entry = _deltas(
     "reply.role", "A delta says that its role is user.", lambda good: [{"role": "user"}, *good.deltas]
 )
-stream_delta_content_list = _deltas(
+stream_delta_content_list: Entry = _deltas(
     "reply.content",
     "The content of a delta is a list of parts.",
     lambda good: [{"content": [{"type": "text", "text": CANARY}]}, *good.deltas],
 )
-stream_finish_before_end = _pieces(
+stream_finish_before_end: Entry = _pieces(
     "json.incomplete", "The reply finishes before its JSON is complete.", lambda first, middle, _: [first, middle]
 )
-stream_delta_repeated = _pieces(
+stream_delta_repeated: Entry = _pieces(
     "json.trailing_data",
     "The last piece of the JSON comes twice.",
     lambda first, middle, last: [first, middle, last, last],
 )
-stream_deltas_out_of_order = _pieces(
+stream_deltas_out_of_order: Entry = _pieces(
     "json.syntax", "The last piece of the JSON comes first.", lambda first, middle, last: [last, first, middle]
 )
-stream_index_missing = _malformed_call("The deltas of a call have no index.", _without_index)
-stream_index_gap = _malformed_call("The only call has index 1, and none has index 0.", lambda good: good.call(1))
-stream_index_text = _malformed_call("The index of a call is a text.", lambda good: good.call("0"))
-stream_arguments_before_name = _malformed_call(
+stream_index_missing: Entry = _malformed_call("The deltas of a call have no index.", _without_index)
+stream_index_gap: Entry = _malformed_call("The only call has index 1, and none has index 0.", lambda good: good.call(1))
+stream_index_text: Entry = _malformed_call("The index of a call is a text.", lambda good: good.call("0"))
+stream_arguments_before_name: Entry = _malformed_call(
     "The arguments come first, then the id and the name.", lambda good: [*good.deltas[1:], good.deltas[0]]
 )
-stream_name_missing = _malformed_call(
+stream_name_missing: Entry = _malformed_call(
     "No delta of the call has a name.", lambda good: [_call_part(0, _NAMELESS, arguments=""), *good.deltas[1:]]
 )
-stream_name_changes = _malformed_call(
+stream_name_changes: Entry = _malformed_call(
     "A delta among the arguments gives the call another name.",
     lambda good: good.deltas_amid(_call_part(0, name=_OTHER_TOOL, arguments="")),
 )
-stream_name_in_pieces = _malformed_call(
+stream_name_in_pieces: Entry = _malformed_call(
     "The name of a call comes in two pieces.", _name_in_pieces, where=lambda good: len(good.target.name) > 1
 )
-stream_id_missing = _call(
+stream_id_missing: Entry = _call(
     "call.id_missing",
     "No delta of the call has an id.",
     lambda good: [_call_part(0, name=good.target.name, arguments=""), *good.deltas[1:]],
 )
-stream_id_changes = _malformed_call(
+stream_id_changes: Entry = _malformed_call(
     "A delta among the arguments gives the call another id.",
     lambda good: good.deltas_amid(_call_part(0, {"id": f"call_{CANARY}"}, arguments="")),
 )
-stream_id_repeated = _call(
+stream_id_repeated: Entry = _call(
     "call.id_duplicate", "Two calls have the same id.", lambda good: [*good.deltas, *good.call(1)]
 )
-stream_calls_share_index = _malformed_call(
+stream_calls_share_index: Entry = _malformed_call(
     "Two calls with their own ids have the same index.",
     lambda good: [*good.deltas, *good.call(0, id="call_2")],
 )
-stream_calls_interleaved = _call(
+stream_calls_interleaved: Entry = _call(
     "json.incomplete",
     "The last piece of the first call's arguments comes under the index of the second.",
     lambda good: [*good.deltas[:-1], *good.call(1, id="call_2"), _call_part(1, arguments=good.pieces[-1])],
 )
-stream_call_null = _malformed_call("A call of a delta is null.", lambda good: good.deltas_amid({"tool_calls": [None]}))
-stream_calls_no_list = _malformed_call(
+stream_call_null: Entry = _malformed_call(
+    "A call of a delta is null.", lambda good: good.deltas_amid({"tool_calls": [None]})
+)
+stream_calls_no_list: Entry = _malformed_call(
     "The tool_calls of a delta are an object.",
     lambda good: good.deltas_amid({"tool_calls": {CANARY: {"index": 0}}}),
 )
-stream_function_null = _malformed_call(
+stream_function_null: Entry = _malformed_call(
     "The function of a call is null in a delta.",
     lambda good: good.deltas_amid({"tool_calls": [{"index": 0, "function": None}]}),
 )
-stream_arguments_object = _call(
+stream_arguments_object: Entry = _call(
     "json.not_text",
     "The arguments come as an object in a delta, not as pieces of a text.",
     lambda good: [*good.opening, _call_part(0, arguments=good.target.value)],
@@ -290,92 +292,100 @@ _PAGE = f"<html><head><title>Sign in</title></head><body>{CANARY}</body></html>\
 _broken_off = partial(_events, "reply.broken_off")
 _malformed = partial(_events, "envelope.malformed")
 
-stream_cut_in_event = _broken_off(
+stream_cut_in_event: Entry = _broken_off(
     "The connection is closed in the middle of an event.",
     lambda good: [*good.head, good.tail[0][: len(good.tail[0]) // 2]],
     WireEnding.CUT,
 )
-stream_cut_in_character = _broken_off(
+stream_cut_in_character: Entry = _broken_off(
     "The connection is closed in the middle of a character of two bytes.", _cut_in_character, WireEnding.CUT
 )
-stream_cut_between_events = _broken_off(
+stream_cut_between_events: Entry = _broken_off(
     "The connection is closed between two events.", lambda good: good.head, WireEnding.CUT
 )
-stream_reset = _broken_off("The connection is reset between two events.", lambda good: good.head, WireEnding.RESET)
-stream_hang = _broken_off("No more events come; the connection stays open.", lambda good: good.head, WireEnding.HANG)
-stream_comments_forever = _broken_off(
+stream_reset: Entry = _broken_off(
+    "The connection is reset between two events.", lambda good: good.head, WireEnding.RESET
+)
+stream_hang: Entry = _broken_off(
+    "No more events come; the connection stays open.", lambda good: good.head, WireEnding.HANG
+)
+stream_comments_forever: Entry = _broken_off(
     "Comments keep the connection busy for ever, and no more events come.",
     lambda good: [*good.head, _COMMENT],
     WireEnding.CUT,
     endless=True,
 )
-stream_ends_early = _broken_off(
+stream_ends_early: Entry = _broken_off(
     "The HTTP response ends as it should, but in the middle of the reply.", lambda good: good.head
 )
-stream_without_done = _broken_off("The ``[DONE]`` at the end is missing.", lambda good: good.events[:-1])
-stream_without_finish = _broken_off(
+stream_without_done: Entry = _broken_off("The ``[DONE]`` at the end is missing.", lambda good: good.events[:-1])
+stream_without_finish: Entry = _broken_off(
     "The chunk with the finish_reason is missing.", lambda good: [*good.events[:-2], DONE]
 )
-stream_empty = _broken_off("The response ends without an event.", lambda _: [])
-stream_done_at_once = _events("envelope.choices", "``[DONE]`` comes without a chunk.", lambda _: [DONE])
-stream_not_json = _amid(
+stream_empty: Entry = _broken_off("The response ends without an event.", lambda _: [])
+stream_done_at_once: Entry = _events("envelope.choices", "``[DONE]`` comes without a chunk.", lambda _: [DONE])
+stream_not_json: Entry = _amid(
     "envelope.malformed",
     "The data of an event is a text, not JSON.",
     lambda _: b"data: %b is busy\n\n" % CANARY.encode(),
 )
-stream_prefix_twice = _malformed(
+stream_prefix_twice: Entry = _malformed(
     "A proxy put a second ``data:`` before each event.",
     lambda good: [b"data: " + event for event in good.events],
 )
-stream_events_run_together = _malformed(
+stream_events_run_together: Entry = _malformed(
     "No blank line stands between the events, so they read as one.",
     lambda good: [*(event.removesuffix(b"\n") for event in good.events), b"\n"],
 )
-stream_not_utf8 = _amid(
+stream_not_utf8: Entry = _amid(
     "json.encoding",
     "An event holds a byte that is not UTF-8.",
     lambda good: event(good.chunk(good.said("e"))).replace(b'"scripted"', b'"script\xe9d"'),
 )
-stream_not_object = _amid("envelope.malformed", "The data of an event is a JSON array.", lambda _: event([CANARY]))
-stream_error = _events(
+stream_not_object: Entry = _amid(
+    "envelope.malformed", "The data of an event is a JSON array.", lambda _: event([CANARY])
+)
+stream_error: Entry = _events(
     "envelope.error",
     "An error comes in the middle of the reply, and ends it.",
     lambda good: [*good.head, event({"error": _ERROR}), DONE],
 )
-stream_error_event = _events(
+stream_error_event: Entry = _events(
     "envelope.error",
     "An event of the type ``error`` comes in the middle of the reply, its data the error itself.",
     lambda good: [*good.head, b"event: error\n" + event(_ERROR), DONE],
 )
-stream_html_page = stream_fault(
+stream_html_page: Entry = stream_fault(
     "envelope.malformed",
     "A proxy's HTML page comes in place of the stream.",
     lambda _: HTTPReply(200, {"Content-Type": "text/html"}, (_PAGE,)),
 )
-stream_plain_json = stream_fault(
+stream_plain_json: Entry = stream_fault(
     "envelope.malformed",
     "The completion comes as plain JSON, though a stream was asked for.",
     lambda good: HTTPReply(200, {"Content-Type": "application/json"}, (as_sent(good.target),)),
 )
-stream_json_lines = stream_fault("envelope.malformed", "The chunks come as JSON lines, not as events.", _as_json_lines)
-stream_endless_event = _events(
+stream_json_lines: Entry = stream_fault(
+    "envelope.malformed", "The chunks come as JSON lines, not as events.", _as_json_lines
+)
+stream_endless_event: Entry = _events(
     "json.too_large",
     "The data of an event goes on for ever.",
     lambda good: [*good.head, b'data: {"id": "', b"a" * (1 << 16)],
     WireEnding.CUT,
     endless=True,
 )
-stream_endless_text = _events(
+stream_endless_text: Entry = _events(
     "json.too_large",
     "The arguments or the answer go on for ever.",
     lambda good: [*good.head, event(good.chunk(good.said(" " * (1 << 14))))],
     WireEnding.CUT,
     endless=True,
 )
-stream_goes_on_after_finish = _malformed(
+stream_goes_on_after_finish: Entry = _malformed(
     "More text comes after the chunk with the finish_reason.",
     lambda good: [*good.events[:-1], event(good.chunk(good.said(f" {CANARY}"))), DONE],
 )
-stream_finishes_twice = _malformed(
+stream_finishes_twice: Entry = _malformed(
     "The chunk with the finish_reason comes twice.", lambda good: [*good.events[:-1], good.events[-2], DONE]
 )

@@ -31,7 +31,7 @@ class Subschemas:
 
     def __init__(self, document: Document) -> None:
         """Take a schema as it is enforced: with its objects closed."""
-        self.graph = Graph(upgraded(document))
+        self.graph: Graph = Graph(upgraded(document))
         self._fitting: dict[int, SchemaEngine | None] = {}
         self._matching: dict[str, SchemaEngine] = {}
         self._examples: dict[tuple[object, ...], list[JSON]] = {}

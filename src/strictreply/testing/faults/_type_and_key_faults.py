@@ -82,57 +82,63 @@ def _with_wrong_item(spot: Spot) -> SpoiledMembers:
     return [(len(items), [*items, value]) for kind, value in _OF_TYPE.items() if kind != "null"]
 
 
-wrong_type = _typed(
+wrong_type: Entry = _typed(
     "A value is of another JSON type.", lambda spot: [value for kind, value in _OF_TYPE.items() if kind != spot.kind]
 )
-number_as_text = _number("A number is written as a string.", lambda spot: [json.dumps(spot.value)])
-number_as_text_with_unit = _number(
+number_as_text: Entry = _number("A number is written as a string.", lambda spot: [json.dumps(spot.value)])
+number_as_text_with_unit: Entry = _number(
     "A number is written as a string with a unit.", lambda spot: [f"{json.dumps(spot.value)} {CANARY}"]
 )
-number_with_separators = _number(
+number_with_separators: Entry = _number(
     "A number is written as a string with separators between the thousands.", lambda _: ["1,000"]
 )
-number_in_words = _number("A number is written as a word.", lambda _: ["seven"])
-fraction_for_integer = _number("An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5])
-boolean_for_number = _number("A boolean stands where a number belongs.", lambda _: [True, False])
-boolean_as_text = _boolean("A boolean is written as a string.", lambda spot: [json.dumps(spot.value)])
-boolean_in_words = _boolean("A boolean is written as yes or no.", lambda spot: ["yes" if spot.value else "no"])
-number_for_boolean = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(spot.value)])
-number_for_text = _typed("A number stands where a string belongs.", lambda _: [7, 7.5], of_kind("string"))
-timestamp_for_date = _typed(
+number_in_words: Entry = _number("A number is written as a word.", lambda _: ["seven"])
+fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5])
+boolean_for_number: Entry = _number("A boolean stands where a number belongs.", lambda _: [True, False])
+boolean_as_text: Entry = _boolean("A boolean is written as a string.", lambda spot: [json.dumps(spot.value)])
+boolean_in_words: Entry = _boolean("A boolean is written as yes or no.", lambda spot: ["yes" if spot.value else "no"])
+number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(spot.value)])
+number_for_text: Entry = _typed("A number stands where a string belongs.", lambda _: [7, 7.5], of_kind("string"))
+timestamp_for_date: Entry = _typed(
     "A date or a time is written as seconds since 1970.", lambda _: [_EPOCH_SECONDS], _is_moment
 )
-null_value = _typed("Null stands where the schema demands a value.", lambda _: [None], lambda spot: not spot.optional)
-null_for_optional = _typed(
+null_value: Entry = _typed(
+    "Null stands where the schema demands a value.", lambda _: [None], lambda spot: not spot.optional
+)
+null_for_optional: Entry = _typed(
     "Null stands for an optional member that should be left out.", lambda _: [None], lambda spot: spot.optional
 )
-null_as_text = _typed("Null is written as a string.", lambda _: ["null"], _may_be_null)
-empty_text_for_optional = _typed(
+null_as_text: Entry = _typed("Null is written as a string.", lambda _: ["null"], _may_be_null)
+empty_text_for_optional: Entry = _typed(
     "An empty string stands for an optional member that should be left out.",
     lambda _: [""],
     lambda spot: spot.optional and spot.kind != "string",
 )
-array_as_text = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
-array_as_comma_list = _array(
+array_as_text: Entry = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
+array_as_comma_list: Entry = _array(
     "An array is written as a string with commas.", lambda spot: [", ".join([*map(str, _items(spot)), CANARY])]
 )
-scalar_for_array = _array("One item stands where an array belongs.", _one_item)
-object_for_array = _array("An array is written as an object with numbered keys.", _numbered)
-array_for_scalar = _scalar("A string, a number or a boolean is wrapped in an array.", lambda spot: [[spot.value]])
-object_for_scalar = _scalar(
+scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
+object_for_array: Entry = _array("An array is written as an object with numbered keys.", _numbered)
+array_for_scalar: Entry = _scalar(
+    "A string, a number or a boolean is wrapped in an array.", lambda spot: [[spot.value]]
+)
+object_for_scalar: Entry = _scalar(
     "A string, a number or a boolean is wrapped in an object.", lambda spot: [{"value": spot.value}]
 )
-value_in_its_schema = _scalar(
+value_in_its_schema: Entry = _scalar(
     'A value is given with its schema around it, as {"type": …, "value": …}.',
     lambda spot: [{"type": spot.kind, "value": spot.value}],
 )
-object_as_text = _object("An object is written as a string of JSON.", lambda spot: [json.dumps(spot.value)])
-text_for_object = _object("A description in words stands where an object belongs.", lambda _: [f"the {CANARY} one"])
-array_for_object = _object("An object is wrapped in an array.", lambda spot: [[spot.value]])
-wrong_item_type = at_member(
+object_as_text: Entry = _object("An object is written as a string of JSON.", lambda spot: [json.dumps(spot.value)])
+text_for_object: Entry = _object(
+    "A description in words stands where an object belongs.", lambda _: [f"the {CANARY} one"]
+)
+array_for_object: Entry = _object("An object is wrapped in an array.", lambda spot: [[spot.value]])
+wrong_item_type: Entry = at_member(
     "args.type", "An item after good ones is of another JSON type.", _with_wrong_item, of_kind("array")
 )
-null_item = at_member(
+null_item: Entry = at_member(
     "args.type",
     "Null stands after the good items of an array.",
     lambda spot: [(len(_items(spot)), [*_items(spot), None])],
@@ -251,7 +257,7 @@ def _with_forbidden_key(spot: Spot) -> SpoiledMembers:
 _extra_key = partial(at_place, "args.extra_key")
 _wrong_key = partial(at_member, "args.extra_key", where=_OBJECT)
 
-missing_required = at_member(
+missing_required: Entry = at_member(
     "args.required",
     "A required key is missing.",
     lambda spot: [
@@ -259,59 +265,63 @@ missing_required = at_member(
     ],
     _OBJECT,
 )
-empty_object = at_place("args.required", "An object that has required keys is empty.", lambda _: [{}], _OBJECT)
-dependent_key_missing = at_member(
+empty_object: Entry = at_place("args.required", "An object that has required keys is empty.", lambda _: [{}], _OBJECT)
+dependent_key_missing: Entry = at_member(
     "args.dependent_required",
     "A key is missing that another key, which is present, requires.",
     _without_dependent,
     _OBJECT,
 )
-extra_key = _extra_key(
+extra_key: Entry = _extra_key(
     "The arguments have a key that the schema does not know.",
     lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
     _root,
 )
-nested_extra_key = _extra_key(
+nested_extra_key: Entry = _extra_key(
     "An object inside the arguments has a key that the schema does not know.",
     lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
     _nested,
 )
-key_where_none_allowed = at_place(
+key_where_none_allowed: Entry = at_place(
     "args.no_keys",
     "An object that may have no keys has one, such as the arguments of a tool without parameters.",
     lambda _: [{f"{CANARY}_key": CANARY}],
     _OBJECT,
 )
-commentary_key = _extra_key(
+commentary_key: Entry = _extra_key(
     "The arguments have a key in which the model explains itself.",
     lambda spot: [{**spot.value, name: f"because {CANARY}"} for name in _REMARKS if name not in spot.value],
     _root,
 )
-misspelled_key = _wrong_key("Two letters of a key are swapped.", _with_letters_swapped)
-key_in_other_case = _wrong_key("A key is written in another case, such as camelCase for snake_case.", _with_other_case)
-flattened_object = _wrong_key(
+misspelled_key: Entry = _wrong_key("Two letters of a key are swapped.", _with_letters_swapped)
+key_in_other_case: Entry = _wrong_key(
+    "A key is written in another case, such as camelCase for snake_case.", _with_other_case
+)
+flattened_object: Entry = _wrong_key(
     "The members of an inner object stand one level too high.",
     lambda spot: [(name, {**_without(whole, name), **inner}) for name, whole, inner in _having_objects(spot)],
 )
-dotted_key = _wrong_key("The members of an inner object are written as dotted keys of the outer one.", _dotted)
-arguments_under_a_key = _extra_key(
+dotted_key: Entry = _wrong_key("The members of an inner object are written as dotted keys of the outer one.", _dotted)
+arguments_under_a_key: Entry = _extra_key(
     "The arguments are wrapped in another object, as the value of a key like args.",
     lambda spot: [{name: spot.value} for name in _WRAPPERS],
     _root,
 )
-schema_instead_of_arguments = _extra_key(
+schema_instead_of_arguments: Entry = _extra_key(
     "The schema is given back in place of arguments that fit it.", _echoed_schema, _root
 )
-too_few_properties = at_place("args.min_properties", "An object has fewer keys than it must have.", _with_fewer_keys)
-too_many_properties = at_place(
+too_few_properties: Entry = at_place(
+    "args.min_properties", "An object has fewer keys than it must have.", _with_fewer_keys
+)
+too_many_properties: Entry = at_place(
     "args.max_properties", "An object has more keys than it may have.", _with_more_keys, _OBJECT
 )
-bad_property_name = at_place(
+bad_property_name: Entry = at_place(
     "args.property_names",
     "A key has a name that the schema does not allow.",
     _with_bad_name,
     lambda spot: spot.kind == "object" and spot.states("propertyNames"),
 )
-forbidden_key = at_member(
+forbidden_key: Entry = at_member(
     "args.forbidden", "A key is present that the schema names only to forbid it.", _with_forbidden_key, _OBJECT
 )
