@@ -9,7 +9,7 @@ import pytest
 
 import strictreply as sr
 from pages import DOCS, Page
-from strictreply import pipeline
+from strictreply import pipeline, running
 from strictreply.pipeline import AgentResponse, AgentToolCall
 from strictreply.running import MemorySessionStore
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
@@ -89,7 +89,9 @@ def test_the_table_of_errors_names_what_there_is() -> None:
     """Each error is one of the library's, each code one of the enum, each member one that the error has."""
     codes = {code.value for code in pipeline.InvokeCode}
     for _, raised, told in PAGE.table("## What is raised"):
-        kinds = [getattr(sr, name, None) or getattr(pipeline, name) for name in words(raised)]
+        kinds = [
+            getattr(sr, name, None) or getattr(running, name, None) or getattr(pipeline, name) for name in words(raised)
+        ]
         assert kinds
         assert all(issubclass(kind, sr.StrictReplyError) for kind in kinds)
         unknown = [word for word in words(told) if word.isupper() and word not in codes]

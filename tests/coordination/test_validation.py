@@ -47,15 +47,15 @@ FINAL = {"next_action": "final_response", "content": "x"}
 COORDINATION = Path(inspect.getfile(validation)).parent
 PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
 JUDGING = (
-    "actions",
-    "action_shapes",
-    "permissions",
-    "api_errors",
-    "reply_view",
-    "processors",
-    "validation_metrics",
-    "action_rules",
-    "action_answer",
+    "_actions",
+    "_action_shapes",
+    "_permissions",
+    "_api_errors",
+    "_reply_view",
+    "_processors",
+    "_validation_metrics",
+    "_action_rules",
+    "_action_answer",
     "validation",
 )
 EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "concurrent", "multiprocessing"}
@@ -86,7 +86,7 @@ def test_replies_are_parsed_in_one_place() -> None:
         and node.func.id == "ValidationResult"
         and any(word.arg == "is_valid" and getattr(word.value, "value", None) is True for word in node.keywords)
     }
-    assert makers == {"action_rules", "api_errors"}
+    assert makers == {"_action_rules", "_api_errors"}
 
 
 def sync_verdict(made: ValidationProcessor, text: str) -> bool:

@@ -449,8 +449,8 @@ ALLOWED = {
     ),
     *("pydantic", "pydantic_core", "strictreply"),
 }
-BELOW = {"channels", "decoding", "errors", "issues", "limits", "pipeline", "replies", "tools", "typing"}
-WITHIN = {"context_rules", "invoke_result", "manifest_rules", "rule", "validator", "values"}
+BELOW = {"contract", "pipeline", "reading", "values", "wires"}
+WITHIN = {"_context_rules", "_invoke_result", "_manifest_rules", "_rule", "_validator", "_values"}
 
 
 @pytest.mark.req("P75")

@@ -82,7 +82,11 @@ def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: 
     tool = spy("search", [])
     client = sr.wrap(Client(), tools=[tool])
     steps = TurnSteps.opened(
-        client.terms(model="m", messages=USER), sr.LoopPolicy(), AgentContext(id="a"), model="m", new_id=lambda: "i"
+        client.contract_for(model="m", messages=USER),
+        sr.LoopPolicy(),
+        AgentContext(id="a"),
+        model="m",
+        new_id=lambda: "i",
     )
     steps.calls = (ToolCall("search", {"query": "q"}, id="c"),)
     flow = steps.run_calls([AgentToolCall(tool_call_id="c", name="search", arguments_json='{"query":"q"}')])

@@ -372,7 +372,7 @@ def test_what_the_sdk_requires_is_required() -> None:
     """A model and messages, by keyword; what is no JSON is refused."""
     with pytest.raises(TypeError, match="messages"):
         ScriptedClient(always(PLAIN)).chat.completions.create(model="m")
-    with pytest.raises(TypeError, match="object is no JSON"):
+    with pytest.raises(TypeError, match="object is not JSON"):
         create(PLAIN, user=object())
 
 

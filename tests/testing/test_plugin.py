@@ -257,7 +257,7 @@ def test_without_the_fixture():
 """,
     )
     result.assert_outcomes(errors=1)
-    assert "needs the fixture llm or llm_server" in result.stdout.str()
+    assert "fixture llm or llm_server" in result.stdout.str()
     wrong = {"kinds=['args']": "no fault can be made", "[search]": "takes keywords", "tools=search": "a list"}
     for words, told in wrong.items():
         result = run(suite, f"@pytest.mark.malformed({words})\ndef test_it(llm):\n    pass\n")
@@ -272,7 +272,7 @@ def test_a_fixture_that_hides_ours_is_told(suite: pytest.Pytester) -> None:
     run(suite, "def test_it(llm):\n    assert llm == 5\n").assert_outcomes(passed=1)
     result = run(suite, "@pytest.mark.malformed(tools=[search])\ndef test_it(llm):\n    pass\n")
     result.assert_outcomes(errors=1)
-    assert "not another of that name" in result.stdout.str()
+    assert "another fixture of that name" in result.stdout.str()
 
 
 def test_marks_add_up(suite: pytest.Pytester) -> None:
