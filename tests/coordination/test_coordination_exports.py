@@ -55,7 +55,7 @@ def classes_in(annotation: object) -> Iterator[type]:
 
 @pytest.mark.parametrize("name", [name for name in coordination.__all__ if callable(getattr(coordination, name))])
 def test_what_an_export_names_can_be_imported(name: str) -> None:
-    """Every class of ours in the annotations of an exported callable is found where it says it is, under a public name."""
+    """Every class of ours that the annotations of an export name is found where it says it is, under a public name."""
     exported = getattr(coordination, name)
     hints = [typing.get_type_hints(function) for function in functions_of(exported)]
     if isinstance(exported, type):

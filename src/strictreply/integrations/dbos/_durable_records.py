@@ -80,7 +80,7 @@ class DurableRunFailed(StrictReplyError):
         super().__init__(printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}"))
         self.failure = failure
         self.kind: str = failure.kind
-        self.code: str | None = failure.code
+        self.code: str = failure.code
         self.details: dict[str, Any] = failure.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
