@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from strictreply.coordination._action_shapes import member_names
 from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor, View
+from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor
 from strictreply.coordination._reply_view import View
 from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.reading._decoding import decode
