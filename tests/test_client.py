@@ -10,11 +10,12 @@ import json
 import logging
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from tenacity import stop_after_attempt, stop_after_delay, wait_fixed, wait_none
 
 import strictreply as sr
@@ -32,6 +33,7 @@ from scripted import (
     refusal,
     truncated,
 )
+from strictreply.client._keywords import CallKeywords
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 WEATHER = sr.Tool.from_json_schema("weather", OTHER_SCHEMA)
@@ -562,6 +564,32 @@ def test_pauses_are_slept_and_checks_are_made() -> None:
     twin = sr.wrap(AsyncClient(*steps), tools=[checked], policy=policy)
     assert text(client).reply == asyncio.run(twin.reply(model="m", messages=USER))
     assert seen == ["tea", "tea"]
+
+
+def test_the_answer_alone() -> None:
+    """``answer`` gives what a contract without tools admits, asked again until it fits; sync and async."""
+    schema = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+    replies = [completion('{"total": "3"}'), completion('{"total": 3}')]
+    client, fake = wrapped(*replies, tools=[], answer=schema)
+    assert client.answer(model="m", messages=USER) == {"total": 3}
+    assert len(fake.script.requests) == 2
+    twin = sr.wrap(AsyncClient(*replies), answer=schema)
+    assert asyncio.run(twin.answer(model="m", messages=USER)) == {"total": 3}
+
+
+def test_the_answer_alone_needs_a_contract_of_answers() -> None:
+    """Where a call of a tool would be valid too, nothing is sent; ``tool_choice="none"`` leaves answers alone."""
+    client, fake = wrapped(completion("done"))
+    with pytest.raises(sr.ContractError):
+        client.answer(model="m", messages=USER)
+    assert fake.script.requests == []
+    assert client.answer(model="m", messages=USER, tool_choice="none") == "done"
+
+
+def test_the_keywords_of_a_call_are_the_apis() -> None:
+    """Type checkers know every keyword of ``chat.completions.create`` but the legacy ones, and ours."""
+    known = get_type_hints(CompletionCreateParamsNonStreaming).keys() - {"functions", "function_call"}
+    assert known <= CallKeywords.__annotations__.keys()
 
 
 def test_create_gives_the_completion_through_the_sdks_own_path() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
 import pytest
 
 from openai_shapes import ADD, NOW
-from strictreply.contract._contract import Contract
+from scripted import Client
+from strictreply import wrap
+from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.values._errors import ContractError
 
 CONTRACT = Contract(tools=[ADD, NOW])
@@ -43,6 +48,31 @@ def test_a_scoped_ask_is_for_one_tool_alone() -> None:
     """Its contract holds that tool, demands it, and admits a single call."""
     only = Contract(tools=[ADD, NOW], parallel=True).only("now")
     assert ([tool.name for tool in only.tools], only.choice, only.parallel) == (["now"], "now", False)
+
+
+def test_a_misspelt_keyword_is_refused() -> None:
+    """What is no keyword of a contract is a TypeError that lists those there are, also in wrap()."""
+    keywords: Any = {"tool": [ADD]}
+    with pytest.raises(TypeError, match=r"'tool'.*tools"):
+        Contract(**keywords)
+    with pytest.raises(TypeError, match=r"'tool'.*tools"):
+        wrap(Client(), **keywords)
+
+
+def test_the_keywords_are_the_fields() -> None:
+    """Every keyword of a contract is a field of it, but the one that goes into the answer."""
+    named = {field.name for field in fields(Contract)}
+    assert ContractKeywords.__annotations__.keys() - named == {"blank_answers"}
+    assert named - ContractKeywords.__annotations__.keys() == {"answer", "choice", "ids_may_repeat"}
+
+
+def test_a_contract_with_other_values_is_another() -> None:
+    """What is replaced is replaced there alone; nothing is compiled again."""
+    other = CONTRACT.replace(parallel=True)
+    assert (CONTRACT.parallel, other.parallel) == (False, True)
+    assert other.tools is CONTRACT.tools
+    with pytest.raises(FrozenInstanceError):
+        CONTRACT.parallel = True  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", ["auto", "required", "none"])

@@ -20,7 +20,7 @@ from strictreply.contract._tool import Tool, tool
 from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import Issue
 from strictreply.values._json import Formats
-from strictreply.values._replies import Invalid
+from strictreply.values._replies import Invalid, ToolCall
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
 NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/"
@@ -503,3 +503,12 @@ def test_recorded_definitions() -> None:
             continue
         function = {key: value for key, value in definition["function"].items() if value != ""}
         assert Tool.from_openai(definition).definition == {"type": "function", "function": function}
+
+
+def test_a_call_is_run_by_its_own_tool() -> None:
+    """``run`` takes a valid call as it is; a call of another tool is the program's mistake."""
+    declared = Tool.of(search)
+    args = declared.build({"query": "tea"})
+    assert declared.run(ToolCall("search", args, "c")) == declared.run(args)
+    with pytest.raises(ContractError):
+        declared.run(ToolCall("other", args))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import Any, assert_type
 
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletion
+from pydantic import BaseModel
 
 import strictreply as sr
 
@@ -55,7 +56,56 @@ def verdicts(contract: sr.Contract) -> tuple[sr.Issue, ...]:
     return verdict.issues
 
 
+class Refund(BaseModel):
+    """A refund."""
+
+    order: int
+
+
+def order_of(refund: Refund) -> int:
+    """Say which order is paid back."""
+    return refund.order
+
+
+async def fetch(url: str, *, retries: int = 3) -> bytes:
+    """Fetch a page."""
+    return f"{url}{retries}".encode()
+
+
+async def typed_answers() -> None:
+    """The type of answers is the contract's: a class, text when none is given, anything for a JSON Schema."""
+    assert_type(sr.wrap(OpenAI(), answer=Refund).answer(model="m", messages=[]), Refund)
+    assert_type(sr.wrap(OpenAI()).answer(model="m", messages=[]), str)
+    assert_type(sr.wrap(OpenAI(), contract=sr.Contract(answer=Refund)), sr.StrictClient[Refund])
+    assert_type(sr.Contract(answer={"type": "object"}), sr.Contract[Any])
+    assert_type(sr.Contract(), sr.Contract[str])
+    assert_type(await sr.wrap(AsyncOpenAI(), answer=Refund).answer(model="m", messages=[]), Refund)
+    reply = sr.wrap(OpenAI(), answer=Refund).reply(model="m", messages=[])
+    assert_type(reply, sr.ToolCall | sr.ToolCalls | sr.DirectAnswer[Refund])
+    if isinstance(reply, sr.DirectAnswer):
+        assert_type(reply.answer, Refund)
+
+
+async def typed_tools(call: sr.ToolCall) -> None:
+    """A declared tool is called as its function, and gives what that gives."""
+    found = sr.tool(search)
+    assert_type(found("tea"), list[str])
+    assert_type(found.run(call), list[str])
+    found(5)  # type: ignore[arg-type]
+    fetched = sr.tool(timeout=5.0)(fetch)
+    assert_type(await fetched.arun(call), bytes)
+    assert_type(await fetched("u", retries=1), bytes)
+    refund = sr.Tool.from_model(Refund, function=order_of)
+    assert_type(refund.run(call), int)
+    match call:
+        case sr.ToolCall(args=Refund() as args):
+            assert_type(args, Refund)
+        case _:
+            pass
+
+
 def wrong() -> None:
     """A misspelt keyword or value is an error before it runs."""
     sr.wrap(OpenAI(), tool=[search])  # type: ignore[call-overload]
     sr.Contract(channel="json")  # type: ignore[call-overload]
+    sr.wrap(OpenAI()).reply(model="m", messages=[], temprature=1)  # type: ignore[call-arg]
