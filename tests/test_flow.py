@@ -431,7 +431,7 @@ def limits(effects: list[Any]) -> list[int]:
     return [made.request["max_tokens"] for made in calls(effects)]
 
 
-class TestRoom:
+class TestTokenLimits:
     """V6, V8: the token limit that cuts a reply, and how far it is raised."""
 
     def test_v6_it_ends_at_the_cap(self) -> None:

@@ -139,7 +139,7 @@ class _Wrapped(ABC, Generic[A_co]):
         """Make one call; each twin in its own way."""
 
     def with_options(self, **options: Any) -> Self:
-        """Give a copy with other SDK options (``timeout``, ``api_key``, …), held to the same contract."""
+        """Return a copy with other SDK options (``timeout``, ``api_key``, …), held to the same contract."""
         return type(self)(self._client.with_options(**options), self.contract, self._settings, self._bucket)
 
     copy = with_options
@@ -149,13 +149,13 @@ class _Wrapped(ABC, Generic[A_co]):
         return self._ask({"messages": [], **keywords}).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
-        """Give a copy that tells ``on_attempt`` of every attempt too, before the watcher it was wrapped with."""
+        """Return a copy that calls ``on_attempt`` with every attempt too, before the watcher it was wrapped with."""
         watchers = (on_attempt, self._settings.on_attempt)
         settings = replace(self._settings, on_attempt=partial(_tell_each, watchers))
         return type(self)(self._client, self.contract, settings, self._bucket)
 
     def counting_in(self, bucket: RetryBucket) -> Self:
-        """Give a copy that counts its repeats (``RetryPolicy.quota``) in a bucket that other wrapped clients share."""
+        """Return a copy that counts its repeats (``RetryPolicy.quota``) in a bucket shared with other clients."""
         return type(self)(self._client, self.contract, self._settings, bucket)
 
     def _ask(self, keywords: JSONObject) -> Ask:
@@ -188,7 +188,7 @@ class _Wrapped(ABC, Generic[A_co]):
         return Sending(self._transport, ask.contract.limits, self._bucket)
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
-        """Give the exchange, or raise what the outcome calls for."""
+        """Return the exchange, or raise what the outcome calls for."""
         if isinstance(outcome, Ended):
             raise outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
         message = outcome.response["choices"][0]["message"]
@@ -369,7 +369,7 @@ def _answer_of(exchange: Exchange[A_co]) -> A_co:
 
 
 def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awaitable[None] | None:
-    """Tell every watcher of an attempt; what is to be awaited is given back as one."""
+    """Call every watcher with an attempt; return what is to be awaited as one awaitable."""
     waiting: list[Awaitable[None]] = []
     for watcher in watchers:
         with unharmed("on_attempt"):
@@ -492,7 +492,7 @@ def _refuse_async_checks(contract: Contract) -> None:
 
 
 def _is_async(client: Any) -> bool:
-    """Tell an async client by its ``create``, under whatever decorators the SDK put around it."""
+    """Return whether a client is async, by its ``create``, under whatever decorators the SDK put around it."""
     create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
     if not callable(create):
         return False

@@ -267,7 +267,7 @@ def _past_transform(keywords: JSONObject) -> JSONObject:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a value is JSON through and through, without recursion; what has no end is not."""
+    """Return whether a value is JSON at every level, without recursion; a value that contains itself is not."""
     if type(value) is Definitions:
         return True
     pending, left = [value], MAX_PLAIN_NODES

@@ -100,7 +100,7 @@ class Answer(Generic[A_co]):
         return None
 
     def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002 - the same
-        """Give the calls inside a typed answer, in the order of their ``tool_calls``; none, as here."""
+        """Return the calls inside a typed answer, in the order of their ``tool_calls``; none, as here."""
         return ()
 
     def _judge_text(self, value: JSON, at: str) -> str | Invalid:
@@ -116,5 +116,5 @@ _DESCRIBED: ByText[Answer[Any]] = ByText()
 
 
 def _schema_name(text: str) -> str:
-    """Spell a name as ``response_format`` demands it: letters, digits, ``_`` and ``-``, at most 64."""
+    """Return a name as ``response_format`` demands it: letters, digits, ``_`` and ``-``, at most 64."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", text)[:64] or "answer"

@@ -114,7 +114,7 @@ class Contract(Generic[A_co]):
             raise ContractError(message)
 
     def __repr__(self) -> str:
-        """Name the channel and the tools."""
+        """Show the channel and the tools."""
         return f"Contract(channel={self.channel!r}, tools=[{self.tool_list}])"
 
     @cached_property

@@ -82,7 +82,7 @@ def member_of(entry: object, key: str) -> object:
 
 
 def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """Give what stands beside the function, the function, and the pointer to it."""
+    """Return what stands beside the function, the function, and the pointer to it."""
     if "function" not in definition:
         return {}, {key: value for key, value in definition.items() if key != "type"}, ""
     if not isinstance(definition["function"], Mapping):
@@ -100,7 +100,7 @@ def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], 
 
 
 def _schemas_in(members: Mapping[str, Any]) -> frozenset[str]:
-    """Name the members that hold the schema of an object, whatever they are called."""
+    """Return the members that hold the schema of an object, whatever they are called."""
     objects = {key: cast("Mapping[str, Any]", value) for key, value in members.items() if isinstance(value, Mapping)}
     return frozenset(
         key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"

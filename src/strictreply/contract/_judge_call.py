@@ -38,7 +38,7 @@ def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[I
 
 
 def is_final_answer(contract: Contract, name: object) -> bool:
-    """Tell whether a call of ``name`` is the answer itself (requirement T14)."""
+    """Return whether a call of ``name`` is the answer itself (requirement T14)."""
     return contract.answer_style == "tool" and name == FINAL_ANSWER
 
 

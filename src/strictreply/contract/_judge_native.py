@@ -132,7 +132,7 @@ def ids_in(messages: Iterable[object]) -> list[str]:
 
 
 def counts_anew(ids: list[str]) -> bool:
-    """Tell from the ids of a conversation that its server counts anew in every reply: some repeat, or were numbered."""
+    """Return whether the server of a conversation counts its ids anew in every reply: some repeat, or were numbered."""
     known = set(ids)
     parts = (id_.rpartition(".") for id_ in known)
     return len(known) < len(ids) or any(stem in known and number.isdecimal() for stem, _, number in parts)
@@ -154,14 +154,14 @@ def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
 
 
 def _is_call_as_text(contract: Contract, text: str) -> bool:
-    """Tell a call that a model wrote as its answer; a kind of answer that is more than a schema judges that itself."""
+    """Return whether a model wrote a call as its answer; an answer that is more than a schema judges that itself."""
     if contract.calls_as_text == "answer" or contract.choice == "none" or type(contract.answer) is not Answer:
         return False
     return bool(contract.tools) and len(text) <= contract.limits.reply_bytes and is_call(text, contract.by_name)
 
 
 def _answer_barred(contract: Contract, content: object) -> Issue | None:
-    """Say why no answer may stand here, or None when one may."""
+    """Report why no answer may stand here; None when one may."""
     if content is None or content == "":
         return Issue.of(Code.REPLY_EMPTY)
     if not isinstance(content, str):
@@ -170,7 +170,7 @@ def _answer_barred(contract: Contract, content: object) -> Issue | None:
 
 
 def _tool_required(contract: Contract) -> Issue | None:
-    """Say that the choice demands a call, None when it does not."""
+    """Report that the choice demands a call; None when it does not."""
     if contract.choice in {"auto", "none"} and contract.answer_style == "union":
         return None
     return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=contract.tool_list or "final_answer")

@@ -59,7 +59,7 @@ def named_tool(contract: Contract, message: object) -> str | None:
 
 
 def judge_union(contract: Contract, value: JSON, work: Work) -> ToolCall | DirectAnswer | Invalid:
-    """Tell a call from an answer and judge it; the two exclude each other (requirement T6)."""
+    """Judge a call or an answer; the two exclude each other (requirement T6)."""
     if not isinstance(value, dict):
         return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),))
     if "answer" not in value or contract.answer_style == "tool":

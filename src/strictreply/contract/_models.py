@@ -101,7 +101,7 @@ class _ModelSchema(GenerateJsonSchema):
         return False
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JSONObject:
-        """Name a time without offset by a format of its own: ``date-time`` demands one (RFC 3339 section 5.6)."""
+        """Write a time without offset as a format of its own: ``date-time`` demands one (RFC 3339 section 5.6)."""
         written = super().datetime_schema(schema)
         naive = schema.get("tz_constraint") == "naive" and written.get("format") == "date-time"
         return written | {"format": "date-time-local"} if naive else written

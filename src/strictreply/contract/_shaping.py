@@ -62,7 +62,7 @@ def _refuse_unheld(request: JSONObject) -> None:
 
 
 def _is_series(value: object) -> bool:
-    """Tell what holds one thing after another, as the SDK takes it: a list, a tuple, a generator."""
+    """Return whether a value holds one thing after another, as the SDK takes it: a list, a tuple, a generator."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 

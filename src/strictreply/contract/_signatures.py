@@ -84,7 +84,7 @@ def read_docstring(text: str) -> Docstring:
 
 
 def function_name(function: Callable[..., object]) -> str:
-    """Name a function for messages: a partial by what it wraps, a callable object by its class."""
+    """Return the name of a function for messages: of a partial what it wraps, of a callable object its class."""
     inner = function.func if isinstance(function, functools.partial) else function
     return getattr(inner, "__name__", type(inner).__name__)
 
@@ -108,7 +108,7 @@ def _type_hints(function: Callable[..., object], name: str) -> dict[str, Any]:
 
 
 def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, Any]:
-    """Give the locals of the running function that defines this one, none at module level.
+    """Return the locals of the running function that defines this one, none at module level.
 
     Annotations that are strings name types by words, and a function keeps no reference to its birthplace.
     """

@@ -118,7 +118,7 @@ class _Call(NamedTuple):
 
 
 def is_call(text: str, tools: Container[str]) -> bool:
-    """Tell a text that is, as a whole, one call or more, at least one of them of a tool in ``tools``.
+    """Return whether a text is, as a whole, one call or more, at least one of them of a tool in ``tools``.
 
     White space, one leading ``<think>…</think>``, code fences and markers do not count. The time is linear.
     """
@@ -195,7 +195,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _names_in(value: Any, depth: int) -> list[str] | None:
-    """Name the tools that a JSON value calls; None when it is anything but calls."""
+    """Return the tools that a JSON value calls; None when it is anything but calls."""
     if depth == 0 or not isinstance(value, dict | list) or not value:
         return None
     if isinstance(value, list):
@@ -208,7 +208,7 @@ def _names_in(value: Any, depth: int) -> list[str] | None:
 
 
 def _named_call(value: dict[str, Any]) -> list[str] | None:
-    """Name the tool that an object calls: it has a name and arguments, which are no schema of a definition."""
+    """Return the tool that an object calls: it has a name and arguments, which are no schema of a definition."""
     name_key = next((key for key in NAMES if isinstance(value.get(key), str)), None)
     args_key = next((key for key in ARGUMENTS if key in value), None)
     if name_key is None or args_key is None or not BESIDE.issuperset(value.keys() - {name_key, args_key}):
@@ -220,5 +220,5 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
 
 
 def _is_schema(args: dict[str, Any]) -> bool:
-    """Tell the parameters of a definition from the arguments of a call."""
+    """Return whether an object holds the parameters of a definition, not the arguments of a call."""
     return "properties" in args or (args.get("type") == "object" and _SCHEMA_WORDS.issuperset(args))

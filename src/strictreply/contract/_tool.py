@@ -290,7 +290,7 @@ class Tool(Generic[P, R_co]):
         return self._code()(*args, **kwargs)
 
     def held_to(self, extra: Extra, formats: Formats) -> Tool[..., Any]:
-        """Give the same tool with its schema closed (``forbid``) or as written, and ``format`` asserted or not."""
+        """Return the same tool with its schema closed (``forbid``) or as written, and ``format`` asserted or not."""
         if (extra, formats) == (self.extra, self.formats):
             return self
         parameters = _compile(self.name, self.parameters.source, extra=extra, formats=formats)
@@ -374,7 +374,6 @@ class Tool(Generic[P, R_co]):
         return self.function
 
     def _not_awaited(self) -> ContractError:
-        """Say that an async function has to be awaited."""
         return ContractError(f"the tool {self.name!r} is async; await arun(), or wrap an async client")
 
     def _call(self, args: Any, call_id: str | None) -> R_co:
@@ -426,7 +425,7 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any
 
 
 def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool[..., Any]:
-    """Tell an MCP entry from an OpenAI definition, and read it."""
+    """Read an MCP entry or an OpenAI definition."""
     read = Tool.from_mcp if "inputSchema" in definition else Tool.from_openai
     return read(definition, extra=extra, formats=formats)
 
@@ -443,10 +442,10 @@ def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> 
 
 
 def is_duration(seconds: object) -> bool:
-    """Tell whether something is a number above 0, which NaN is not."""
+    """Return whether something is a number above 0, which NaN is not."""
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
 
 
 def must_be_awaited(function: object) -> bool:
-    """Tell whether a function, or an object that is called like one, must be awaited."""
+    """Return whether a function, or an object that is called like one, must be awaited."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

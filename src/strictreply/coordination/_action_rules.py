@@ -291,7 +291,7 @@ def _request_issues(names: list[str], requests: Mapping[str, Any], terms: Action
 
 
 def _instances(asked: list[tuple[str, Any]], spelled: JSONObject, terms: ActionTerms) -> tuple[AgentInvocation, ...]:
-    """Give each invocation an id of its own, ``{name}_{index}_{hex8}`` (requirement M32).
+    """Make an id of its own for each invocation, ``{name}_{index}_{hex8}`` (requirement M32).
 
     The last part is a hash of the branch, the place in the conversation and the reply: the same reply in the same place
     gives the same ids, so that a run that is replayed finds its branches again, and in a later round it gives others.

@@ -271,7 +271,7 @@ _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
 
 
 def _remedies(told: Advice) -> list[str]:
-    """Say what helps against the faults, each category once; with no fault, what is permitted."""
+    """Return what helps against the faults, each category once; with no fault, what is permitted."""
     allowed = told.permitted
     words = {"agents": _named(allowed.agents), "actions": _named(allowed.actions), "reminder": told.reminder}
     helpful = [_REMEDIES[category] for category in told.categories]
@@ -279,7 +279,7 @@ def _remedies(told: Advice) -> list[str]:
 
 
 def _insisted(told: Advice) -> list[str]:
-    """Say that a choice must be made, then whom and how (requirement M75)."""
+    """Return the words that a choice must be made, then of whom and how (requirement M75)."""
     allowed = told.permitted
     if told.tier is SteeringTier.FAULTS:
         return []

@@ -135,7 +135,7 @@ def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
 
 
 def _instructions(state: TurnState, turn: Turn) -> list[Message]:
-    """Tell the model, in this request alone, what it repeats, and when it has to come to an end."""
+    """Add, to this request alone, what the model repeats, and when it has to come to an end."""
     texts = [
         f"You have called {name} several times with the same arguments; use the results that you have."
         for name in state.policy.repeated(turn.tool_calls, tools=state.contract.by_name)

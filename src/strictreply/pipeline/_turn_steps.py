@@ -157,7 +157,7 @@ class TurnSteps(TurnState):
         return (*turn.messages, *map(dict, self.result_turns(with_results(waiting, results))))
 
     def _ran(self, ctx: AgentPipelineContext, manifest: ToolCallManifest) -> TurnStep:
-        """Give each call that is not the client's its result."""
+        """Set the result of each call that is not the client's."""
         turn = turn_of(ctx)
         results: dict[str, AgentToolCallResult] = {}
         wanted: list[AgentToolCall] = []
@@ -238,7 +238,7 @@ def _save(ctx: AgentPipelineContext, steps: TurnSteps) -> Callable[[SessionStore
 
 
 def release(steps: TurnSteps) -> Callable[[SessionStore], None] | None:
-    """Give back what a turn has claimed, with what approved calls came to already; None when it has claimed nothing.
+    """Release what a turn has claimed, with what approved calls came to already; None when it has claimed nothing.
 
     A turn that was interrupted while it claimed does not know whether it has: claiming again under its name tells.
     """

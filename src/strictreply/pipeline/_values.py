@@ -343,7 +343,7 @@ class AgentResponse(Value):
     tool_continuation_message: str | None = None
 
     def __post_init__(self) -> None:
-        """Tell each call where it waits; what is no call stays as it is, for the validator to find."""
+        """Set where each call waits; what is no call stays as it is, for the validator to find."""
         given = cast("Any", self.tool_calls)
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)

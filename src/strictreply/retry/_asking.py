@@ -30,7 +30,7 @@ from strictreply.wires._chat import peek
 ESCALATION_TIER = 3
 _INSTRUCTION_ROLES = ("system", "developer")
 
-ROOM_FACTOR = 4
+REPLY_TOKENS_FACTOR = 4
 """How many times the caller's token limit a request may ask for, unless the policy says otherwise."""
 
 
@@ -48,13 +48,13 @@ class Ask:
 class Bad:
     """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong.
 
-    ``room_refused`` says that the server refused the request for the token limit that we had raised in it.
+    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it.
     """
 
     message: JSONObject
     issues: tuple[Issue, ...]
     scope: Scope | None = None
-    room_refused: bool = False
+    limit_refused: bool = False
 
     @property
     def cut(self) -> bool:
@@ -66,7 +66,7 @@ class Bad:
 class Turn:
     """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked.
 
-    ``room`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
+    ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
     ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
     """
 
@@ -74,7 +74,7 @@ class Turn:
     correction: str | None = None
     tier: int = 0
     scope: Scope | None = None
-    room: int = 0
+    raises: int = 0
     grows: bool = True
     answers: Bad | None = None
     numbers: bool = False
@@ -82,7 +82,7 @@ class Turn:
     @property
     def raised(self) -> bool:
         """Whether this request corrects a reply with a token limit above the caller's own."""
-        return self.room > 0 and self.answers is not None
+        return self.raises > 0 and self.answers is not None
 
 
 def first_turn(ask: Ask) -> Turn:
@@ -96,8 +96,8 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         return turn
     issues, about = bad.issues, bad.scope
     scope = None if ask.policy.allow_tool_switch else about
-    room, grows = _next_room(ask, turn, bad)
-    base = ask.base | _limits(ask, room)
+    raises, grows = _next_raises(ask, turn, bad)
+    base = ask.base | _limits(ask, raises)
     contract = ask.contract if scope is None else ask.contract.only(scope.tool)
     situation = Situation(issues, ask.contract, step.tier, about.tool if about else None, about.at if about else "")
     correction = ask.steering.correction(situation)
@@ -108,28 +108,28 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
     numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
-    return Turn(request, correction, step.tier, scope, room, grows, bad, numbers)
+    return Turn(request, correction, step.tier, scope, raises, grows, bad, numbers)
 
 
-def _next_room(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
-    """Say how often the token limit is raised next, and whether it may be raised after that.
+def _next_raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
+    """Return how often the token limit is raised next, and whether it may be raised after that.
 
     A limit that the server refused is taken back, and not raised any more: the reply can only become shorter.
     """
-    if bad.room_refused:
-        return turn.room - 1, False
-    more = turn.room + 1
-    if bad.cut and turn.grows and _limits(ask, more) != _limits(ask, turn.room):
+    if bad.limit_refused:
+        return turn.raises - 1, False
+    more = turn.raises + 1
+    if bad.cut and turn.grows and _limits(ask, more) != _limits(ask, turn.raises):
         return more, True
-    return turn.room, turn.grows
+    return turn.raises, turn.grows
 
 
-def _limits(ask: Ask, room: int) -> JSONObject:
-    """Give the caller's token limits, doubled ``room`` times, as far as the policy lets them grow."""
+def _limits(ask: Ask, raises: int) -> JSONObject:
+    """Return the caller's token limits, doubled ``raises`` times, as far as the policy lets them grow."""
     said = {key: ask.base[key] for key in LENGTH_KEYS if is_limit(ask.base.get(key))}
     most = ask.policy.max_reply_tokens
-    caps = {key: ROOM_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
-    return {key: min(limit << room, caps[key]) for key, limit in said.items()}
+    caps = {key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
+    return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
 
 
 def _dressed(contract: Contract, base: JSONObject, messages: list[Message]) -> JSONObject:
@@ -162,7 +162,7 @@ def _definitions(contract: Contract) -> Definitions:
 
 
 def _choice(contract: Contract) -> JSONObject:
-    """Spell ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
+    """Return ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
     if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
         return {"tool_choice": "required"}
     if contract.choice == "auto":
@@ -173,7 +173,7 @@ def _choice(contract: Contract) -> JSONObject:
 
 
 def _union_format(contract: Contract, base: JSONObject) -> JSONObject:
-    """Spell the caller's ``json_schema`` response format for the union: the bare schema would shut the union out."""
+    """Return the caller's ``json_schema`` response format for the union: the bare schema would refuse the union."""
     wanted = peek(base.get("response_format"), "type")
     if wanted != "json_schema":
         return {}

@@ -129,14 +129,14 @@ Outcome: TypeAlias = Accepted | Ended
 class Judged:
     """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked.
 
-    ``room_refused`` says that the event was the server's refusal of a token limit that we had raised.
+    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised.
     """
 
     verdict: Verdict | None
     message: JSONObject | None = None
     failure: Failure | None = None
     response: JSON = field(default=None, repr=False)
-    room_refused: bool = False
+    limit_refused: bool = False
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -250,18 +250,18 @@ def _judge_failure(turn: Turn, failure: Failure) -> Judged:
     cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
     faults = (issue for issue in turn.answers.issues if issue.remedy is not Remedy.SHORTEN)
     response: JSON = None if failure.error is None else {"error": failure.error}
-    return Judged(Invalid((cut, *faults)), turn.answers.message, response=response, room_refused=True)
+    return Judged(Invalid((cut, *faults)), turn.answers.message, response=response, limit_refused=True)
 
 
 def _response_of(event: Event) -> JSON:
-    """Give the response to judge: what came, or the error that says what became of the model's reply."""
+    """Return the response to judge: what came, or the error that says what became of the model's reply."""
     if isinstance(event, Failed):
         return {"error": event.failure.error}
     return event.response if isinstance(event, Replied) else None
 
 
 def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
-    """Give what the model wrote, where there is no message and yet a fault of the model's to correct.
+    """Return what the model wrote, where there is no message and yet a fault of the model's to correct.
 
     Groq tells what its parser could not read as ``failed_generation``.
     """
@@ -276,7 +276,7 @@ _NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="an object 
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
-    """Say what was wrong, and whether one call alone is to be asked for; None when no message came.
+    """Return what was wrong, and whether one call alone is to be asked for; None when no message came.
 
     While a re-asked call is switched, refused or cut, the frozen message stays what it was.
     """
@@ -284,9 +284,9 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         return None
     kept = turn.scope
     if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
-        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.room_refused)
+        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.limit_refused)
     scope = scope_of(ask.contract, judged.message, judged.issues)
-    return Bad(judged.message, judged.issues, scope, judged.room_refused)
+    return Bad(judged.message, judged.issues, scope, judged.limit_refused)
 
 
 _KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
@@ -324,7 +324,7 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float) -> Attempt
 
 
 def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Accepted:
-    """Give the reply with the completion that carries it, as if the first shot had hit."""
+    """Return the reply with the completion that carries it, as if the first reply had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
     if judged.message is _message_in(response):
         return Accepted(verdict.reply, response, attempts)

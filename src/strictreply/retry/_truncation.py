@@ -22,7 +22,7 @@ NEAR_LIMIT = 0.9
 
 
 def is_limit(value: object) -> TypeGuard[int]:
-    """Tell a limit of tokens: a whole number above zero, and no bool."""
+    """Return whether a value limits tokens: a whole number above zero, and no bool."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
@@ -52,13 +52,13 @@ def _limits_of(request: Mapping[str, Any]) -> list[int]:
 
 
 def _is_closed(contract: Contract, message: object) -> bool:
-    """Tell content that ends where its JSON does: by a bracket, since a number or a word might have gone on."""
+    """Return whether content ends where its JSON does: by a bracket, since a number or a word might have gone on."""
     text = _json_content(contract, message)
     return text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
 
 
 def _breaks_off(contract: Contract, message: object) -> bool:
-    """Tell a message in which a JSON text ends before it is complete."""
+    """Return whether a JSON text of a message ends before it is complete."""
     calls = peek(message, "tool_calls")
     written = calls if isinstance(calls, list) else []
     texts = [peek(peek(call, "function"), "arguments") for call in written] or [_json_content(contract, message)]
@@ -71,7 +71,7 @@ def _breaks_off(contract: Contract, message: object) -> bool:
 
 
 def _json_content(contract: Contract, message: object) -> str | None:
-    """Give the content where it should be JSON, as the contract's leniencies read it; None where it need not be."""
+    """Return the content where it should be JSON, as the contract's leniencies read it; None where it need not be."""
     content = peek(message, "content")
     is_reply = contract.channel == "text" or not (contract.answer.is_text or peek(message, "tool_calls"))
     return extract(content, contract.extraction, contract.limits)[0] if is_reply and isinstance(content, str) else None

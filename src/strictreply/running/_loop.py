@@ -249,7 +249,7 @@ class _RunningTurn:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Give back the claim of a turn that was interrupted: an exception of a step has done so already."""
+        """Release the claim of a turn that was interrupted: an exception of a step has done so already."""
         settle = release(self.steps)
         if kind is None or settle is None:
             return
@@ -260,7 +260,7 @@ class _RunningTurn:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Give the claim back in a thread, which a cancellation waits for."""
+        """Release the claim in a thread, which a cancellation waits for."""
         with anyio.CancelScope(shield=True):
             await finished_in_thread(partial(self.__exit__, kind))
 

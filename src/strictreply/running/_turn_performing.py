@@ -239,7 +239,7 @@ class _ParallelCalls:
         return None if left is None else min(left, threading.TIMEOUT_MAX)
 
     def _expire(self) -> None:
-        """Give up the calls whose time is over; their threads run on, and nobody hears of them again."""
+        """Abandon the calls whose time is over; their threads run on, and their results are dropped."""
         now = time.monotonic()
         for future, (index, deadline) in list(self._active.items()):
             if deadline is not None and deadline <= now and not future.done():

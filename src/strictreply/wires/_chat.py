@@ -48,7 +48,7 @@ def open_envelope(response: object) -> Opened | Invalid:
 
 
 def _is_message(value: object) -> bool:
-    """Tell a message from a response: it has a role, content or calls, and no choices."""
+    """Return whether a value is a message and no response: it has a role, content or calls, and no choices."""
     if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return False
     if isinstance(value, Mapping):
@@ -96,7 +96,7 @@ def _bad_ending(response: object, choice: object, message: object) -> Issue | No
 
 
 def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Give each place where a reason stands, as a pointer, and what stands there.
+    """Yield each place where a reason stands, as a pointer, and what stands there.
 
     The translated one; OpenRouter's ``native_finish_reason`` beside it (openrouter.ai, standardized finish reasons);
     LiteLLM's, which it keeps when the translation changed it (docs.litellm.ai, completion output). Not vLLM's
@@ -109,7 +109,7 @@ def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
 
 
 def _errors(response: object, choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Give each place where an error stands beside or instead of a reply, as a pointer, and what stands there."""
+    """Yield each place where an error stands beside or instead of a reply, as a pointer, and what stands there."""
     yield "/error", peek(response, "error")
     yield "/choices/0/error", peek(choice, "error")
     for at, fields in _vendor_fields(choice, message):
@@ -117,7 +117,7 @@ def _errors(response: object, choice: object, message: object) -> Iterator[tuple
 
 
 def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Give what LiteLLM keeps of the provider's own words, on the choice or on the message."""
+    """Return what LiteLLM keeps of the provider's own words, on the choice or on the message."""
     for at, holder in (("/choices/0", choice), ("/choices/0/message", message)):
         fields = peek(holder, "provider_specific_fields")
         if fields:

@@ -193,7 +193,7 @@ class _EngineCall:
 
     @contextmanager
     def reported(self) -> Generator[None]:
-        """Give an error the attempts as they were sent."""
+        """Set the attempts of an error as they were sent."""
         try:
             yield
         except CallFailed as error:

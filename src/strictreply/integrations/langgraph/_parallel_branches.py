@@ -185,7 +185,7 @@ def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
 
 
 def _followed(state: RunState, specs: list[JSONObject], target: str, opener: str) -> RunState:
-    """Tell an agent of every branch, and let it follow in this run."""
+    """Add the results of every branch to an agent's messages, and let it follow in this run."""
     led = [] if target == opener else [one["agent"] for one in _leading(state, specs, target)]
     state = with_turn(state, target, reports_text(_reports(state, specs), state["branch"]["asked"], led))
     node = node_of(target)

@@ -319,7 +319,7 @@ forbidden_call: Entry = _message(
 
 
 def _call(code: str, summary: str, respell: Callable[[JSONObject], JSON]) -> Entry:
-    """Spell the one native call otherwise."""
+    """Write the one native call in another way."""
     return _message(code, summary, lambda target: assistant(None, [respell(_good_call(target))]))
 
 

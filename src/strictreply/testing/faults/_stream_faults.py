@@ -93,7 +93,7 @@ class GoodStream:
 
 
 def _call_part(index: JSON = 0, call: JSONObject | None = None, **function: JSON) -> JSONObject:
-    """Spell a delta of one call: ``call`` holds members beside the function, ``function`` those in it."""
+    """Write a delta of one call: ``call`` holds members beside the function, ``function`` those in it."""
     return {"tool_calls": [{"index": index, **(call or {}), "function": function}]}
 
 

@@ -39,7 +39,7 @@ def html_reply(status: int, title: str) -> HTTPReply:
 def _error(
     status: int, message: str, code: str | None = None, kind: str = "invalid_request_error", **headers: str
 ) -> HTTPReply:
-    """Spell an error as the API does; ``_`` in a header's name stands for ``-``."""
+    """Write an error as the API does; ``_`` in a header's name stands for ``-``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return error_reply(status, f"{message} ({CANARY})", kind=kind, code=code, headers=named)
 
