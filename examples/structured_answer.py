@@ -22,10 +22,11 @@ class OrderSummary(BaseModel):
     total: Annotated[float, Field(ge=0)]
 
 
-def ask(base_url: str) -> sr.Exchange:
+def ask(base_url: str) -> sr.Exchange[OrderSummary]:
     """Ask once, strictly; a reply that does not fit is asked for again."""
-    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), answer=OrderSummary)
-    return client.exchange(model="unreliable-1", messages=[{"role": "user", "content": "Summarise order 1042."}])
+    messages = [{"role": "user", "content": "Summarise order 1042."}]
+    with sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), answer=OrderSummary) as client:
+        return client.exchange(model="unreliable-1", messages=messages)
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
         for issue in attempt.issues:
             print(f"attempt {attempt.number}: {issue.code} at {issue.path}, found {issue.found}")
     if isinstance(exchange.reply, sr.DirectAnswer):
-        summary: OrderSummary = exchange.reply.answer
+        summary = exchange.reply.answer
         print(f"order {summary.order} of {summary.customer}: {summary.status}, {summary.total:.2f} EUR")
     print(f"{exchange.usage.total_tokens} tokens in {len(exchange.attempts)} attempts")
 
