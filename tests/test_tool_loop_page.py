@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 import strictreply as sr
 from pages import DOCS, Page
 from strictreply import pipeline, running
-from strictreply.pipeline import AgentResponse, AgentToolCall
-from strictreply.running import MemorySessionStore
+from strictreply.pipeline import AgentResponse
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
 pytestmark = pytest.mark.one_lane
@@ -42,7 +42,9 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     model.assert_spent()
 
 
-def test_the_loop_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_loop_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A run that pauses for a tool and then for an approval comes to its answer."""
     (program,) = [program for program in README.programs if "run.is_paused" in program]
     photo = sr.Tool.from_json_schema("photo", {"type": "object"})
@@ -57,8 +59,8 @@ def test_the_loop_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None
         return [call.answered("a mug").to_dict() for call in calls if not call.needs_approval]
 
     client = sr.wrap(model.client(), tools=[photo, paid])
-    given = {"ask_the_client": ask_the_client, "decide": AgentToolCall.approved}
-    names = {"sr": sr, "client": client, "store": MemorySessionStore(), **given}
+    names = {"sr": sr, "client": client, "ask_the_client": ask_the_client}
+    monkeypatch.chdir(tmp_path)
     exec(program, names)  # noqa: S102 - the page itself
     assert capsys.readouterr().out == "That is all.\n"
     assert [call.name for response in asked for call in response.tool_calls or ()] == ["photo", "find_order"]

@@ -26,8 +26,8 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_ten_lines_catch_the_bug(suite: pytest.Pytester) -> None:
-    """The first program, at most ten lines, fails for the faults it says, and prints what the page shows."""
-    assert len(code_lines(BLOCKS[0])) <= 10
+    """The first program, at most a dozen lines, fails for the faults it says, and prints what the page shows."""
+    assert len(code_lines(BLOCKS[0])) <= 12
     suite.makepyfile(test_shop=BLOCKS[0])
     result = suite.runpytest_subprocess("-p", "no:cacheprovider")
     assert result.parseoutcomes()["failed"] >= 5
@@ -48,7 +48,7 @@ def test_the_wrapped_app_passes_the_same_test(suite: pytest.Pytester) -> None:
 
 def test_the_script_of_the_page_runs(suite: pytest.Pytester) -> None:
     """The second program holds for an app that corrects its model."""
-    app = BLOCKS[0].partition("@pytest.mark")[0].replace("def app(client):", "def trusting(client):")
+    app = BLOCKS[0].partition("@pytest.mark")[0].replace("def app(", "def trusting(")
     wrapped = "\nimport strictreply as sr\n\ndef app(client):\n    return trusting(sr.wrap(client, tools=[search]))\n\n"
     suite.makepyfile(test_shop=app + wrapped + BLOCKS[1])
     suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)

@@ -260,6 +260,10 @@ Every fault by its name, with the output of one specimen; `tools/write_faults.py
 ```python
 from strictreply.testing import faults
 
+
+def search(query: str, limit: int = 5) -> None: ...  # your tool
+
+
 faults.trailing_comma(search)  # one fault, made from your own tool
 faults.wrong_type(search, "limit")  # at one place of its arguments
 ```
