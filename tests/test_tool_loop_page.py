@@ -11,7 +11,7 @@ import pytest
 import strictreply as sr
 from pages import DOCS, Page
 from strictreply import pipeline, running
-from strictreply.pipeline import AgentResponse
+from strictreply.pipeline import AgentResponse, AgentToolCall
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
 pytestmark = pytest.mark.one_lane
@@ -59,7 +59,7 @@ def test_the_loop_of_the_readme_runs(
         return [call.answered("a mug").to_dict() for call in calls if not call.needs_approval]
 
     client = sr.wrap(model.client(), tools=[photo, paid])
-    names = {"sr": sr, "client": client, "ask_the_client": ask_the_client}
+    names = {"sr": sr, "client": client, "ask_the_client": ask_the_client, "decide": AgentToolCall.approved}
     monkeypatch.chdir(tmp_path)
     exec(program, names)  # noqa: S102 - the page itself
     assert capsys.readouterr().out == "That is all.\n"
