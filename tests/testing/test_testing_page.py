@@ -26,8 +26,8 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_ten_lines_catch_the_bug(suite: pytest.Pytester) -> None:
-    """The first program, at most a dozen lines, fails for the faults it says, and prints what the page shows."""
-    assert len(code_lines(BLOCKS[0])) <= 12
+    """The first program, at most ten lines, fails for the faults it says, and prints what the page shows."""
+    assert len(code_lines(BLOCKS[0])) <= 10
     suite.makepyfile(test_shop=BLOCKS[0])
     result = suite.runpytest_subprocess("-p", "no:cacheprovider")
     assert result.parseoutcomes()["failed"] >= 5
