@@ -91,6 +91,20 @@ def test_what_is_kept_by_text_is_bounded() -> None:
     assert KEPT_REQUESTS > 1
 
 
+def test_definitions_given_one_by_one_are_bounded_too() -> None:
+    """A program that declares definitions without end, one at a time, keeps the last ones only."""
+
+    def large(number: int) -> dict[str, Any]:
+        function = {"name": f"tool_{number}", "description": "x" * (KEPT_CHARS // 10)}
+        return {"type": "function", "function": function}
+
+    first = Tool.of(large(0))
+    assert Tool.of(large(0)) is first
+    for number in range(1, 12):
+        Tool.of(large(number))
+    assert Tool.of(large(0)) is not first
+
+
 def test_what_is_no_plain_json_is_made_anew() -> None:
     """A value without a text is given to the maker as it is, each time."""
     kept, value = ByText[object](), {"a": {1, 2}}

@@ -71,6 +71,8 @@ def test_a_contract_with_other_values_is_another() -> None:
     other = CONTRACT.replace(parallel=True)
     assert (CONTRACT.parallel, other.parallel) == (False, True)
     assert other.tools is CONTRACT.tools
+    with pytest.raises(TypeError, match="'paralel'"):
+        CONTRACT.replace(paralel=True)
     with pytest.raises(FrozenInstanceError):
         CONTRACT.parallel = True  # type: ignore[misc]
 

@@ -102,9 +102,16 @@ class Contract(Generic[A_co]):
         self._set(values)
 
     def replace(self, **values: Any) -> Self:
-        """Return the same contract with other values in some of its fields, compiled as the fields hold them."""
+        """Return the same contract with other values in some of its fields, compiled as the fields hold them.
+
+        Raises TypeError for what is no field, ContractError when the values do not go together.
+        """
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        if unknown := values.keys() - held.keys():
+            message = f"a contract has no field {min(unknown)!r}; it has {', '.join(held)}"
+            raise TypeError(message)
         other = object.__new__(type(self))
-        other._set({field.name: getattr(self, field.name) for field in fields(self)} | values)
+        other._set(held | values)
         return other
 
     def _set(self, values: Mapping[str, Any]) -> None:

@@ -127,9 +127,7 @@ class Tool(Generic[P, R_co]):
 
         Raises ContractError on anything else, and when the declaration itself is wrong.
         """
-        if isinstance(declaration, Tool):
-            return declaration.held_to(extra or declaration.extra, formats or declaration.formats)
-        return _declared(declaration, extra or "forbid", formats or "assert")[0]
+        return cls.all_of([declaration], extra=extra, formats=formats)[0]
 
     @classmethod
     def all_of(
@@ -139,7 +137,7 @@ class Tool(Generic[P, R_co]):
         tools, lengths = list[Tool[..., Any]](), list[int]()
         for declaration in declarations:
             if isinstance(declaration, Tool):
-                tools.append(cls.of(declaration, extra=extra, formats=formats))
+                tools.append(declaration.held_to(extra or declaration.extra, formats or declaration.formats))
             else:
                 tool, length = _declared(declaration, extra or "forbid", formats or "assert")
                 tools.append(tool)
