@@ -109,3 +109,4 @@ def wrong() -> None:
     sr.wrap(OpenAI(), tool=[search])  # type: ignore[call-overload]
     sr.Contract(channel="json")  # type: ignore[call-overload]
     sr.wrap(OpenAI()).reply(model="m", messages=[], temprature=1)  # type: ignore[call-arg]
+    sr.run(sr.wrap(OpenAI()), "hello", model="m", temprature=1)  # type: ignore[call-arg]

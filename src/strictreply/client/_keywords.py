@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from openai import Timeout
 
 
-class CallKeywords(TypedDict, total=False):
-    """The keywords of ``chat.completions.create``, with ``tools`` as a contract takes them, and ours for one call.
+class RequestKeywords(TypedDict, total=False):
+    """The keywords of ``chat.completions.create`` that a tool loop takes too; ``tools`` as in a contract, and ours.
 
-    ``messages`` may hold the SDK's own message objects.
     A keyword of the API that is not here yet is passed on as any other; type checkers want it in ``extra_body``.
     """
 
@@ -30,7 +29,6 @@ class CallKeywords(TypedDict, total=False):
     tool_choice: str | Mapping[str, Any]
 
     model: str
-    messages: Iterable[Mapping[str, Any] | BaseModel]
     audio: Mapping[str, Any] | None
     frequency_penalty: float | None
     logit_bias: Mapping[str, int] | None
@@ -58,10 +56,16 @@ class CallKeywords(TypedDict, total=False):
     temperature: float | None
     top_logprobs: int | None
     top_p: float | None
-    user: str
     verbosity: str | None
     web_search_options: Mapping[str, Any]
     extra_headers: Mapping[str, str] | None
     extra_query: Mapping[str, object] | None
     extra_body: object | None
     timeout: float | Timeout | None
+
+
+class CallKeywords(RequestKeywords, total=False):
+    """The keywords of one call; ``messages`` may hold the SDK's own message objects."""
+
+    messages: Iterable[Mapping[str, Any] | BaseModel]
+    user: str

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.client._keywords import RequestKeywords
 from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
@@ -70,7 +71,7 @@ def run(
     user: str = "local",
     cancel: Callable[[], bool] | None = None,
     on_event: OnEvent | None = None,
-    **keywords: Any,
+    **keywords: Unpack[RequestKeywords],
 ) -> Run:
     """Run a conversation to its answer, executing the tools the model calls.
 
@@ -89,14 +90,14 @@ def run(
     """
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     request = RunRequest(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
-    keywords = _kept(keywords)
-    contract, tell = client.contract_for(**keywords), _listener(on_event)
+    asked = _kept({**keywords})
+    contract, tell = client.contract_for(**asked), _listener(on_event)
     for tool in contract.by_name.values():  # before anything is asked: a sync run could not await it
         if tool.function is not None:
             tool.refuse_unrunnable(awaited=False)
-    turn = _RunningTurn.opened(request, contract, loop, agent, sessions, cancel, keywords)
+    turn = _RunningTurn.opened(request, contract, loop, agent, sessions, cancel, asked)
     watched = client.watched(partial(_tell_attempt, tell))
-    performer = TurnPerformer(watched, numbering(client, keywords), ToolRunner(loop, tell), turn.sessions)
+    performer = TurnPerformer(watched, numbering(client, asked), ToolRunner(loop, tell), turn.sessions)
     with turn:
         return turn.ended(drive(turn.flow(), performer))
 
@@ -115,16 +116,16 @@ async def arun(
     user: str = "local",
     cancel: Callable[[], bool] | None = None,
     on_event: OnEvent | None = None,
-    **keywords: Any,
+    **keywords: Unpack[RequestKeywords],
 ) -> Run:
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     request = RunRequest(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
-    keywords = _kept(keywords)
-    contract, tell = client.contract_for(**keywords), _listener(on_event)
-    turn = _RunningTurn.opened(request, contract, loop, agent, sessions, cancel, keywords)
+    asked = _kept({**keywords})
+    contract, tell = client.contract_for(**asked), _listener(on_event)
+    turn = _RunningTurn.opened(request, contract, loop, agent, sessions, cancel, asked)
     watched = client.watched(partial(_tell_attempt, tell))
-    performer = AsyncTurnPerformer(watched, numbering(client, keywords), ToolRunner(loop, tell), turn.sessions)
+    performer = AsyncTurnPerformer(watched, numbering(client, asked), ToolRunner(loop, tell), turn.sessions)
     async with turn:
         return turn.ended(await adrive(turn.flow(), performer))
 
