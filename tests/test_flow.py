@@ -10,8 +10,7 @@ import pytest
 from tenacity import wait_fixed
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion, filtered, refusal, truncated
-from strictreply.contract._checks import Check, Checked
-from strictreply.contract._contract import Contract
+from strictreply.contract._contract import Check, Checked, Contract
 from strictreply.contract._tool import Tool
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure

@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient, wrap
+    from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
+    from strictreply.client._wrap import wrap
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
@@ -91,7 +92,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "client._client": "AsyncStrictClient Exchange StrictClient wrap",
+    "client._client": "AsyncStrictClient Exchange StrictClient",
+    "client._wrap": "wrap",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",
     "pipeline._invoke_result": "InvokeFailed IterationsExceeded",

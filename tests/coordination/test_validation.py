@@ -25,7 +25,7 @@ from openai_shapes import call, completion, message
 from scripted import Client
 from scripted import completion as scripted
 from strictreply import Contract, ContractError, Issue, Tool, Valid
-from strictreply.contract._checks import perform_check
+from strictreply.contract._contract import perform_check
 from strictreply.contract._driving import drive
 from strictreply.coordination import validation
 from strictreply.coordination._action_answer import with_reply_format

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from strictreply.cli._endpoint import Endpoint
 from strictreply.cli._terminal import Live, Status, capped, console, fail, interruptible
-from strictreply.client._client import Exchange, StrictClient, wrap
+from strictreply.client._client import Exchange, StrictClient
+from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.testing._server import LoopbackServer

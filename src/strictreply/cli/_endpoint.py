@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 import typer
 
 from strictreply.cli._terminal import Live, console, echo_json, interruptible
-from strictreply.client._client import wrap
+from strictreply.client._wrap import wrap
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import CallFailed
 

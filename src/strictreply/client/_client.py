@@ -12,15 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 import anyio
 
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._transport import RetryBucket, Sending, Transport
-from strictreply.contract._answer import Answer
-from strictreply.contract._checks import Check, aperform_check, perform_check
-from strictreply.contract._contract import Contract, ContractKeywords
+from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
@@ -50,7 +48,6 @@ from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAI
     from openai.resources.chat import AsyncChat, Chat
     from openai.types.chat import ChatCompletion
 
@@ -106,7 +103,7 @@ class Settings:
     log_replies: Redact | None = None
 
 
-class _Wrapped(ABC, Generic[A_co]):
+class Wrapped(ABC, Generic[A_co]):
     """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
 
     def __init__(
@@ -197,7 +194,7 @@ class _Wrapped(ABC, Generic[A_co]):
         return Exchange(outcome.reply, outcome.attempts, transcript, ask.contract, complete)
 
 
-class StrictClient(_Wrapped[A_co]):
+class StrictClient(Wrapped[A_co]):
     """A wrapped sync client; everything not named here is the client's own.
 
     ``StrictClient[A]`` gives answers of the type ``A``.
@@ -244,7 +241,7 @@ class StrictClient(_Wrapped[A_co]):
         return self._exchanged(self._ask({**keywords}))
 
     def _exchanged(self, ask: Ask) -> Exchange[A_co]:
-        _refuse_async_checks(ask.contract)
+        refuse_async_checks(ask.contract)
         sending = self._sending(ask)
         outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
         return self._exchange(ask, outcome, sending)
@@ -276,7 +273,7 @@ class StrictClient(_Wrapped[A_co]):
         return Replied(sending.receive(source), sending.lap(), before)
 
 
-class AsyncStrictClient(_Wrapped[A_co]):
+class AsyncStrictClient(Wrapped[A_co]):
     """A wrapped async client: the twin of :class:`StrictClient`."""
 
     async def __aenter__(self) -> Self:
@@ -411,90 +408,9 @@ def _failure(error: Exception) -> Failure:
     return failure
 
 
-class WrapKeywords(ContractKeywords, total=False):
-    """The keywords of :func:`wrap` beside ``contract`` and ``answer``: those of a contract, and how to go about it."""
-
-    policy: RetryPolicy | None
-    steering: Steering | None
-    on_attempt: OnAttempt | None
-    log_replies: Redact | None
-
-
-@overload
-def wrap(client: OpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
-@overload
-def wrap(client: OpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> StrictClient[str]: ...
-@overload
-def wrap(client: OpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
-@overload
-def wrap(client: OpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> StrictClient[Any]: ...
-@overload
-def wrap(client: AsyncOpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[A]: ...
-@overload
-def wrap(client: AsyncOpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[str]: ...
-@overload
-def wrap(
-    client: AsyncOpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
-) -> AsyncStrictClient[A]: ...
-@overload
-def wrap(client: AsyncOpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[Any]: ...
-@overload
-def wrap(client: Any, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...
-@overload
-def wrap(client: Any, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]) -> Any: ...
-def wrap(
-    client: Any,
-    *,
-    contract: Contract | None = None,
-    policy: RetryPolicy | None = None,
-    steering: Steering | None = None,
-    on_attempt: OnAttempt | None = None,
-    log_replies: Redact | None = None,
-    **declared: Any,
-) -> StrictClient | AsyncStrictClient:
-    """Wrap a client so that only valid replies come out of it.
-
-    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()`` or anything with their ``chat.completions.create``;
-    it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready ``contract``, or its keywords
-    (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None ours.
-    ``on_attempt`` is told of every attempt, and what it raises is logged by its type; ``log_replies`` turns a raw
-    reply into what DEBUG may log, None logs none.
-
-    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
-    async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
-    """
-    if contract is not None and declared:
-        message = "give wrap() a contract or the keywords of one, not both"
-        raise ContractError(message)
-    contract = contract or Contract(**declared)
-    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies)
-    client = client.unwrapped if isinstance(client, _Wrapped) else client
-    if _is_async(client):
-        return AsyncStrictClient(client, contract, settings)
-    _refuse_async(contract, on_attempt)
-    return StrictClient(client, contract, settings)
-
-
-def _refuse_async(contract: Contract, on_attempt: OnAttempt | None) -> None:
-    """Refuse, while declaring, what a sync client could not await."""
-    _refuse_async_checks(contract)
-    if inspect.iscoroutinefunction(on_attempt) or inspect.iscoroutinefunction(getattr(on_attempt, "__call__", None)):  # noqa: B004
-        message = "on_attempt is async; wrap an async client"
-        raise ContractError(message)
-
-
-def _refuse_async_checks(contract: Contract) -> None:
+def refuse_async_checks(contract: Contract) -> None:
     """Refuse a tool whose check a sync client could not await, before anything is sent."""
     for tool in contract.tools:
         if tool.check is not None and tool.is_async_check:
             message = f"the check of tool {tool.name!r} is async; wrap an async client"
             raise ContractError(message)
-
-
-def _is_async(client: Any) -> bool:
-    """Return whether a client is async, by its ``create``, under whatever decorators the SDK put around it."""
-    create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
-    if not callable(create):
-        return False
-    called = getattr(create, "__call__", None)  # noqa: B004 - an object may be called like an async function
-    return inspect.iscoroutinefunction(inspect.unwrap(create)) or inspect.iscoroutinefunction(called)

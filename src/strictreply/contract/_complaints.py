@@ -24,7 +24,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
 from strictreply.values._json import JSON
 
-Checked: TypeAlias = Iterable[Issue] | None
+Findings: TypeAlias = Iterable[Issue] | None
 """What a user's check finds: issues, or None when all is well."""
 
 _MAX_ISSUES = 32
@@ -55,7 +55,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def check_issues(
-    outcome: ValueError | Checked,
+    outcome: ValueError | Findings,
     args: object,
     *,
     at: str = "",

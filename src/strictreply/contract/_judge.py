@@ -1,21 +1,31 @@
-"""Where a reply is written: the response around it, native tool calls, or a JSON union in the content.
+"""The one judge: from a response, a message or a text to the verdict on it; pure, no user checks, no I/O.
 
-``judge`` is the way in; it is pure, and every path from a reply to a verdict goes through it.
+Here are the ways in, and the native channel: ``tool_calls`` and ``content`` of an assistant message, judged as a whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+from itertools import count
 from typing import TYPE_CHECKING
 
-from strictreply.contract._judge_native import judge_message, without_promised_call
+from strictreply.contract._answer import Answer
+from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
 from strictreply.contract._judge_text import judge_content, judge_text
+from strictreply.contract._spelled_calls import is_call
 from strictreply.reading._decoding import decode
-from strictreply.values._limits import Work
-from strictreply.values._replies import Invalid, Verdict
-from strictreply.wires._chat import Opened, open_envelope
+from strictreply.reading._extraction import extract
+from strictreply.values._issues import Code, Issue, pointer, quote
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import Work, utf8_size
+from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+from strictreply.wires._chat import Opened, open_envelope, peek
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
+
+MAX_FAULTY_CALLS = 8
+_CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "arguments"}}'
 
 
 def judge(contract: Contract, response: object) -> Verdict:
@@ -40,3 +50,231 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         verdict = judge_message(contract, opened.message, Work())
         return without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
     return judge_content(contract, opened.message, Work())
+
+
+def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
+    """Judge calls when there are any, else the content as an answer; a kind of answer may judge both itself."""
+    own = contract.answer.judge_message(message) if contract.answer_style == "union" else None
+    return _judge_parts(contract, message, work) if own is None else _narrowed(contract, own, work)
+
+
+def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
+    """Hold a verdict of the answer's own to what this one request demands: a tool, no tool, or one call at most."""
+    if isinstance(verdict, Invalid):
+        return verdict
+    calls = contract.calls_in(verdict.reply)
+    issues = [
+        issue
+        for index, call in enumerate(calls)
+        for issue in judge_name(contract, call.tool, pointer("/tool_calls", index, "function", "name"), work)
+    ]
+    if len(calls) > 1 and not contract.parallel:
+        issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+    required = _tool_required(contract) if isinstance(verdict.reply, DirectAnswer) else None
+    issues += [] if required is None else [required]
+    return Invalid(tuple(issues), verdict.leniency) if issues else verdict
+
+
+def _judge_parts(contract: Contract, message: object, work: Work) -> Verdict:
+    """Judge the calls of a message, or its content when there are none."""
+    if peek(message, "function_call"):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+    calls = peek(message, "tool_calls")
+    if calls is None or calls in ([], ()):
+        return judge_answer(contract, peek(message, "content"), work)
+    if not isinstance(calls, list | tuple):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
+    if len(calls) > contract.limits.calls:
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
+    if sum(map(_written, calls)) > contract.limits.reply_bytes:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),))
+    large = _too_large(contract, peek(message, "content"))  # what stands beside calls joins the conversation too
+    return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
+
+
+def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
+    """Judge the content of a message without calls as a direct answer."""
+    issue = _answer_barred(contract, content)
+    if issue is not None:
+        return Invalid((issue,))
+    text = str(content)
+    schema = contract.answer.schema
+    named = schema is not None and bool(schema.names)  # its members tell an answer from a call
+    verdict = _judge_text(contract, text, work) if named or not _is_call_as_text(contract, text) else None
+    if verdict is None or (named and isinstance(verdict, Invalid) and _is_call_as_text(contract, text)):
+        return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
+    return verdict
+
+
+def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
+    """Judge a text as the answer that the contract declares: any text, or JSON by its schema."""
+    if contract.answer.schema is None:
+        large = _too_large(contract, text)
+        if large is not None:
+            return Invalid((large,))
+        answer = contract.answer.judge(text, "/content", work)
+        return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
+    cut, steps = extract(text, contract.extraction, contract.limits)
+    value = decode(cut, contract.limits, at="/content", names=contract.names, work=work)
+    answer = value if isinstance(value, Invalid) else contract.answer.judge(value, "/content", work)
+    return Invalid(answer.issues, steps) if isinstance(answer, Invalid) else Valid(DirectAnswer(answer), steps)
+
+
+def _too_large(contract: Contract, content: object) -> Issue | None:
+    """Report a text beyond the cap that JSON texts have; None for one within it."""
+    limit = contract.limits.reply_bytes
+    return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit) if utf8_size(content) > limit else None
+
+
+def without_promised_call(contract: Contract, message: object, verdict: Verdict) -> Verdict:
+    """Refuse an answer where the response ended to call a tool, and the call is not there: it was lost on the way."""
+    if isinstance(verdict, Invalid) or not contract.tools or peek(message, "tool_calls"):
+        return verdict
+    return Invalid((Issue.of(Code.CALL_MISSING, "/tool_calls"),), verdict.leniency)
+
+
+def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) -> Verdict:
+    """Refuse calls that have the id of an earlier call of their conversation: results are attached by it."""
+    calls = peek(message, "tool_calls")
+    ids = [peek(call, "id") for call in calls] if isinstance(calls, list) else []
+    issues = tuple(
+        Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_))
+        for index, id_ in enumerate(ids[:MAX_FAULTY_CALLS])
+        if isinstance(id_, str) and id_ in taken
+    )
+    if not issues:
+        return verdict
+    return Invalid((*verdict.issues, *issues) if isinstance(verdict, Invalid) else issues, verdict.leniency)
+
+
+def ids_in(messages: Iterable[object]) -> list[str]:
+    """Collect the ids of the calls in a conversation, in order."""
+    calls = (peek(message, "tool_calls") for message in messages)
+    return [
+        id_
+        for several in calls
+        if isinstance(several, list | tuple)
+        for one in several
+        if isinstance(id_ := peek(one, "id"), str)
+    ]
+
+
+def counts_anew(ids: list[str]) -> bool:
+    """Return whether the server of a conversation counts its ids anew in every reply: some repeat, or were numbered."""
+    known = set(ids)
+    parts = (id_.rpartition(".") for id_ in known)
+    return len(known) < len(ids) or any(stem in known and number.isdecimal() for stem, _, number in parts)
+
+
+def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
+    """Number the ids that earlier calls of the conversation have (``call_1.2``); the same message where none does."""
+    calls = message.get("tool_calls")
+    ids = [peek(call, "id") for call in calls] if isinstance(calls, list) else []
+    if not isinstance(calls, list) or not any(isinstance(id_, str) and id_ in taken for id_ in ids):
+        return message
+    numbered = [
+        {**call, "id": next(free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids)}
+        if isinstance(call, dict) and isinstance(id_, str) and id_ in taken
+        else call
+        for call, id_ in zip(calls, ids, strict=True)
+    ]
+    return {**message, "tool_calls": numbered}
+
+
+def _is_call_as_text(contract: Contract, text: str) -> bool:
+    """Return whether a model wrote a call as its answer; an answer that is more than a schema judges that itself."""
+    if contract.calls_as_text == "answer" or contract.choice == "none" or type(contract.answer) is not Answer:
+        return False
+    return bool(contract.tools) and len(text) <= contract.limits.reply_bytes and is_call(text, contract.by_name)
+
+
+def _answer_barred(contract: Contract, content: object) -> Issue | None:
+    """Report why no answer may stand here; None when one may."""
+    if content is None or content == "":
+        return Issue.of(Code.REPLY_EMPTY)
+    if not isinstance(content, str):
+        return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
+    return _tool_required(contract)
+
+
+def _tool_required(contract: Contract) -> Issue | None:
+    """Report that the choice demands a call; None when it does not."""
+    if contract.choice in {"auto", "none"} and contract.answer_style == "union":
+        return None
+    return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=contract.tool_list or "final_answer")
+
+
+def _judge_calls(contract: Contract, calls: list[object] | tuple[object, ...], work: Work) -> Verdict:
+    """Judge every call and the set of them; all faults are collected, but after 8 faulty calls no more is read."""
+    issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
+    if len(calls) > 1 and not contract.parallel:
+        issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
+    judged: list[ToolCall | DirectAnswer] = []
+    for index, call in enumerate(calls):
+        if index - len(judged) >= MAX_FAULTY_CALLS:
+            break
+        outcome = _judge_call(contract, call, pointer("/tool_calls", index), work)
+        if isinstance(outcome, Invalid):
+            issues += outcome.issues
+        else:
+            judged.append(outcome)
+    return Invalid(tuple(issues)) if issues else _one_reply(judged)
+
+
+def _written(call: object) -> int:
+    """Count the bytes of a call's arguments: the calls of one message share its cap."""
+    return utf8_size(peek(peek(call, "function"), "arguments"))
+
+
+def _one_reply(judged: list[ToolCall | DirectAnswer]) -> Verdict:
+    """Make one reply of the judged calls; an answer does not stand beside calls (requirement T6)."""
+    if len(judged) == 1:
+        return Valid(judged[0])
+    calls = tuple(call for call in judged if isinstance(call, ToolCall))
+    if len(calls) < len(judged):
+        return Invalid((Issue.of(Code.SHAPE_BOTH, "/tool_calls"),))
+    return Valid(ToolCalls(calls))
+
+
+def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue]:
+    """Report missing, repeated and overlong call ids: results are attached by them, and later requests repeat them."""
+    issues: list[Issue] = []
+    seen: set[str] = set()
+    for index, call in enumerate(calls):
+        id_ = peek(call, "id")
+        if not isinstance(id_, str) or not id_.strip():
+            issues.append(Issue.of(Code.CALL_ID_MISSING, pointer("/tool_calls", index, "id"), found=quote(id_)))
+        elif id_ in seen:
+            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)))
+        else:
+            seen.add(id_)
+            if utf8_size(id_) > cap:
+                issues.append(Issue.of(Code.CALL_ID_TOO_LONG, pointer("/tool_calls", index, "id"), limit=cap))
+    return issues
+
+
+def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
+    """Judge one call: its shape, its tool, its arguments."""
+    function = peek(call, "function")
+    if peek(call, "type") not in (None, "function") or function is None:  # not a set: the type may be unhashable
+        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
+    name = peek(function, "name")
+    issues = judge_name(contract, name, pointer(at, "function", "name"), work)
+    if issues:
+        return Invalid(issues)
+    at = pointer(at, "function", "arguments")
+    args = _read_arguments(contract, str(name), peek(function, "arguments"), at, work)
+    if isinstance(args, Invalid):
+        return args
+    id_ = peek(call, "id")
+    return judge_args(contract, str(name), args, at=at, id=id_ if isinstance(id_, str) else None, work=work)
+
+
+def _read_arguments(contract: Contract, name: str, text: object, at: str, work: Work) -> JSON | Invalid:
+    """Read the arguments; an empty text means no arguments for a tool that requires none, as servers send it."""
+    if is_final_answer(contract, name):
+        return decode(text, contract.limits, at=at, names=contract.names, work=work)
+    parameters = contract.by_name[name].parameters
+    if text == "" and not parameters.check({}):
+        return {}
+    return decode(text, contract.limits, at=at, names=parameters.names, work=work)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
-from strictreply.contract._complaints import Checked
+from strictreply.contract._complaints import Findings
 from strictreply.contract._definitions import VendorMembers, member_of, read_definition
 from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.contract._reuse import ByText, kept_on
@@ -30,7 +30,7 @@ from strictreply.values._json import JSON, Extra, Formats, JSONObject
 from strictreply.values._limits import Work
 from strictreply.values._replies import Invalid, ToolCall
 
-Check: TypeAlias = Callable[[Any], Checked | Awaitable[Checked]]
+UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
 
 VALUE = "value"
@@ -52,7 +52,7 @@ class ToolKeywords(Execution, total=False):
 
     name: str | None
     description: str | None
-    check: Check | None
+    check: UserCheck | None
     extra: Extra
 
 
@@ -86,7 +86,7 @@ class Tool(Generic[P, R_co]):
     name: str
     description: str
     parameters: Schema
-    check: Check | None = None
+    check: UserCheck | None = None
     function: Callable[P, R_co] | None = None
     signature: Signature | None = field(default=None, repr=False)
     adapter: TypeAdapter[Any] | None = field(default=None, repr=False)
@@ -193,7 +193,7 @@ class Tool(Generic[P, R_co]):
         description: str = "",
         extra: Extra = "forbid",
         *,
-        check: Check | None = None,
+        check: UserCheck | None = None,
         function: Callable[[Any], Any] | None = None,
         formats: Formats = "assert",
         wrap_root: bool = False,
@@ -229,7 +229,7 @@ class Tool(Generic[P, R_co]):
         cls,
         definition: Mapping[str, Any],
         *,
-        check: Check | None = None,
+        check: UserCheck | None = None,
         function: Callable[[Any], Any] | None = None,
         extra: Extra = "forbid",
         formats: Formats = "assert",
@@ -251,7 +251,7 @@ class Tool(Generic[P, R_co]):
         cls,
         entry: object,
         *,
-        check: Check | None = None,
+        check: UserCheck | None = None,
         function: Callable[[Any], Any] | None = None,
         extra: Extra = "forbid",
         formats: Formats = "assert",

@@ -14,9 +14,9 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from strictreply.contract._checks import Check, Checked, check_of
 from strictreply.contract._complaints import check_issues
-from strictreply.contract._judge_native import judge_message
+from strictreply.contract._contract import Check, Checked, check_of
+from strictreply.contract._judge import judge_message
 from strictreply.coordination._action_shapes import SHAPES, listed, member_names, schema_of, without_nulls
 from strictreply.coordination._actions import UNREAD, ActionType, AgentInvocation, Permitted, Source, ValidationResult
 from strictreply.coordination._api_errors import ApiError

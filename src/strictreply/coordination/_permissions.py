@@ -11,7 +11,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
-from strictreply.contract._complaints import Checked
+from strictreply.contract._complaints import Findings
 from strictreply.contract._contract import Contract, by_name
 from strictreply.contract._tool import Tool
 from strictreply.coordination._action_shapes import SHAPES, ExtraKeys, Need, listed
@@ -123,7 +123,7 @@ def read_leave(names: Iterable[ActionType | str]) -> frozenset[ActionType]:
     return frozenset(leave)
 
 
-ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Checked]
+ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
 """A user's own check of an action: given what it says and what is permitted, gives issues or raises ValueError."""
 
 Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
-from strictreply.contract._checks import Check, Checked, aperform_check, perform_check
-from strictreply.contract._contract import Contract
+from strictreply.contract._contract import Check, Checked, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_answer import ActionAnswer, Judgement, format_in, place_in
 from strictreply.coordination._action_rules import checked_result

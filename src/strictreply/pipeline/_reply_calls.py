@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Final
 
 from strictreply.contract._describing import compact
-from strictreply.contract._judge_native import ids_in
+from strictreply.contract._judge import ids_in
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import EffectRaised

@@ -11,14 +11,12 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from strictreply.contract._checks import Check, Checked, check_of
-from strictreply.contract._judge import judge_opened
-from strictreply.contract._judge_native import counts_anew, ids_in, with_fresh_ids, with_numbered_ids
-from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
+from strictreply.contract._contract import Check, Checked, check_of
+from strictreply.contract._judge import counts_anew, ids_in, judge_opened, with_fresh_ids, with_numbered_ids
+from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, next_turn
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
 from strictreply.retry._scoping import scope_of, splice
-from strictreply.retry._truncation import cut_at_limit
 from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._json import JSON, JSONObject

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, cast
 
-from strictreply.contract._judge_native import ids_in, with_numbered_ids
+from strictreply.contract._judge import ids_in, with_numbered_ids
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
 from strictreply.testing._wire import Served, error_reply

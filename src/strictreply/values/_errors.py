@@ -66,6 +66,14 @@ REASON_ADVICE: dict[str, str] = {
 class StrictReplyError(Exception):
     """The root of all errors of this library."""
 
+    __module__ = "strictreply"
+
+    def __init_subclass__(cls) -> None:
+        # a traceback shows where programs import an error from, not the private module that defines it
+        public, _, private = cls.__module__.partition("._")
+        if private and public.startswith("strictreply."):
+            cls.__module__ = public.removesuffix(".values")
+
     def explain(self) -> str:
         """Return what happened and what to do, as text for a person."""
         return str(self)
@@ -92,6 +100,8 @@ class ContractError(StrictReplyError, ValueError):
 
 class ContractWarning(UserWarning):
     """A declaration holds a part that no reply can ever fit, though others can; warned of once, when it is declared."""
+
+    __module__ = "strictreply"
 
 
 class CallFailed(StrictReplyError):

@@ -17,8 +17,8 @@ from pydantic import BaseModel, TypeAdapter, ValidatorFunctionWrapHandler, WrapV
 from pydantic_core import to_json
 
 from strictreply.client._client import Exchange, OnAttempt, Redact
-from strictreply.client._client import wrap as wrap_client
 from strictreply.client._transport import RetryBucket
+from strictreply.client._wrap import wrap as wrap_client
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._tool import Tool
 from strictreply.integrations._extras import load

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
-from strictreply.contract._checks import Check, Checked, aperform_check, perform_check
+from strictreply.contract._contract import Check, Checked, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._actions import Branch, ValidationResult

@@ -1,0 +1,100 @@
+"""``wrap``: the one way from an SDK's client to a wrapped one."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+
+from strictreply.client._client import (
+    AsyncStrictClient,
+    OnAttempt,
+    Redact,
+    Settings,
+    StrictClient,
+    Wrapped,
+    refuse_async_checks,
+)
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import Contract, ContractKeywords
+from strictreply.contract._tool import must_be_awaited
+from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.values._errors import ContractError
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+A = TypeVar("A")
+
+
+class WrapKeywords(ContractKeywords, total=False):
+    """The keywords of :func:`wrap` beside ``contract`` and ``answer``: those of a contract, and how to go about it."""
+
+    policy: RetryPolicy | None
+    steering: Steering | None
+    on_attempt: OnAttempt | None
+    log_replies: Redact | None
+
+
+@overload
+def wrap(client: OpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
+@overload
+def wrap(client: OpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> StrictClient[str]: ...
+@overload
+def wrap(client: OpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
+@overload
+def wrap(client: OpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> StrictClient[Any]: ...
+@overload
+def wrap(client: AsyncOpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[A]: ...
+@overload
+def wrap(client: AsyncOpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[str]: ...
+@overload
+def wrap(
+    client: AsyncOpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictClient[A]: ...
+@overload
+def wrap(client: AsyncOpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[Any]: ...
+@overload
+def wrap(client: Any, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...
+@overload
+def wrap(client: Any, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]) -> Any: ...
+def wrap(
+    client: Any,
+    *,
+    contract: Contract | None = None,
+    policy: RetryPolicy | None = None,
+    steering: Steering | None = None,
+    on_attempt: OnAttempt | None = None,
+    log_replies: Redact | None = None,
+    **declared: Any,
+) -> StrictClient | AsyncStrictClient:
+    """Wrap a client so that only valid replies come out of it.
+
+    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()`` or anything with their ``chat.completions.create``;
+    it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready ``contract``, or its keywords
+    (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None ours.
+    ``on_attempt`` is told of every attempt, and what it raises is logged by its type; ``log_replies`` turns a raw
+    reply into what DEBUG may log, None logs none.
+
+    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
+    async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
+    """
+    if contract is not None and declared:
+        message = "give wrap() a contract or the keywords of one, not both"
+        raise ContractError(message)
+    contract = contract or Contract(**declared)
+    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies)
+    client = client.unwrapped if isinstance(client, Wrapped) else client
+    if _is_async(client):
+        return AsyncStrictClient(client, contract, settings)
+    refuse_async_checks(contract)
+    if must_be_awaited(on_attempt):
+        message = "on_attempt is async; wrap an async client"
+        raise ContractError(message)
+    return StrictClient(client, contract, settings)
+
+
+def _is_async(client: Any) -> bool:
+    """Return whether a client is async, by its ``create``, under whatever decorators the SDK put around it."""
+    create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
+    return callable(create) and (inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create))
