@@ -60,11 +60,12 @@ def test_errors_show_where_they_are_imported_from() -> None:
     """The module that a traceback names for an error of ours is a public one, which has it."""
     for name in ("coordination", "pipeline", "running", "integrations.dbos"):
         import_module(f"strictreply.{name}")
-    pending, seen = [strictreply.StrictReplyError], list[type]()
+    pending: list[type[Exception]] = [strictreply.StrictReplyError]
+    seen: list[type[Exception]] = []
     while pending:
         seen.append(pending.pop())
         pending += [kind for kind in seen[-1].__subclasses__() if kind.__module__.startswith("strictreply")]
     assert {kind.__name__ for kind in seen} >= {"ReplyRejected", "StateError", "SessionConflict", "Unanswered"}
-    for kind in seen:
-        assert "._" not in kind.__module__
-        assert getattr(import_module(kind.__module__), kind.__name__) is kind
+    for error in seen:
+        assert "._" not in error.__module__
+        assert getattr(import_module(error.__module__), error.__name__) is error
