@@ -1,6 +1,7 @@
 """Change single lines of the source, drawn by a seed over all packages, and run the tests that belong to each.
 
-It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed out``.
+It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed out``. The tests that
+killed are then run without a mutant: they must pass.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -104,20 +106,30 @@ def tests_of(path: Path) -> list[Path]:
     return [test.relative_to(ROOT) for test in found]
 
 
-def fate_of(mutant: Mutant, copy: Path) -> str:
-    """Run the module's tests on a copy with the mutant: killed, survived, or too slow to tell."""
+def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
+    """Run the module's tests on a copy with the mutant: killed (and by which test), survived, or too slow to tell."""
     target = copy / mutant.path
     source = target.read_bytes()
     target.write_bytes(mutant.applied(source))
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", *map(str, tests_of(mutant.path))]
-    environment = os.environ | {"PYTHONPATH": str(copy / "src")}
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=SECONDS, check=False)
+        done = pytest_in(copy, ["-x", "-rfE", *map(str, tests_of(mutant.path))], SECONDS)
     except subprocess.TimeoutExpired:
-        return "timed out"
+        return "timed out", ""
     finally:
         target.write_bytes(source)
-    return "survived" if done.returncode in {0, 5} else "killed"
+    if done.returncode in {0, 5}:
+        return "survived", ""
+    killer = re.search(r"^(?:FAILED|ERROR) (\S+\.py)", done.stdout, re.MULTILINE)
+    return "killed", killer[1] if killer else ""
+
+
+def pytest_in(copy: Path, arguments: list[str], seconds: float | None) -> subprocess.CompletedProcess[str]:
+    """Run tests on the copy."""
+    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(copy / "src")}
+    return subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+    )
 
 
 def main() -> None:
@@ -127,17 +139,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     given = parser.parse_args()
-    drawn, killed = sample(given.count, given.seed), 0
+    drawn, killed, killers = sample(given.count, given.seed), 0, set[str]()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "checkout")
         if not given.list:
             shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__"))
         for mutant in drawn:
-            fate = "" if given.list else fate_of(mutant, copy)
+            fate, killer = ("", "") if given.list else fate_of(mutant, copy)
             killed += fate == "killed"
+            killers |= {killer} - {""}
             print(f"{fate:10}{mutant}", flush=True)
-    if not given.list:
+        if given.list:
+            return
         print(f"{killed} of {len(drawn)} killed")
+        if killers and (control := pytest_in(copy, ["-n", "auto", *sorted(killers)], None)).returncode:
+            raise SystemExit(f"without a mutant these fail too, so the count is wrong:\n{control.stdout[-2000:]}")
 
 
 if __name__ == "__main__":
