@@ -710,11 +710,17 @@ def test_a_call_may_have_its_own_steering() -> None:
     assert all("steering" not in request for request in fake.script.requests)
 
 
-def test_a_wrapped_client_cannot_be_patched_in_vain() -> None:
-    """Setting ``create`` on it would change nothing that a caller sees: it is an AttributeError."""
-    client, _ = wrapped(GOOD)
+def test_what_is_set_on_a_wrapped_client_stays() -> None:
+    """A patched ``create`` is what a program calls from then on, and what our own asks go through."""
+    client, _ = wrapped(GOOD, GOOD)
+    seen: list[Any] = []
+    guarded = client.chat.completions.create
+
+    def spy(**keywords: Any) -> Any:
+        seen.append(keywords["messages"])
+        return guarded(**keywords)
+
     chat: Any = client.chat
-    with pytest.raises(AttributeError):
-        chat.completions.create = lambda **_: None
-    with pytest.raises(AttributeError):
-        chat.completions = None
+    chat.completions.create = spy
+    client.chat.completions.create(model="m", messages=USER)
+    assert seen == [USER]

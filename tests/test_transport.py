@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
-from scripted import USER, Client, Server, completion
-from strictreply.client._transport import RetryBucket, Sending, Transport, as_json
+from scripted import USER, Client, Server, completion, status
+from strictreply.client._transport import RetryBucket, Sending, Transport, _envelope, _past_transform, as_json
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 
 
@@ -21,23 +21,9 @@ class Unset:
     """A value that is no JSON."""
 
 
-class Completions(openai.resources.chat.Completions):
-    """The SDK's class, which tells what reached it."""
-
-    with_raw_response: Any = None
-
-    def create(self, **keywords: Any) -> Any:
-        """Send nothing."""
-
-
 def sent(messages: Any, **keywords: Any) -> dict[str, Any]:
     """Give the keywords that reach the SDK's ``create`` for a request."""
-    seen: dict[str, Any] = {}
-    completions = Completions(Server(completion("x")).client())
-    completions.with_raw_response = SimpleNamespace(create=seen.update)
-    transport = Transport(SimpleNamespace(chat=SimpleNamespace(completions=completions)))
-    transport.send({"messages": messages, **keywords}, None)
-    return seen
+    return _past_transform({"messages": messages, **keywords})
 
 
 def test_other_sdks_are_read_as_objects() -> None:
@@ -94,8 +80,7 @@ def test_a_message_that_holds_itself_goes_the_sdks_way() -> None:
 def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
     """Log probabilities of minus infinity, as some servers send them, cost no reply."""
     body = json.dumps(completion("x") | {"logprob": float("-inf"), "more": [float("nan"), 1.5]}).encode()
-    sending = Sending(Transport(Server(completion("x")).client()), DEFAULT_LIMITS)
-    read = sending.receive(SimpleNamespace(content=body))
+    read = _envelope(body, DEFAULT_LIMITS)
     assert isinstance(read, dict)
     assert read["choices"] == completion("x")["choices"]
     assert (read["logprob"], read["more"]) == (None, [None, 1.5])  # so that nothing sent back is no JSON
@@ -150,11 +135,14 @@ def test_a_response_has_sixteen_times_the_room_of_a_reply(size: int, read: bool)
     assert (sending.receive(sending.send({"model": "m", "messages": USER}, None)) is not None) is read
 
 
-def test_retries_are_turned_off_in_a_copy() -> None:
-    """The transport's client has none of its own; the caller's keeps them."""
-    inner = Server(completion("x")).client(max_retries=5)
+def test_the_sdk_repeats_nothing_that_we_send() -> None:
+    """One request is sent for each of ours; the caller's client keeps its retries."""
+    server = Server(status(500), completion("x"))
+    inner = server.client(max_retries=5)
     transport = Transport(inner)
-    assert (transport.client.max_retries, inner.max_retries) == (0, 5)
+    with pytest.raises(openai.InternalServerError):
+        transport.send({"model": "m", "messages": USER}, None)
+    assert (len(server.requests), inner.max_retries, transport.owned_retries()) == (1, 5, 5)
 
 
 @pytest.mark.parametrize(

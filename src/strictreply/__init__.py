@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
+    from strictreply.client._surface import guarded
     from strictreply.client._wrap import wrap
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
@@ -85,6 +86,7 @@ __all__ = [
     "Verdict",
     "arun",
     "arun_stream",
+    "guarded",
     "run",
     "run_stream",
     "tool",
@@ -93,6 +95,7 @@ __all__ = [
 
 _MODULES = {
     "client._client": "AsyncStrictClient Exchange StrictClient",
+    "client._surface": "guarded",
     "client._wrap": "wrap",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",

@@ -1,6 +1,8 @@
-"""The wrapped client: the SDK's own surface, through which only valid replies come.
+"""The wrapped client: the SDK's own client, out of which only valid replies come.
 
-``wrap`` gives a sync or an async twin; both run the same flow and differ only in how its effects are performed.
+A wrapped client is an instance of the class of the client inside and shares its state, so that nothing which is set on
+either side, or patched, is lost; see :mod:`strictreply.client._surface` for the methods that are guarded in it. The
+sync and the async twin run the same flow and differ only in how its effects are performed.
 """
 
 from __future__ import annotations
@@ -8,16 +10,17 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
 
 import anyio
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._transport import RetryBucket, Sending, Transport
+from strictreply.client._sdk_errors import as_sdks_too
+from strictreply.client._surface import Namespaces, class_over, is_sdks
+from strictreply.client._transport import RetryBucket, Sending, Transport, Way, is_passing
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
 from strictreply.contract._shaping import shape
@@ -39,7 +42,7 @@ from strictreply.retry._flow import (
     Woke,
     reply_flow,
 )
-from strictreply.retry._policy import RetryPolicy, is_transport_fault
+from strictreply.retry._policy import DEFAULT_TRANSPORT_RETRIES, RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._attempts import Attempt, Usage, plain, total_usage
 from strictreply.values._errors import ContractError
@@ -48,8 +51,11 @@ from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 
 if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
     from openai.resources.chat import AsyncChat, Chat
     from openai.types.chat import ChatCompletion
+else:
+    OpenAI = AsyncOpenAI = object  # the SDK is not imported: the class is that of the client at hand
 
 logger = logging.getLogger("strictreply")
 
@@ -64,6 +70,10 @@ KeyboardInterrupt, cancellation and other exceptions that are no ``Exception`` p
 
 Redact = Callable[[str], str]
 """Given the raw reply as JSON text, gives what may be logged."""
+
+
+UsageOf: TypeAlias = Literal["last", "total"]
+"""Whether ``completion.usage`` is what the API said of the last ask, or the sum of all asks of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,7 @@ class Exchange(Generic[A_co]):
 
     @property
     def completion(self) -> ChatCompletion:
-        """The SDK's own ``ChatCompletion``, valid by the contract."""
+        """The SDK's own ``ChatCompletion``, valid by the contract; see ``wrap(usage=…)`` for its ``usage``."""
         given: ChatCompletion = self._complete()
         return given
 
@@ -101,43 +111,90 @@ class Settings:
     steering: Steering = TieredSteering()
     on_attempt: OnAttempt | None = None
     log_replies: Redact | None = None
+    usage: UsageOf = "last"
 
 
-class Wrapped(ABC, Generic[A_co]):
+@dataclass(slots=True)
+class Guard:
+    """What a wrapped client holds beside the state of the client inside."""
+
+    inner: Any
+    contract: Contract[Any]
+    settings: Settings
+    bucket: RetryBucket
+    transport: Transport
+    namespaces: Namespaces
+
+
+class Wrapped(Generic[A_co]):
     """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
+
+    __slots__ = ("_guard",)
+    _guard: Guard
 
     def __init__(
         self, client: Any, contract: Contract[A_co], settings: Settings, bucket: RetryBucket | None = None
     ) -> None:
-        """Hold the client's copy, the contract and the settings; ``bucket`` None begins with a full one."""
-        self._transport = Transport(client)
-        self._bucket = RetryBucket() if bucket is None else bucket
-        self._client = client
-        self._settings = settings
-        self.contract = contract
+        """Guard a client by a contract; ``bucket`` None begins with a full one."""
+        if is_sdks(client):
+            object.__setattr__(self, "__dict__", client.__dict__)
+        transport = Transport(client)
+        is_free = not contract.tools and contract.answer.is_text
+        namespaces = Namespaces(transport, self.create, self._drop_in, is_free=is_free)
+        guard = Guard(client, contract, settings, RetryBucket() if bucket is None else bucket, transport, namespaces)
+        object.__setattr__(self, "_guard", guard)
+
+    @classmethod
+    def over(cls, client: Any, contract: Contract[A_co], settings: Settings, bucket: RetryBucket | None = None) -> Self:
+        """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
+        made: Self = class_over(cls, client)(client, contract, settings, bucket)
+        return made
 
     def __getattr__(self, name: str) -> Any:
-        """Pass everything that is not ours to the wrapped client; what Python looks for on objects is not there."""
-        if name.startswith("__"):
+        """Pass everything that is not ours to the client inside; what Python looks for on objects is not there."""
+        if name.startswith("__") or name == "_guard":
             raise AttributeError(name)
-        return getattr(self._client, name)
+        return getattr(self._guard.inner, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set it on the client inside: there is one state."""
+        setattr(self._guard.inner, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Delete it from the client inside."""
+        delattr(self._guard.inner, name)
+
+    def __dir__(self) -> list[str]:
+        """List our own names and those of the client inside."""
+        return sorted({*object.__dir__(self), *dir(self._guard.inner)})
+
+    @property
+    def contract(self) -> Contract[A_co]:
+        """What replies are held to."""
+        return self._guard.contract
 
     @property
     def unwrapped(self) -> Any:
         """The client inside, as it was given: its replies are not checked."""
-        return self._client
+        return self._guard.inner
 
-    def _guarded_chat(self) -> Any:
-        completions = _Guarded(self._client.chat.completions, create=self.create)
-        return _Guarded(self._client.chat, completions=completions)
+    @property
+    def beta(self) -> Any:
+        """The SDK's ``beta`` namespace, whose ``chat`` is the guarded one."""
+        return self._guard.namespaces.beta
 
-    @abstractmethod
-    def create(self, **keywords: Unpack[CallKeywords]) -> Any:
-        """Make one call; each twin in its own way."""
+    @property
+    def responses(self) -> Any:
+        """The SDK's ``responses`` namespace, which is not guarded yet: its use is warned of once."""
+        return self._guard.namespaces.responses
+
+    def __copy__(self) -> Self:
+        """Return another wrapped client over the same client inside."""
+        return self._remade()
 
     def with_options(self, **options: Any) -> Self:
         """Return a copy with other SDK options (``timeout``, ``api_key``, …), held to the same contract."""
-        return type(self)(self._client.with_options(**options), self.contract, self._settings, self._bucket)
+        return self._remade(client=self._guard.inner.with_options(**options))
 
     copy = with_options
 
@@ -147,22 +204,40 @@ class Wrapped(ABC, Generic[A_co]):
 
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Return a copy that calls ``on_attempt`` with every attempt too, before the watcher it was wrapped with."""
-        watchers = (on_attempt, self._settings.on_attempt)
-        settings = replace(self._settings, on_attempt=partial(_tell_each, watchers))
-        return type(self)(self._client, self.contract, settings, self._bucket)
+        watchers = (on_attempt, self._guard.settings.on_attempt)
+        return self._remade(settings=replace(self._guard.settings, on_attempt=partial(_tell_each, watchers)))
 
     def counting_in(self, bucket: RetryBucket) -> Self:
         """Return a copy that counts its repeats (``RetryPolicy.quota``) in a bucket shared with other clients."""
-        return type(self)(self._client, self.contract, self._settings, bucket)
+        return self._remade(bucket=bucket)
 
-    def _ask(self, keywords: JSONObject) -> Ask:
-        """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's."""
+    def _remade(
+        self, *, client: Any = None, settings: Settings | None = None, bucket: RetryBucket | None = None
+    ) -> Self:
+        guard = self._guard
+        base: Any = AsyncStrictClient if isinstance(self, AsyncStrictClient) else StrictClient
+        inner = guard.inner if client is None else client
+        made: Self = base.over(inner, guard.contract, settings or guard.settings, bucket or guard.bucket)
+        return made
+
+    def _ask(self, keywords: JSONObject, *, drop_in: bool = False) -> Ask:
+        """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's.
+
+        ``drop_in`` is true where the SDK's own method was called: parallel calls are then allowed unless the request
+        forbids them, as the API has it.
+        """
         if keywords.get("stream"):
-            message = "stream=True is not served yet; call without it, or use the wrapped client's own"
+            message = "stream=True is not served yet; call create() without it, or stream unchecked: client.unwrapped"
             raise NotImplementedError(message)
-        contract: Contract = keywords.pop("contract", None) or self.contract
-        policy = keywords.pop("policy", None) or self._settings.policy
-        steering = keywords.pop("steering", None) or self._settings.steering
+        settings = self._guard.settings
+        contract: Contract = keywords.pop("contract", None) or self._guard.contract
+        policy = keywords.pop("policy", None) or settings.policy
+        steering = keywords.pop("steering", None) or settings.steering
+        if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
+            contract = contract.replace(parallel=True)
+        if policy.transport_retries is None:
+            owned = self._guard.transport.owned_retries()
+            policy = replace(policy, transport_retries=DEFAULT_TRANSPORT_RETRIES if owned is None else owned)
         contract, base = shape(contract, keywords)
         return Ask(contract, base, policy, steering)
 
@@ -172,47 +247,68 @@ class Wrapped(ABC, Generic[A_co]):
             sending.succeeded()
         codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
         logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
-        redact = self._settings.log_replies
+        redact = self._guard.settings.log_replies
         if redact is not None and logger.isEnabledFor(logging.DEBUG):
             with unharmed("log_replies"):
                 shown = printable(redact(json.dumps(plain(attempt.raw))))
                 logger.debug("attempt %d: raw reply %s", attempt.number, shown)
-        watcher = self._settings.on_attempt
+        watcher = self._guard.settings.on_attempt
         return None if watcher is None else watcher(attempt)
 
-    def _sending(self, ask: Ask) -> Sending:
-        """Open the line for one call."""
-        return Sending(self._transport, ask.contract.limits, self._bucket)
+    def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+        """Make the call of a guarded method of the SDK; each twin in its own way."""
+        raise NotImplementedError
+
+    def create(self, **keywords: Unpack[CallKeywords]) -> Any:
+        """Make one call; each twin in its own way."""
+        raise NotImplementedError
+
+    def _asked_by_method(self, keywords: JSONObject, response_format: JSONObject | None) -> Ask:
+        ask = self._ask(keywords, drop_in=True)
+        if response_format is not None:
+            ask.base["response_format"] = response_format
+        return ask
+
+    def _sending(self, ask: Ask, way: Way | None) -> Sending:
+        """Open the line for one call: by default through what somebody has put in the place of ``create``."""
+        way = Way(through=self._guard.namespaces.patched_create()) if way is None else way
+        return Sending(self._guard.transport, ask.contract.limits, self._guard.bucket, way=way)
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""
         if isinstance(outcome, Ended):
-            raise outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
-        message = outcome.response["choices"][0]["message"]
-        transcript = [*ask.base["messages"], message]
-        complete = partial(sending.completion, outcome.response, spliced=outcome.spliced)
-        return Exchange(outcome.reply, outcome.attempts, transcript, ask.contract, complete)
+            error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
+            raise as_sdks_too(error, self._guard.inner, sending.last)
+        response, spliced = outcome.response, outcome.spliced
+        message = response["choices"][0]["message"]
+        if self._guard.settings.usage == "total" and len(outcome.attempts) > 1:
+            usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
+            response, spliced = {**response, "usage": usage | asdict(total_usage(outcome.attempts))}, True
+        complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
+        return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], message], ask.contract, complete)
 
 
-class StrictClient(Wrapped[A_co]):
+class StrictClient(Wrapped[A_co], OpenAI):
     """A wrapped sync client; everything not named here is the client's own.
 
     ``StrictClient[A]`` gives answers of the type ``A``.
     """
 
+    __slots__ = ()
+
     def __enter__(self) -> Self:
         """Enter the client's own context."""
-        self._client.__enter__()
+        self._guard.inner.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Leave the client's own context: it closes its connections."""
-        self._client.__exit__(*error)
+        self._guard.inner.__exit__(*error)
 
     @property
     def chat(self) -> Chat:
-        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
-        chat: Chat = self._guarded_chat()
+        """The SDK's ``chat`` namespace, with every way to a completion guarded."""
+        chat: Chat = self._guard.namespaces.chat
         return chat
 
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
@@ -233,16 +329,25 @@ class StrictClient(Wrapped[A_co]):
         return _answer_of(self._exchanged(_only_answers(self._ask({**keywords}))))
 
     def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
-        """Make one call like ``chat.completions.create``; the completion is valid by the contract."""
-        return self.exchange(**keywords).completion
+        """Make one call like ``chat.completions.create``; the completion is valid by the contract.
+
+        As with that method, several calls at once are allowed unless the request forbids them.
+        """
+        if is_passing(self._guard.transport):
+            given: ChatCompletion = self._guard.transport.create(**keywords)
+            return given
+        return self._exchanged(self._ask({**keywords}, drop_in=True), Way()).completion
+
+    def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+        return self._exchanged(self._asked_by_method(keywords, response_format), way).completion
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call like :meth:`reply`, and return it with its story."""
         return self._exchanged(self._ask({**keywords}))
 
-    def _exchanged(self, ask: Ask) -> Exchange[A_co]:
+    def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
         refuse_async_checks(ask.contract)
-        sending = self._sending(ask)
+        sending = self._sending(ask, way)
         outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
         return self._exchange(ask, outcome, sending)
 
@@ -273,22 +378,24 @@ class StrictClient(Wrapped[A_co]):
         return Replied(sending.receive(source), sending.lap(), before)
 
 
-class AsyncStrictClient(Wrapped[A_co]):
+class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     """A wrapped async client: the twin of :class:`StrictClient`."""
+
+    __slots__ = ()
 
     async def __aenter__(self) -> Self:
         """Enter the client's own context."""
-        await self._client.__aenter__()
+        await self._guard.inner.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Leave the client's own context: it closes its connections."""
-        await self._client.__aexit__(*error)
+        await self._guard.inner.__aexit__(*error)
 
     @property
     def chat(self) -> AsyncChat:
-        """The SDK's ``chat`` namespace, with ``completions.create`` guarded."""
-        chat: AsyncChat = self._guarded_chat()
+        """The SDK's ``chat`` namespace, with every way to a completion guarded."""
+        chat: AsyncChat = self._guard.namespaces.chat
         return chat
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
@@ -300,15 +407,21 @@ class AsyncStrictClient(Wrapped[A_co]):
         return _answer_of(await self._exchanged(_only_answers(self._ask({**keywords}))))
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
-        """Make one call like ``chat.completions.create``; the completion is valid by the contract."""
-        return (await self.exchange(**keywords)).completion
+        """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
+        if is_passing(self._guard.transport):
+            given: ChatCompletion = await self._guard.transport.create(**keywords)
+            return given
+        return (await self._exchanged(self._ask({**keywords}, drop_in=True), Way())).completion
+
+    async def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+        return (await self._exchanged(self._asked_by_method(keywords, response_format), way)).completion
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
         return await self._exchanged(self._ask({**keywords}))
 
-    async def _exchanged(self, ask: Ask) -> Exchange[A_co]:
-        sending = self._sending(ask)
+    async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
+        sending = self._sending(ask, way)
         outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sending))
         return self._exchange(ask, outcome, sending)
 
@@ -380,24 +493,6 @@ async def _await_each(waiting: list[Awaitable[None]]) -> None:
     for one in waiting:
         with unharmed("on_attempt"):
             await one
-
-
-class _Guarded:
-    """A namespace of the SDK with some members replaced by ours."""
-
-    def __init__(self, inner: Any, **ours: Any) -> None:
-        """Put our members in front of the SDK's."""
-        self.__dict__.update(ours, _inner=inner)
-
-    def __getattr__(self, name: str) -> Any:
-        """Pass everything else through; what Python looks for on objects is not there."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Refuse to be patched: this namespace is made anew each time it is looked up, so nothing would stay."""
-        raise AttributeError(f"{name} cannot be set on a wrapped client; patch the client inside before wrapping it")
 
 
 def _failure(error: Exception) -> Failure:

@@ -1,18 +1,25 @@
 """Sending one request through the wrapped client, and reading what came as plain JSON.
 
 Plain JSON messages and tools bypass the SDK's type-driven transform (``extra_body``), which sends the same bytes for
-a fraction of the time; anything else takes the SDK's own way. The response is read from its raw body, so the SDK's
-model of it is only built when somebody wants it.
+a fraction of the time, and the response is read from its raw body. That is done only where nobody stands between us and
+the SDK: what has replaced the SDK's ``create`` (a tracer, a cache, a test's spy) is called as any program calls it, and
+sees the real request and the SDK's own completion.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from threading import Lock
+from types import FunctionType
 from typing import Any, cast
 
 import jiter
@@ -23,7 +30,7 @@ from strictreply.reading._decoding import decode
 from strictreply.values._issues import Code
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import MAX_JSON_DEPTH, Limits
-from strictreply.values._replies import Invalid
+from strictreply.values._replies import AssistantReply, Invalid
 
 ENVELOPE_FACTOR = 16
 """How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
@@ -31,10 +38,24 @@ ENVELOPE_FACTOR = 16
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
 
+RAW_RESPONSE = "X-Stainless-Raw-Response"
+"""The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""
+
+_RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
+
 _PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
 """What may bypass the transform, and the placeholder that keeps its position in the body."""
 
+_ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
+
+
+_passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
+
+
+def is_passing(transport: Transport) -> bool:
+    """Return whether this is a request of ours, on its way through a method that somebody has put over ``create``."""
+    return _passing.get() is transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,50 +66,186 @@ class Sent:
     source: Any
 
 
-class Transport:
-    """The one way to the API: a copy of a client with ``chat.completions.create``, its own retries turned off.
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a call was made, where not by a method of ours.
 
-    Retries have one owner, the policy. ``raw`` is true for the openai SDK, whose raw body is read; what other clients
-    return is read as an object.
+    ``form`` is what the SDK's own wrappers want: ``true`` its raw response, ``stream`` that of
+    ``with_streaming_response``, None a completion. ``finish`` is what its ``parse`` makes of a completion and the
+    reply in it. ``through`` is called instead of the client's ``create``.
+    """
+
+    form: str | None = None
+    finish: Callable[[Any, AssistantReply], Any] | None = None
+    through: Any = None
+
+
+class Transport:
+    """The one way to the API: a client with ``chat.completions.create``, whose own retries we do not use.
+
+    Retries have one owner, the policy. No state of the client is copied: what is set on it later, a key, an address
+    or a patch, counts at the next request.
 
     Raises TypeError when the object has no such method.
     """
 
-    __slots__ = ("client", "raw")
+    __slots__ = ("_judged", "_sender", "client")
 
     def __init__(self, client: Any) -> None:
         completions = getattr(getattr(client, "chat", None), "completions", None)
         if not callable(getattr(completions, "create", None)):
             raise TypeError("wrap() needs a client with chat.completions.create, such as openai.OpenAI()")
-        self.raw = _is_openai(completions)
-        self.client = _own_copy(client, completions)
+        self.client = client
+        self._sender: tuple[Any, Any] = (None, None)
+        self._judged: tuple[tuple[Any, ...], bool] = ((), False)
 
-    def send(self, request: JSONObject, timeout: float | None) -> Any:
-        """Make the call; return what the SDK returns, an awaitable from an async client."""
+    def owned_retries(self) -> int | None:
+        """Return how often the client itself would repeat a request that failed; None when it does not say."""
+        said = getattr(self.client, "max_retries", None)
+        return said if type(said) is int else None
+
+    def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
+        """Make the call; return what the SDK returns, an awaitable from an async client.
+
+        ``timeout`` shortens the request's own.
+        """
         keywords = dict(request)
         if timeout is not None:
             keywords["timeout"] = _shortened(keywords.get("timeout", getattr(self.client, "timeout", None)), timeout)
         completions = self.client.chat.completions
-        if not self.raw:
-            return completions.create(**keywords)
-        return completions.with_raw_response.create(**_past_transform(keywords))
+        if not is_openai(completions):
+            return (way.through or completions.create)(**keywords)
+        sender = self._sender_of(completions)
+        if way.through is None and sender is not completions and self._is_untouched(sender):
+            return sender.create(**with_header(_past_transform(keywords), RAW_RESPONSE, "true"))
+        keywords = keywords if way.form is None else with_header(keywords, RAW_RESPONSE, "true")
+        return (way.through or sender.create)(**keywords)
+
+    def _sender_of(self, completions: Any) -> Any:
+        """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
+        if "create" in vars(completions) or type(completions).__module__.partition(".")[0] != "openai":
+            return completions
+        made_of, sender = self._sender
+        if made_of is not completions:
+            sender = type(completions)(_alone(completions._client))
+            self._sender = completions, sender
+        return sender
+
+    def _is_untouched(self, sender: Any) -> bool:
+        """Return whether nothing but the SDK's own code lies between us and the HTTP client."""
+        kind, state = type(sender._client), vars(sender._client)
+        passed = type(sender).create, kind.post, kind.request
+        if not all(one is other for one, other in zip(passed, self._judged[0] or (None, None, None), strict=True)):
+            self._judged = passed, all(map(_is_sdks_own, passed))
+        return self._judged[1] and "post" not in state and "request" not in state
 
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
-        if self.raw:
+        if is_raw(source):
             return Sent(_envelope(source.content, limits), source)
         try:
             return Sent(as_json(source), source)
         except (TypeError, ValueError, RecursionError):  # not JSON, or nested beyond reading
             return Sent(None, source)
 
-    def completion(self, sent: Sent, response: JSONObject, *, spliced: bool) -> Any:
-        """Return the SDK's own completion for a response, or the response itself where there is no SDK model."""
-        given = sent.source.parse() if self.raw else sent.source
-        if not spliced:
+    def create(self, **keywords: Any) -> Any:
+        """Call the client's own method, sending once and within bounds, as far as it is the SDK's."""
+        return self._sender_of(self.client.chat.completions).create(**keywords)
+
+    def completion(
+        self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
+    ) -> Any:
+        """Return the SDK's own completion for a response, or the response itself where there is no SDK model.
+
+        ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
+        """
+        source = sent.source
+        given = source.parse() if is_raw(source) else source
+        if spliced:
+            construct = getattr(type(given), "model_construct", None)
+            given = construct(**response) if callable(construct) else response
+        if way.finish is not None and reply is not None:
+            given = way.finish(given, reply)
+        if way.form is None or not is_raw(source):
             return given
-        construct = getattr(type(given), "model_construct", None)
-        return construct(**response) if callable(construct) else response
+        return _raw(source, response if spliced else None, way.form, given)
+
+
+def is_openai(completions: Any) -> bool:
+    """Return whether completions are the openai SDK's, by their class: only its ways to send are known to us."""
+    return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
+
+
+def is_raw(source: Any) -> bool:
+    """Return whether something is a raw response of the SDK."""
+    return type(source).__module__.partition(".")[0] == "openai" and hasattr(source, "http_response")
+
+
+def _raw(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
+    """Return a raw response of the SDK in the form that was asked for: its ``parse()`` returns ``parsed``.
+
+    ``replaced`` is the body where it is another one than what was sent, None where it is that.
+    """
+    http, kind = source.http_response, type(source)
+    if replaced is not None:
+        headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+        http = type(http)(
+            http.status_code, headers=headers, content=json.dumps(replaced).encode(), request=http.request
+        )
+    if form == "stream":
+        module = import_module("openai._response")
+        is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
+        kind = module.AsyncAPIResponse if is_async else module.APIResponse
+    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
+    raw = kind(raw=http, stream=False, stream_cls=None, retries_taken=source.retries_taken, **told)
+    raw._parsed_by_type[source._cast_to] = parsed
+    return raw
+
+
+def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
+    """Return the keywords of a call with one more header."""
+    return keywords | {"extra_headers": {**(keywords.get("extra_headers") or {}), name: value}}
+
+
+def _alone(client: Any) -> Any:
+    """Return a client of the same class and with the same state, which sends each request once and within bounds."""
+    alone: Any = object.__new__(_alone_class(type(client)))
+    alone.__dict__ = client.__dict__
+    alone._bounded = (None, None)
+    return alone
+
+
+@cache
+def _alone_class(kind: Any) -> Any:
+    inherited = getattr(kind, "_client", None)  # the client behind the SDK's module functions has it as a property
+
+    class Alone(kind):  # type: ignore[misc]  # a class that is only known here
+        __slots__ = ("_bounded",)
+
+        @property
+        def max_retries(self) -> int:
+            """None: retries have one owner, and that is the policy."""
+            return 0
+
+        @property
+        def _client(self) -> Any:
+            now = vars(self)["_client"] if inherited is None else inherited.__get__(self)
+            if self._bounded[0] is not now:
+                self._bounded = now, stand_in(now) or now
+            return self._bounded[1]
+
+    Alone.__name__ = kind.__name__
+    return Alone
+
+
+def _is_sdks_own(function: Any) -> bool:
+    """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
+    folder = str(Path(str(import_module("openai").__file__)).parent)
+    while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
+        if not hasattr(function, "__wrapped__"):
+            return True
+        function = function.__wrapped__
+    return False
 
 
 class RetryBucket:
@@ -127,7 +284,7 @@ class Sending:
     """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
 
     ``clock`` gives seconds. ``at`` is when the last event happened, ``until`` when the deadline passes, None without
-    one.
+    one. ``repeats`` counts how often the request at hand was repeated.
     """
 
     transport: Transport
@@ -137,7 +294,8 @@ class Sending:
     clock: Callable[[], float] = time.monotonic
     at: float = field(init=False)
     until: float | None = None
-    repeated: bool = False
+    repeats: int = 0
+    way: Way = Way()
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -159,30 +317,40 @@ class Sending:
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
         """Make one call; see :meth:`Transport.send`."""
-        return self.transport.send(request, timeout)
+        request = with_header(request, _RETRY_COUNT, str(self.repeats)) if self.repeats else request
+        return self.transport.send(request, timeout, self.way)
 
-    def bounds(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def bounds(self) -> Generator[None]:
         """Bound what is sent inside by the deadline and the caps."""
-        return bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR)
+        token = _passing.set(None if self.way.through is None else self.transport)
+        try:
+            with bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR):
+                yield
+        finally:
+            _passing.reset(token)
 
     def take(self, quota: int) -> bool:
         """Take the tokens of a repeat; see :meth:`RetryBucket.take`."""
-        self.repeated = self.bucket.take(quota)
-        return self.repeated
+        granted = self.bucket.take(quota)
+        self.repeats += granted
+        return granted
 
     def succeeded(self) -> None:
         """Return tokens for a call that brought a completion, however it was judged."""
-        self.bucket.give_back(repeated=self.repeated)
-        self.repeated = False
+        self.bucket.give_back(repeated=self.repeats > 0)
+        self.repeats = 0
 
     def receive(self, source: Any) -> JSON:
         """Keep a response, and return it as plain JSON."""
         self.last = self.transport.read(source, self.limits)
         return self.last.plain
 
-    def completion(self, response: JSONObject, *, spliced: bool) -> Any:
+    def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
         """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
-        return None if self.last is None else self.transport.completion(self.last, response, spliced=spliced)
+        if self.last is None:
+            return None
+        return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
 
 
 def _envelope(body: bytes, limits: Limits) -> JSON:
@@ -236,26 +404,6 @@ def as_json(value: Any) -> JSON:
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-def _own_copy(client: Any, completions: Any) -> Any:
-    """Copy an SDK's client with its own retries off, and what it sends bounded; other clients are used as they are.
-
-    Behind a program's own client the SDK's is found by its ``completions``, if these are its own and not patched.
-    """
-    sdk = client if callable(getattr(client, "with_options", None)) else getattr(completions, "_client", None)
-    with_options: Any = getattr(sdk, "with_options", None)
-    if not callable(with_options) or not hasattr(sdk, "max_retries"):
-        return client
-    instead = stand_in(getattr(sdk, "_client", None))
-    own: Any = with_options(max_retries=0, **({} if instead is None else {"http_client": instead}))
-    alike = sdk is client or (type(own.chat.completions) is type(completions) and "create" not in vars(completions))
-    return own if alike else client
-
-
-def _is_openai(completions: Any) -> bool:
-    # by its class, also behind a program's own client: only its raw responses are known to us
-    return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
 
 
 def _past_transform(keywords: JSONObject) -> JSONObject:

@@ -11,6 +11,7 @@ from strictreply.client._client import (
     Redact,
     Settings,
     StrictClient,
+    UsageOf,
     Wrapped,
     refuse_async_checks,
 )
@@ -34,6 +35,7 @@ class WrapKeywords(ContractKeywords, total=False):
     steering: Steering | None
     on_attempt: OnAttempt | None
     log_replies: Redact | None
+    usage: UsageOf
 
 
 @overload
@@ -66,6 +68,7 @@ def wrap(
     steering: Steering | None = None,
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
+    usage: UsageOf = "last",
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that only valid replies come out of it.
@@ -74,7 +77,8 @@ def wrap(
     it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready ``contract``, or its keywords
     (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None ours.
     ``on_attempt`` is told of every attempt, and what it raises is logged by its type; ``log_replies`` turns a raw
-    reply into what DEBUG may log, None logs none.
+    reply into what DEBUG may log, None logs none. ``usage="total"`` writes the tokens of all asks of a call into its
+    completion, for those who bill by it; with ``last`` it has those of the last ask, as the API gave them.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
     async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
@@ -83,15 +87,15 @@ def wrap(
         message = "give wrap() a contract or the keywords of one, not both"
         raise ContractError(message)
     contract = contract or Contract(**declared)
-    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies)
+    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage)
     client = client.unwrapped if isinstance(client, Wrapped) else client
     if _is_async(client):
-        return AsyncStrictClient(client, contract, settings)
+        return AsyncStrictClient.over(client, contract, settings)
     refuse_async_checks(contract)
     if must_be_awaited(on_attempt):
         message = "on_attempt is async; wrap an async client"
         raise ContractError(message)
-    return StrictClient(client, contract, settings)
+    return StrictClient.over(client, contract, settings)
 
 
 def _is_async(client: Any) -> bool:

@@ -159,7 +159,7 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
     """Call the same agent again, within the transport's budget, else ask the user (requirements M83, M89, M103)."""
     error, made, budget = _api_error(case), case.context.transport_retries, case.policy.budget
     wait = error.retry_after
-    if made >= budget.transport_retries or (wait is not None and wait > budget.max_retry_after):
+    if made >= budget.repeats or (wait is not None and wait > budget.max_retry_after):
         return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
     known = {"retry_attempt": made + 1, "retry_reason": error.issue.code}
     data = {"retry_after": wait}
@@ -322,7 +322,7 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     context, budget = case.context, case.policy.budget
     transient = {issue.category for issue in case.result.issues} == {Category.API_TRANSIENT}
     made = context.transport_retries if transient else context.retry_count
-    if made >= (budget.transport_retries if transient else budget.max_retries):
+    if made >= (budget.repeats if transient else budget.max_retries):
         return _terminated(case, RoutingReason.RETRIES_SPENT)
     text = case.steering()
     step = ExecutionStep(

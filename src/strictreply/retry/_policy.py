@@ -23,9 +23,12 @@ _BUDGETS = (
     *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
     *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
 )
-_NEEDED = frozenset({"max_retries", "transport_retries", "max_retry_after"})
+_NEEDED = frozenset({"max_retries", "max_retry_after"})
 _BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
 _CALL_PLACES = ("/tool_calls/", "/args")
+DEFAULT_TRANSPORT_RETRIES = 2
+"""How often a call is repeated after the API failed, where neither the policy nor the client says."""
+
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 _LATE_KINDS = frozenset({"timeout", "deadline"})
@@ -87,7 +90,8 @@ class RetryPolicy:
 
     - ``max_retries``: corrective asks after the first one; ``arg_retries``: those for one tool's arguments alone (None:
       they share ``max_retries``); ``max_bad_calls``: attempts with an unknown tool or bad arguments (requirement T35).
-    - ``transport_retries``: repeats of one call after the API failed; ``quota``: how many such repeats all calls of one
+    - ``transport_retries``: repeats of one call after the API failed (None: as many as the client's own ``max_retries``
+      says, or 2 where it says nothing); ``quota``: how many such repeats all calls of one
       wrapped client may make in excess of successes (None: any number). A repeat that succeeds gives its own back, as
       do every five calls that succeed at once.
     - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks and watchers.
@@ -111,7 +115,7 @@ class RetryPolicy:
 
     max_retries: int = 3
     arg_retries: int | None = None
-    transport_retries: int = 2
+    transport_retries: int | None = None
     quota: int | None = 100
     deadline: float | None = None
     max_tokens_total: int | None = None
@@ -142,6 +146,11 @@ class RetryPolicy:
         if not set(self.stop_on) <= set(Category):
             raise ValueError(f"RetryPolicy.stop_on may contain only the categories {', '.join(Category)}")
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
+
+    @property
+    def repeats(self) -> int:
+        """How often a call that failed is repeated: ``transport_retries``, or 2 where that is left to the client."""
+        return DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
 
     def time_left(self, spent: float) -> float | None:
         """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline.
@@ -189,7 +198,9 @@ class RetryPolicy:
         retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
         if reason in _LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
-        if not retryable or failed > self.transport_retries:
+        if not retryable or failed > (
+            DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
+        ):
             return End("failed", reason)
         wait = None if failure is None else failure.retry_after
         if wait is None:

@@ -204,7 +204,7 @@ class _AgentTurn:
             current_agent=self.agent.name,
             current_branch_id=branch.id,
             retry_count=budget.max_retries,  # the client has spent what may be asked again
-            transport_retries=budget.transport_retries,
+            transport_retries=budget.repeats,
         )
         decision = self.settings.router.decide(result, branch, context)
         return follow(state, Decided(self.agent, branch, decision, reply))

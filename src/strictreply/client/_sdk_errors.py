@@ -1,0 +1,69 @@
+"""Errors that are ours and the SDK's: programs that catch ``openai.RateLimitError`` go on to catch it."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+from strictreply.client._transport import Sent, is_raw
+from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
+from strictreply.values._issues import Remedy
+
+
+def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed:
+    """Return the same error as an instance of what the SDK would have raised, with the fields of that.
+
+    An error of the transport is what the SDK did raise. A deadline is its ``APITimeoutError``, a content filter and a
+    cut at the token limit what its ``parse`` raises, and any other reply that was refused its
+    ``APIResponseValidationError``. Without an SDK behind the client, or a response to show, it stays as it is.
+    """
+    sdk = (
+        sys.modules.get("openai")
+        if any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
+        else None
+    )
+    if sdk is None:
+        return error
+    if isinstance(error, TransportFailed) and isinstance(error.cause, sdk.OpenAIError):
+        return _both(error, type(error.cause), vars(error.cause))
+    response = getattr(last.source, "http_response", None) if last is not None and is_raw(last.source) else None
+    request = getattr(response, "request", None)
+    if isinstance(error, ReplyHalted) and error.reason == "deadline":
+        return _both(error, sdk.APITimeoutError, _told(error, request))
+    if isinstance(error, ReplyHalted) and error.reason == "content_filter":
+        return _both(error, sdk.ContentFilterFinishReasonError, {})
+    if response is None or last is None:
+        return error
+    if error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues):
+        return _both(error, sdk.LengthFinishReasonError, {"completion": last.source.parse()})
+    fields = {"response": response, "status_code": response.status_code, "request_id": last.source.request_id}
+    return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
+
+
+def _told(error: CallFailed, request: Any, body: Any = None) -> dict[str, Any]:
+    message = str(error).partition("\n")[0]
+    return {"message": message, "request": request, "body": body, "code": None, "param": None, "type": None}
+
+
+def _both(error: CallFailed, kind: Any, fields: dict[str, Any]) -> CallFailed:
+    ours: Any = type(error)
+    both = _class_of(ours, kind)
+    made: CallFailed = both.__new__(both)
+    made.args = error.args
+    made.__dict__ = {**fields, **vars(error), "_sdks": frozenset(fields) - vars(error).keys()}
+    return made
+
+
+@cache
+def _class_of(ours: Any, sdks: Any) -> type[CallFailed]:
+    def __reduce__(self: Any) -> Any:  # noqa: N807 - it becomes the method of this name
+        # as ours alone: the SDK's fields hold live connections
+        alone = ours.__new__(ours)
+        alone.args = self.args
+        alone.__dict__ = {name: value for name, value in vars(self).items() if name not in {*self._sdks, "_sdks"}}
+        return alone.__reduce__()
+
+    namespace: dict[str, Any] = {"__reduce__": __reduce__, "__doc__": ours.__doc__, "__module__": ours.__module__}
+    namespace |= {"__str__": ours.__str__, "__init__": ours.__init__}
+    return type(ours.__name__, (ours, sdks), namespace)

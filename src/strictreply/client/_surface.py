@@ -1,0 +1,341 @@
+"""The methods of the SDK that are guarded: every way by which a chat completion can come out of a wrapped client.
+
+``with_raw_response`` and ``with_streaming_response`` are the SDK's own: they call ``create`` or ``parse`` with a header
+that asks for the raw response, which is honoured here. So two methods guard all of them, sync and async.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property, update_wrapper
+from importlib import import_module
+from types import FunctionType
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from pydantic import BaseModel
+
+from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_openai, is_passing
+from strictreply.values._json import JSONObject
+from strictreply.values._replies import AssistantReply, DirectAnswer
+
+_OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
+"""What is ours in a namespace of the SDK, or made of what is ours."""
+
+_UNSERVED = "{0} is not served yet; call chat.completions.create() without stream, or client.reply()"
+_UNGUARDED = "responses.{0}() is not guarded by strictreply yet: its result was not judged. Use client.reply()"
+
+
+def is_sdks(client: Any) -> bool:
+    """Return whether a client is the openai SDK's, by its class."""
+    return any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
+
+
+def class_over(ours: Any, client: Any) -> Any:
+    """Return the class of a wrapped client: ours, and the client's own where that is the SDK's."""
+    kind: Any = type(client)
+    return _class_of(ours, kind) if is_sdks(client) else ours
+
+
+@cache
+def _class_of(ours: Any, kind: Any) -> Any:
+    return type(kind.__name__, (ours, kind), {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+Call: TypeAlias = Callable[[JSONObject, Way, JSONObject | None], Any]
+"""Makes one guarded call of keywords, and returns its completion (an awaitable of it from an async client).
+
+The third is the ``response_format`` to send, None for that of the contract.
+"""
+
+
+class Namespaces:
+    """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
+
+    def __init__(self, transport: Transport, create: Any, call: Call, *, is_free: bool) -> None:
+        """``create`` is the wrapped client's own method, ``is_free`` says that its contract holds any text."""
+        self._transport = transport
+        self._create = create
+        self._call = call
+        self._is_free = is_free
+        self._client = transport.client
+        self._chat: tuple[Any, Any] = (None, None)
+
+    @property
+    def chat(self) -> Any:
+        """The namespace ``chat``; made anew when that of the client inside was replaced."""
+        inner = self._client.chat
+        made_of, chat = self._chat
+        if made_of is not inner:
+            chat = self._guarded_chat(inner)
+            self._chat = inner, chat
+        return chat
+
+    def _guarded_chat(self, inner: Any) -> Any:
+        if not is_openai(inner.completions):
+            completions = _Namespace(inner.completions, create=self._create)
+            return _Namespace(inner, completions=completions)
+        is_async = type(inner.completions).__name__.startswith("Async")
+        mixin = GuardedAsyncCompletions if is_async else GuardedCompletions
+        completions = _like(inner.completions, mixin, call=self._call, transport=self._transport)
+        return (
+            _like(inner, GuardedChat, completions=completions)
+            if is_openai(inner)
+            else _Namespace(inner, completions=completions)
+        )
+
+    @cached_property
+    def beta(self) -> Any:
+        """The namespace ``beta``, whose ``chat`` is the guarded one."""
+        return _like(self._client.beta, GuardedBeta, namespaces=self)
+
+    @cached_property
+    def responses(self) -> Any:
+        """The namespace ``responses``: its calls are warned of once where a contract would have held them."""
+        inner = self._client.responses
+        return inner if self._is_free else _like(inner, UnguardedResponses, warned=[])
+
+    def patched_create(self) -> Any:
+        """Return what somebody has put in the place of ``chat.completions.create``; None when nobody has."""
+        chat = self._chat[1]
+        create = None if chat is None else vars(chat.completions).get("create")
+        return None if create == self._create else create
+
+
+def _like(inner: Any, mixin: Any, **ours: Any) -> Any:
+    """Return a namespace of the SDK's own class with some methods in front; our state is in ``_strictreply_…``."""
+    kind: Any = type(inner)
+    made: Any = object.__new__(_mixed(mixin, kind))
+    kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
+    made.__dict__.update(kept, **{f"_strictreply_{name}": value for name, value in ours.items()})
+    return made
+
+
+@cache
+def _mixed(mixin: Any, kind: Any) -> Any:
+    guarding = {name: getattr(mixin, name) for name in ("create", "parse", "stream") if hasattr(mixin, name)}
+    methods = {name: _like_the_sdks(function, getattr(kind, name)) for name, function in guarding.items()}
+    return type(kind.__name__, (mixin, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods})
+
+
+def _like_the_sdks(function: FunctionType, sdks: Any) -> Any:
+    """Return a copy of a function with the signature and the documentation of the SDK's."""
+    code, names, closure = function.__code__, function.__globals__, function.__closure__
+    copied = FunctionType(code, names, function.__name__, function.__defaults__, closure)
+    return update_wrapper(copied, sdks)
+
+
+class GuardedChat:
+    """``chat``: its ``completions`` are the guarded ones."""
+
+    _strictreply_completions: Any
+
+    @property
+    def completions(self) -> Any:
+        """The guarded completions."""
+        return self._strictreply_completions
+
+
+class GuardedBeta:
+    """``beta``: its ``chat`` is the guarded one."""
+
+    _strictreply_namespaces: Namespaces
+
+    @property
+    def chat(self) -> Any:
+        """The guarded chat."""
+        return self._strictreply_namespaces.chat
+
+
+class _Guarded:
+    """What the completions of both twins share."""
+
+    _strictreply_call: Call
+    _strictreply_transport: Transport
+
+    def _created(self, keywords: JSONObject) -> Any:
+        if is_passing(self._strictreply_transport):
+            return self._strictreply_transport.create(**keywords)
+        wanted = keywords.get("response_format")
+        if not keywords.keys() >= {"messages", "model"} or (isinstance(wanted, type) and issubclass(wanted, BaseModel)):
+            return self._refused(keywords)
+        return self._strictreply_call(keywords, Way(_form(keywords)), None)
+
+    def _refused(self, keywords: JSONObject) -> Any:
+        # the SDK's own method says what it misses, on completions that send nothing
+        method: Any = super().create  # type: ignore[misc]
+        return method.__func__(_Sendless(), **keywords)
+
+    def _parsed(self, keywords: JSONObject) -> Any:
+        form, parsing = _form(keywords), _Parsing.of(keywords)
+        return self._strictreply_call(keywords, Way(form, parsing.finish), parsing.response_format)
+
+    def stream(self, **_keywords: Any) -> Any:
+        """Refuse: streams are not guarded yet."""
+        raise NotImplementedError(_UNSERVED.format("chat.completions.stream()"))
+
+
+class GuardedCompletions(_Guarded):
+    """``chat.completions`` of a wrapped client."""
+
+    def create(self, **keywords: Any) -> Any:
+        """Make one call; the completion is valid by the contract. Takes ``contract``, ``policy``, ``steering``, too."""
+        return self._created(keywords)
+
+    def parse(self, **keywords: Any) -> Any:
+        """Make one call; ``.parsed`` of the completion is what was judged."""
+        return self._parsed(keywords)
+
+
+class GuardedAsyncCompletions(_Guarded):
+    """``chat.completions`` of a wrapped async client: the twin of :class:`GuardedCompletions`."""
+
+    async def create(self, **keywords: Any) -> Any:
+        """Make one call; the completion is valid by the contract."""
+        return await self._created(keywords)
+
+    async def parse(self, **keywords: Any) -> Any:
+        """Make one call; ``.parsed`` of the completion is what was judged."""
+        return await self._parsed(keywords)
+
+
+class _Sendless:
+    """Completions that send nothing: the SDK's method is run on it for its complaints about its arguments."""
+
+    def _post(self, *_path: Any, **_options: Any) -> NoReturn:
+        raise TypeError("chat.completions.create() takes messages and model, and no class as response_format")
+
+
+class UnguardedResponses:
+    """``responses`` of a wrapped client whose contract does not reach it."""
+
+    _strictreply_warned: list[str]
+
+    def create(self, **keywords: Any) -> Any:
+        """Call the SDK's own method, and warn that nothing is judged."""
+        return self._unguarded("create", keywords)
+
+    def parse(self, **keywords: Any) -> Any:
+        """Call the SDK's own method, and warn that nothing is judged."""
+        return self._unguarded("parse", keywords)
+
+    def stream(self, **keywords: Any) -> Any:
+        """Call the SDK's own method, and warn that nothing is judged."""
+        return self._unguarded("stream", keywords)
+
+    def _unguarded(self, name: str, keywords: JSONObject) -> Any:
+        if not self._strictreply_warned:
+            self._strictreply_warned.append(name)
+            warnings.warn(_UNGUARDED.format(name), UserWarning, stacklevel=3)
+        return getattr(super(), name)(**keywords)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsing:
+    """What the SDK's ``parse`` does around a request, done by the SDK's own functions."""
+
+    library: Any
+    wanted: Any
+    tools: Any
+
+    @classmethod
+    def of(cls, keywords: JSONObject) -> _Parsing:
+        """Read the keywords of a call; raises what the SDK raises for tools that it cannot parse."""
+        library = import_module("openai.lib._parsing")
+        if isinstance(keywords.get("tools"), Iterator):
+            keywords["tools"] = list(keywords["tools"])
+        missing = import_module("openai").NOT_GIVEN
+        wanted, tools = keywords.get("response_format", missing), keywords.get("tools", missing)
+        headers = {"X-Stainless-Helper-Method": "chat.completions.parse", **(keywords.get("extra_headers") or {})}
+        keywords["extra_headers"] = headers
+        return cls(library, wanted, library.validate_input_tools(tools))
+
+    @property
+    def response_format(self) -> JSONObject | None:
+        """The answer type in the SDK's own form; None without one."""
+        told: JSONObject | None = None
+        if isinstance(self.wanted, type):
+            told = self.library.type_to_response_format_param(self.wanted)
+        return told
+
+    def finish(self, completion: Any, reply: AssistantReply) -> Any:
+        """Make a parsed completion of a valid one: its ``parsed`` is the answer that was judged."""
+        parsed = self.library.parse_chat_completion(
+            response_format=self.wanted, input_tools=self.tools, chat_completion=completion
+        )
+        if isinstance(self.wanted, type) and isinstance(reply, DirectAnswer):
+            parsed.choices[0].message.parsed = reply.answer
+        return parsed
+
+
+def _form(keywords: JSONObject) -> str | None:
+    """Take the form in which the SDK's own wrappers want the response out of the headers; None for a completion."""
+    headers = keywords.get("extra_headers")
+    if not isinstance(headers, Mapping) or RAW_RESPONSE not in headers:
+        return None
+    keywords["extra_headers"] = {name: value for name, value in headers.items() if name != RAW_RESPONSE}
+    form: str = headers[RAW_RESPONSE]
+    return form
+
+
+class _Namespace:
+    """A namespace of a client that is not the SDK's, with some members replaced by ours."""
+
+    def __init__(self, inner: Any, **ours: Any) -> None:
+        """Put our members in front."""
+        self.__dict__.update(ours, _inner=inner)
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass everything else through but what would give an unchecked completion."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in _OWN:
+            raise AttributeError(
+                f"chat.completions.{name} of this client cannot be guarded; call chat.completions.create()"
+            )
+        return getattr(self._inner, name)
+
+
+Held: TypeAlias = Literal["guarded", "passes", "refuses"]
+"""What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
+
+_HELD: Mapping[str, Held] = {"create": "guarded", "parse": "guarded", "stream": "refuses"}
+_CHAT = "chat.completions"
+_MAX_NESTED = 6
+
+
+def guarded(client: Any) -> dict[str, Held]:
+    """List the methods of a wrapped client by their paths, and whether each is guarded, passes or refuses.
+
+    Raises TypeError for a client that is not wrapped.
+    """
+    if not hasattr(type(client), "_guard"):
+        raise TypeError("guarded() lists the methods of a wrapped client; wrap it first: strictreply.wrap(client)")
+    inner = client.unwrapped
+    if not is_sdks(inner):
+        refused: dict[str, Held] = dict.fromkeys(
+            sorted(f"{_CHAT}.{name}" for name in _OWN - {"completions"}), "refuses"
+        )
+        return refused | {f"{_CHAT}.create": "guarded"}
+    found: dict[str, Held] = {}
+    for path in _methods(inner, "", 0):
+        place, _, name = path.rpartition(".")
+        is_chat = place.removeprefix("beta.") == _CHAT
+        held = _HELD.get(name, "passes") if is_chat else "passes"
+        found[path] = held
+        if is_chat and held == "guarded":
+            found |= {f"{place}.{form}.{name}": held for form in ("with_raw_response", "with_streaming_response")}
+    return found
+
+
+def _methods(holder: Any, path: str, depth: int) -> Iterator[str]:
+    """Yield the paths of the public methods of the SDK's namespaces."""
+    for name in dir(type(holder)):
+        member = getattr(type(holder), name, None)
+        if name.startswith(("_", "with_")) or depth > _MAX_NESTED:
+            continue
+        if isinstance(member, cached_property):
+            yield from _methods(getattr(holder, name), f"{path}{name}.", depth + 1)
+        elif depth and callable(member):
+            yield f"{path}{name}"
