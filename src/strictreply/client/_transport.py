@@ -209,7 +209,8 @@ def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
 
 def _alone(client: Any) -> Any:
     """Return a client of the same class and with the same state, which sends each request once and within bounds."""
-    alone: Any = object.__new__(_alone_class(type(client)))
+    kind: Any = type(client)
+    alone: Any = object.__new__(_alone_class(kind))
     alone.__dict__ = client.__dict__
     alone._bounded = (None, None)
     return alone
@@ -221,6 +222,7 @@ def _alone_class(kind: Any) -> Any:
 
     class Alone(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("_bounded",)
+        _bounded: tuple[Any, Any]
 
         @property
         def max_retries(self) -> int:
