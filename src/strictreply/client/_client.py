@@ -10,9 +10,11 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
 
 import anyio
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 else:
     OpenAI = AsyncOpenAI = object  # the SDK is not imported: the class is that of the client at hand
+
+MAX_ENDPOINTS = 256
+"""How many endpoints and models it is remembered of what they refuse."""
 
 logger = logging.getLogger("strictreply")
 
@@ -114,6 +119,30 @@ class Settings:
     usage: UsageOf = "last"
 
 
+class Learnt:
+    """What endpoints refuse of what we add to requests, by address and model; for any thread.
+
+    Believed when the same request without it was not refused. The endpoints used last are remembered.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
+
+    def unwanted(self, endpoint: tuple[str, str]) -> frozenset[str]:
+        """Return what an endpoint is known to refuse."""
+        return self._known.get(endpoint, frozenset())
+
+    def learn(self, endpoint: tuple[str, str], attempts: tuple[Attempt, ...]) -> None:
+        """Remember what was refused in a call, as far as the next attempt was not."""
+        refused = {name for one, after in pairwise(attempts) if not after.failure for name in one.refused}
+        if refused:
+            self._known[endpoint] = self.unwanted(endpoint) | refused
+            while len(self._known) > MAX_ENDPOINTS:
+                self._known.popitem(last=False)
+
+
 @dataclass(slots=True)
 class Guard:
     """What a wrapped client holds beside the state of the client inside."""
@@ -124,6 +153,7 @@ class Guard:
     bucket: RetryBucket
     transport: Transport
     namespaces: Namespaces
+    learnt: Learnt
 
 
 class Wrapped(Generic[A_co]):
@@ -133,21 +163,27 @@ class Wrapped(Generic[A_co]):
     _guard: Guard
 
     def __init__(
-        self, client: Any, contract: Contract[A_co], settings: Settings, bucket: RetryBucket | None = None
+        self,
+        client: Any,
+        contract: Contract[A_co],
+        settings: Settings,
+        bucket: RetryBucket | None = None,
+        learnt: Learnt | None = None,
     ) -> None:
-        """Guard a client by a contract; ``bucket`` None begins with a full one."""
+        """Guard a client by a contract; ``bucket`` None begins with a full one, ``learnt`` None knows nothing."""
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
         transport = Transport(client)
         is_free = not contract.tools and contract.answer.is_text
         namespaces = Namespaces(transport, self.create, self._drop_in, is_free=is_free)
-        guard = Guard(client, contract, settings, RetryBucket() if bucket is None else bucket, transport, namespaces)
+        bucket = RetryBucket() if bucket is None else bucket
+        guard = Guard(client, contract, settings, bucket, transport, namespaces, learnt or Learnt())
         object.__setattr__(self, "_guard", guard)
 
     @classmethod
     def over(cls, client: Any, contract: Contract[A_co], settings: Settings, bucket: RetryBucket | None = None) -> Self:
         """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
-        made: Self = class_over(cls, client)(client, contract, settings, bucket)
+        made: Self = class_over(cls, client)(client, *held)
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -217,7 +253,7 @@ class Wrapped(Generic[A_co]):
         guard = self._guard
         base: Any = AsyncStrictClient if isinstance(self, AsyncStrictClient) else StrictClient
         inner = guard.inner if client is None else client
-        made: Self = base.over(inner, guard.contract, settings or guard.settings, bucket or guard.bucket)
+        made: Self = base.over(inner, guard.contract, settings or guard.settings, bucket or guard.bucket, guard.learnt)
         return made
 
     def _ask(self, keywords: JSONObject, *, drop_in: bool = False) -> Ask:
@@ -239,7 +275,10 @@ class Wrapped(Generic[A_co]):
             owned = self._guard.transport.owned_retries()
             policy = replace(policy, transport_retries=DEFAULT_TRANSPORT_RETRIES if owned is None else owned)
         contract, base = shape(contract, keywords)
-        return Ask(contract, base, policy, steering)
+        return Ask(contract, base, policy, steering, self._guard.learnt.unwanted(self._endpoint(base)))
+
+    def _endpoint(self, base: JSONObject) -> tuple[str, str]:
+        return str(getattr(self._guard.inner, "base_url", "")), str(base.get("model", ""))
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
@@ -276,6 +315,7 @@ class Wrapped(Generic[A_co]):
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""
+        self._guard.learnt.learn(self._endpoint(ask.base), outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, self._guard.inner, sending.last)

@@ -7,8 +7,9 @@ where replies are cut at it, also says whether a reply that calls itself whole w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from strictreply.contract._contract import Contract
@@ -22,6 +23,7 @@ from strictreply.contract._describing import (
 )
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
+from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import replayed
 from strictreply.retry._scoping import Scope
@@ -36,6 +38,17 @@ from strictreply.wires._chat import peek
 ESCALATION_TIER = 3
 _INSTRUCTION_ROLES = ("system", "developer")
 
+ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    "parallel_tool_calls": ("parallel tool call", "parallel function call"),
+    "tool_choice": ("tool choice",),
+    "response_format": ("response format", "json schema", "structured output"),
+}
+"""What we add to requests by ourselves, and the words by which endpoints refuse it.
+
+OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and Qwen in thinking mode a
+forced ``tool_choice``, servers without constrained decoding a ``response_format``.
+"""
+
 LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
 """Where a request limits the tokens of its reply; the second is the older name, still the one of most servers."""
 
@@ -48,12 +61,16 @@ REPLY_TOKENS_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call to be made: what its reply is held to, the caller's request without that, and how to go on."""
+    """One call to be made: what its reply is held to, the caller's request without that, and how to go on.
+
+    ``unwanted`` names what the endpoint is known to refuse of what we add to requests (:data:`ADDITIONS`).
+    """
 
     contract: Contract
     base: JSONObject
     policy: RetryPolicy
     steering: Steering
+    unwanted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +97,7 @@ class Turn:
 
     ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
     ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
+    ``added`` names what is in the request that the caller did not ask for, ``unwanted`` what was refused of that.
     """
 
     request: JSONObject
@@ -90,6 +108,8 @@ class Turn:
     grows: bool = True
     answers: Bad | None = None
     numbers: bool = False
+    added: frozenset[str] = frozenset()
+    unwanted: frozenset[str] = frozenset()
 
     @property
     def raised(self) -> bool:
@@ -99,7 +119,23 @@ class Turn:
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    return Turn(_dressed(ask.contract, ask.base, ask.base["messages"]))
+    request, added = _dressed(ask, ask.contract, ask.base, ask.base["messages"], ask.unwanted)
+    return Turn(request, added=added, unwanted=ask.unwanted)
+
+
+def without(turn: Turn, refused: frozenset[str]) -> Turn:
+    """Make the same request without what the endpoint refused of what we had added."""
+    request = {name: value for name, value in turn.request.items() if name not in refused}
+    return replace(turn, request=request, added=turn.added - refused, unwanted=turn.unwanted | refused)
+
+
+def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
+    """Return what we had added to a request and the endpoint's refusal names; empty when it is about anything else."""
+    if failure is None or failure.kind != "invalid_request" or not turn.added:
+        return frozenset()
+    said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
+    words = said.lower().replace("_", " ").replace("-", " ")
+    return frozenset(name for name in turn.added if any(word in words for word in ADDITIONS[name]))
 
 
 def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
@@ -114,13 +150,15 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     situation = Situation(issues, ask.contract, step.tier, about.tool if about else None, about.at if about else "")
     correction = ask.steering.correction(situation)
     turns = replayed(ask.contract, bad.message, correction, scope)
-    request = _dressed(contract, base, [*base["messages"], *turns])
+    request, added = _dressed(ask, contract, base, [*base["messages"], *turns], turn.unwanted)
     if scope is not None and contract.channel == "native":
         request.pop("response_format", None)  # a forced call is all that is wanted
+        added -= {"response_format"}
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
+        added -= ask.policy.escalation.keys()
     numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
-    return Turn(request, correction, step.tier, scope, raises, grows, bad, numbers)
+    return Turn(request, correction, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted)
 
 
 def _next_raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
@@ -144,23 +182,30 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
     return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
 
 
-def _dressed(contract: Contract, base: JSONObject, messages: list[Message]) -> JSONObject:
-    """Put the contract into a request, each channel in its own way."""
+def _dressed(
+    ask: Ask, contract: Contract, base: JSONObject, messages: list[Message], unwanted: frozenset[str]
+) -> tuple[JSONObject, frozenset[str]]:
+    """Put the contract into a request, each channel in its own way; return it and what the caller did not ask for."""
     if contract.channel == "text":
         request = base | {"messages": _instructed(messages, instructions(contract))} | _union_format(contract, base)
         request.pop("parallel_tool_calls", None)  # there are no tools in this request
-        return request
-    request = base | {"messages": messages}
+        return request, frozenset()
+    request, ours = base | {"messages": messages}, JSONObject()
     definitions = _definitions(contract)
     if definitions:
-        request |= {"tools": definitions} | _choice(contract)
-        request |= {} if contract.parallel else {"parallel_tool_calls": False}  # true is the API's own default
+        choice = _choice(contract)
+        request |= {"tools": definitions}
+        said = ask.contract.choice == contract.choice != "auto"
+        (request if said else ours).update(choice)
+        if not contract.parallel and "parallel_tool_calls" not in request:  # true is the API's own default
+            ours["parallel_tool_calls"] = False
     else:
         request.pop("parallel_tool_calls", None)
     structured = contract.answer.schema is not None and contract.answer_style == "union"
     if structured and admits_answer(contract) and "response_format" not in request:
-        request |= {"response_format": response_format(contract)}
-    return request
+        ours["response_format"] = response_format(contract)
+    added = frozenset(ours) - unwanted
+    return request | {name: ours[name] for name in ours if name in added}, added
 
 
 def _definitions(contract: Contract) -> Definitions:

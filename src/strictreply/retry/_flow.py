@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from strictreply.contract._contract import Check, Checked, check_of
 from strictreply.contract._judge import counts_anew, ids_in, judge_opened, with_fresh_ids, with_numbered_ids
-from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, next_turn
+from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, next_turn, refused_additions, without
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
 from strictreply.retry._scoping import scope_of, splice
@@ -149,9 +149,13 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     turn = first_turn(ask)
     while True:
         judged, seconds, spent = yield from _called(ask, turn, spent)
-        attempts = (*attempts, _attempt(len(attempts) + 1, turn, judged, seconds))
+        refused = refused_additions(turn, judged.failure)
+        attempts = (*attempts, _attempt(len(attempts) + 1, turn, judged, seconds, refused))
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
+        if refused and ask.policy.time_left(spent) != 0:
+            turn = without(turn, refused)
+            continue
         if isinstance(judged.verdict, Valid):
             late = ask.policy.time_left(spent) == 0
             return _late(attempts) if late else _accepted(judged.verdict, judged, attempts)
@@ -304,7 +308,7 @@ def _after_checks(judged: Judged, checked: Event) -> Judged:
     return Judged(Invalid(checked.issues), judged.message, response=judged.response)
 
 
-def _attempt(number: int, turn: Turn, judged: Judged, seconds: float) -> Attempt:
+def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: frozenset[str]) -> Attempt:
     """Record what was asked and what became of it."""
     return Attempt(
         number=number,
@@ -316,6 +320,7 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float) -> Attempt
         tier=turn.tier,
         scope=turn.scope.tool if turn.scope is not None else None,
         leniency=() if judged.verdict is None else judged.verdict.leniency,
+        refused=tuple(sorted(refused)),
         usage=Usage.of(judged.response),
         seconds=seconds,
     )

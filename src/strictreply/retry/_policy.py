@@ -242,6 +242,8 @@ def _is_bad_call(attempt: Attempt) -> bool:
 
 def is_transport_fault(attempt: Attempt) -> bool:
     """Return whether an attempt failed on the way, or brought a response that is no completion."""
+    if attempt.refused:  # of what we had added: no fault of the transport, and asked again without it
+        return False
     return attempt.failure is not None or any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
 
 

@@ -277,6 +277,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     if attempt.raw is not None:
         lines += ["  came:", *_indented(_reply_text(attempt))]
     lines += [f"  lenient step: {step}" for step in attempt.leniency]
+    lines += [f"  the endpoint refused {name}, which we had added: left out from now on" for name in attempt.refused]
     for issue in attempt.issues:
         lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
         lines += [f"         found {printable(issue.found)}"] if issue.found else []
