@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from strictreply.schema._documents import Document, Graph, Node, SchemaEdge, conjoined_with, read_document
 from strictreply.schema._upgrade import upgraded
-from strictreply.schema._vocabulary import IN_PLACE, REFERENCES, Applies
+from strictreply.schema._vocabulary import IN_PLACE, REFERENCES, STATEMENTS, Applies
 
-STATEMENTS = ("additionalProperties", "unevaluatedProperties")
 SPEAKING = ("properties", "patternProperties")
 AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negated or tested would open its holder
 CHOOSING = ("$ref", "anyOf", "oneOf", "allOf")

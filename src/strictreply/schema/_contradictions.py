@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from strictreply.schema._documents import Document, Graph, Node, at_pointer, conjoined_with, joined
 from strictreply.schema._engines import SchemaEngine, engine_for
-from strictreply.schema._vocabulary import TYPES, Applies, json_type, types_words, word
+from strictreply.schema._vocabulary import STATEMENTS, TYPES, Applies, json_type, types_words, word
 from strictreply.values._errors import ContractError, ContractWarning
 from strictreply.values._issues import pointer, pointer_tokens, printable
 
@@ -24,7 +24,6 @@ ALL = frozenset({*TYPES, "fraction"}) - {"number"}
 NUMBERS = frozenset({"integer", "fraction"})
 UNIONS = frozenset({"anyOf", "oneOf"})
 UNSURE = ("not", "if")
-STATEMENTS = ("additionalProperties", "unevaluatedProperties")
 SIZES = (
     ("string", "minLength", "maxLength", "characters"),
     ("array", "minItems", "maxItems", "items"),

@@ -6,7 +6,7 @@ named ``"007"`` comes back as the index 7, and one named ``""`` not at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -156,12 +156,12 @@ class SchemaParts:
         self.contains_evaluates = self._draft == DRAFT_2020
         self._uri = document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
 
-    def engine(self, key: tuple[object, ...], schema: Callable[[], dict[str, Any]], work: Work) -> SchemaEngine:
+    def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""
         known = self._engines.get(key)
         if known is None:
             work.take(COMPILING)
-            known = self._engines[key] = self._engine.part({"$schema": self._draft, **schema()})
+            known = self._engines[key] = self._engine.part({"$schema": self._draft, **schema})
         return known
 
     def refer(self, schema: object) -> dict[str, Any] | bool:

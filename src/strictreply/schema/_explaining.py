@@ -20,6 +20,7 @@ from strictreply.schema._vocabulary import (
     BRIEF_LIST_CHARS,
     KEYWORDS,
     MAX_LIST_CHARS,
+    STATEMENTS,
     SchemaRule,
     either,
     expected_words,
@@ -35,7 +36,6 @@ from strictreply.values._limits import Spent, Work
 MAX_ISSUES = 32
 MAX_FAULTS = 256
 MAX_FORMS = 8
-KEY_RULES = ("additionalProperties", "unevaluatedProperties")
 
 MAX_CHARS = 64
 MAX_WORDS = 256
@@ -101,7 +101,7 @@ class Explainer:
                 yield _issue(place, rule, pointer(path, name), required_words(member.schema for member in members))
         elif rule is SchemaRule.PROPERTY_NAMES:
             yield from (_issue(place, rule, path, found=quote(name)) for name in fault.names)
-        elif fault.keyword in KEY_RULES:
+        elif fault.keyword in STATEMENTS:
             yield from self._refused_keys(fault, work, at, place)
         else:
             hint = _hint(fault, work)

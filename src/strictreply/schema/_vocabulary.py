@@ -107,6 +107,9 @@ OWN = frozenset(
 )
 """The keywords about a value itself, whatever stands below it."""
 
+STATEMENTS = ("additionalProperties", "unevaluatedProperties")
+"""The keywords that speak of all members which nothing else speaks of."""
+
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
 UNSET_BY_NULL = HOLDERS.union(
