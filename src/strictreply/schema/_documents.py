@@ -181,19 +181,25 @@ class ReferenceScope:
         return specification_with(draft_of(self.document)).create_resource(schema)
 
 
+def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield every object in a document, whether it is a schema or not, with its JSON Pointer."""
+    pending = [(value, "")]
+    while pending:
+        value, path = pending.pop()
+        if isinstance(value, dict):
+            yield value, path
+            pending.extend((member, pointer(path, name)) for name, member in value.items())
+        elif isinstance(value, list):
+            pending.extend((item, pointer(path, index)) for index, item in enumerate(value))
+
+
 def only_pointers(document: dict[str, Any]) -> bool:
     """Return whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
-    pending: list[Any] = [document]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, list):
-            pending.extend(value)
-        elif isinstance(value, dict):
-            # A property may be named $ref: what is no text is no reference but the property's schema.
-            references = (value[keyword] for keyword in REFERENCES if isinstance(value.get(keyword), str))
-            if ("$id" in value and value is not document) or not all(map(is_pointer, references)):
-                return False
-            pending.extend(value.values())
+    for each, _ in objects_in(document):
+        # A property may be named $ref: what is no text is no reference but the property's schema.
+        references = (each[keyword] for keyword in REFERENCES if isinstance(each.get(keyword), str))
+        if ("$id" in each and each is not document) or not all(map(is_pointer, references)):
+            return False
     return True
 
 
@@ -274,9 +280,9 @@ class Graph:
     __slots__ = ("_by_id", "_dynamic", "_places", "_silencing", "document", "nodes", "root")
 
     def __init__(self, document: Document) -> None:
-        self._places = dict(_places(document, ""))
+        self._places = {id(each): path for each, path in objects_in(document)}
         self.document: Document = document
-        self._silencing = ignores_siblings(draft_of(document))
+        self._silencing = ignores_siblings(document)
         self._by_id: dict[int, Node] = {}
         self._dynamic: list[tuple[Node, str]] = []
         self.nodes: list[Node] = []
@@ -340,14 +346,3 @@ class Graph:
             for target in anchored.get(anchor, ()):
                 if id(target) not in targets:
                     node.edges.append(SchemaEdge("$dynamicRef", None, Applies.HERE, target))
-
-
-def _places(value: object, path: str) -> Iterator[tuple[int, str]]:
-    pending = [(value, path)]
-    while pending:
-        value, path = pending.pop()
-        if isinstance(value, dict):
-            yield id(value), path
-            pending.extend((member, pointer(path, name)) for name, member in value.items())
-        elif isinstance(value, list):
-            pending.extend((item, pointer(path, index)) for index, item in enumerate(value))

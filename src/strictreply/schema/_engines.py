@@ -152,7 +152,7 @@ class SchemaParts:
         self._choices: dict[int, UnionChoice | None] = {}
         document = graph.document
         self._draft = draft_of(document)
-        self._silencing = ignores_siblings(self._draft)
+        self._silencing = ignores_siblings(document)
         self.contains_evaluates = self._draft == DRAFT_2020
         self._uri = document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
 

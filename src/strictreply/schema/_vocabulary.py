@@ -151,9 +151,9 @@ def draft_of(document: dict[str, Any] | bool) -> str:
     return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
 
-def ignores_siblings(draft: str) -> bool:
+def ignores_siblings(document: dict[str, Any] | bool) -> bool:
     """Return whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
-    return draft in (DRAFT_07, DRAFT_06)
+    return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
 def children(schema: dict[str, Any]) -> Iterator[Child]:
