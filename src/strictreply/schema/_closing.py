@@ -62,13 +62,15 @@ class _Closer:
         if graph.root is not None:
             self._discover(graph.root, shared=False)
         while self._pending:
-            self._explore(self._pending.pop())
-
-    def close(self, *, forced: bool) -> None:
-        for index, location in enumerate(list(self._locations.values())):
-            location.forced = location.forced or (forced and index == 0)
-            if location.node.pointer is not None:
-                self._close(location)
+            node = self._pending.pop()
+            choices = self._choices[id(node)] = _choices(node)
+            for edge in choices:
+                self._discover(edge.target, shared=True)  # a composition may use the whole choice
+            members = [node] if choices else node.judges()
+            self._composed.update(id(member) for member in members[1:])
+            for edge in (edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)):
+                if edge.keyword not in AS_WRITTEN:
+                    self._discover(edge.target, shared=False)
 
     def _discover(self, node: Node, *, shared: bool) -> None:
         """Note a place; one that is met by itself is not shared, whoever else references it."""
@@ -79,17 +81,11 @@ class _Closer:
         elif not shared:
             known.shared = False
 
-    def _explore(self, node: Node) -> None:
-        choices = self._choices[id(node)] = _choices(node)
-        for edge in choices:
-            self._discover(edge.target, shared=True)  # a composition may use the whole choice
-        members = [node] if choices else node.judges()
-        if not choices:
-            self._composed.update(id(member) for member in members[1:])
-        for member in members:
-            for edge in member.along(Applies.MEMBER, Applies.ITEM):
-                if edge.keyword not in AS_WRITTEN:
-                    self._discover(edge.target, shared=False)
+    def close(self, *, forced: bool) -> None:
+        for index, location in enumerate(list(self._locations.values())):
+            location.forced = location.forced or (forced and index == 0)
+            if location.node.pointer is not None:
+                self._close(location)
 
     def _close(self, location: Location) -> None:
         """Close one place, unless it speaks for itself or is left to those who reference it."""
@@ -98,23 +94,20 @@ class _Closer:
             return
         # A definition that compositions refer to stays open: closed, it would refuse the members that the others
         # describe. They are closed around it, and so is each place that refers to it alone (_close_choice).
-        if (location.shared and id(node) in self._composed) or self._close_choices(location):
+        if location.shared and id(node) in self._composed:
+            return
+        if choices := self._choices[id(node)]:
+            for edge in choices:
+                self._close_choice(location, edge)
+            # A branch that is ``true`` cannot hold a statement of its own, so the place around the choice has to.
+            if location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
+                schema["unevaluatedProperties"] = False
             return
         members = node.judges()
         if location.forced or any("properties" in member.schema for member in members):
             _admit_required(node)
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
-
-    def _close_choices(self, location: Location) -> bool:
-        """Close the alternatives that a place chooses from, when that is all it does; return whether it is."""
-        schema, choices = location.node.schema, self._choices[id(location.node)]
-        for edge in choices:
-            self._close_choice(location, edge)
-        # A branch that is ``true`` cannot hold a statement of its own, so the place around the choice has to.
-        if choices and location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
-            schema["unevaluatedProperties"] = False
-        return bool(choices)
 
     def _close_choice(self, location: Location, edge: SchemaEdge) -> None:
         """Close what a place delegates to, beside the choice when the target may not be closed itself."""

@@ -73,26 +73,18 @@ class _Copier:
             case int() | float():
                 return _number(value, path)
             case Mapping():
-                return self._object(value, path, depth)
+                members = {self._text(name, path): member for name, member in value.items()}
+                return {name: self.copy(each, pointer(path, name), depth + 1) for name, each in members.items()}
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
-            case _:
-                message = (
-                    f"a schema is JSON; {type(value).__name__} is not; use dict, list, str, int, float, bool and None"
-                )
-                raise ContractError(message, path=path)
+        kind = type(value).__name__
+        message = f"a schema is JSON; {kind} is not; use dict, list, str, int, float, bool and None"
+        raise ContractError(message, path=path)
 
-    def _object(self, members: Mapping[Any, object], path: str, depth: int) -> dict[str, Any]:
-        copied = {}
-        for name, member in members.items():
-            if not isinstance(name, str):
-                raise ContractError(f"names in a schema are text; {type(name).__name__} is not: quote it", path=path)
-            key = self._text(name, path)
-            copied[key] = self.copy(member, pointer(path, key), depth + 1)
-        return copied
-
-    def _text(self, text: str, path: str) -> str:
+    def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""
+        if not isinstance(text, str):
+            raise ContractError(f"names in a schema are text; {type(text).__name__} is not: quote it", path=path)
         self.chars += len(text)
         if self.chars > MAX_CHARS:
             message = f"the schema is too large: more than {MAX_CHARS} characters; declare the part that is needed"
@@ -105,25 +97,23 @@ class _Copier:
 
 
 def _number(value: float, path: str) -> int | float:
-    if isinstance(value, int):
-        if value.bit_length() > MAX_INTEGER_BITS:
-            message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
-            raise ContractError(message, path=path)
-        return int(value)
-    if not math.isfinite(value):
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
+        raise ContractError(message, path=path)
+    if not isinstance(value, int) and not math.isfinite(value):
         raise ContractError("NaN and Infinity are not JSON; leave the keyword out", path=path)
-    return float(value)
+    return int(value) if isinstance(value, int) else float(value)
 
 
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
     """Return the error for a schema that does not fit its metaschema: what is wrong, where, and what to do."""
-    keyword = str(place[-1]) if place else ""
-    if keyword == "type":
-        words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
-    elif keyword == "required":
-        words = f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
-    else:
-        words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
+    match place:
+        case (*_, "type"):
+            words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
+        case (*_, "required"):
+            words = f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
+        case _:
+            words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
     return ContractError(words, path=pointer("", *place))
 
 
@@ -307,24 +297,20 @@ class Graph:
     def _connect(self, node: Node) -> None:
         silenced = self._silencing and "$ref" in node.schema
         for keyword, token, schema, applies in children(node.schema):
-            if not isinstance(schema, dict) or (silenced and applies is not Applies.NOWHERE):
-                continue
-            node.edges.append(SchemaEdge(keyword, token, applies, self._node(schema, node.scope)))
+            if isinstance(schema, dict) and not (silenced and applies is not Applies.NOWHERE):
+                node.edges.append(SchemaEdge(keyword, token, applies, self._node(schema, node.scope)))
         for keyword in REFERENCES:
             reference = node.schema.get(keyword)
-            if isinstance(reference, str):
-                self._refer(node, keyword, reference)
-
-    def _refer(self, node: Node, keyword: str, reference: str) -> None:
-        found = node.scope.lookup(reference)
-        if found is None:
-            message = f"{keyword} {reference!r} leads nowhere inside the schema; nothing is fetched"
-            raise ContractError(f"{message}: {self._advice(reference)}", path=pointer(node.pointer or "", keyword))
-        schema, scope = found
-        if isinstance(schema, dict):
-            node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(schema, scope)))
-        if keyword != "$ref":
-            self._dynamic.append((node, reference.rpartition("#")[2]))
+            if not isinstance(reference, str):
+                continue
+            found = node.scope.lookup(reference)
+            if found is None:
+                message = f"{keyword} {reference!r} leads nowhere inside the schema; nothing is fetched"
+                raise ContractError(f"{message}: {self._advice(reference)}", path=pointer(node.pointer or "", keyword))
+            if isinstance(found[0], dict):
+                node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
+            if keyword != "$ref":
+                self._dynamic.append((node, reference.rpartition("#")[2]))
 
     def _advice(self, reference: str) -> str:
         name = reference.rpartition("/")[2].removeprefix("#")

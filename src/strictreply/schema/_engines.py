@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -22,6 +23,8 @@ from strictreply.values._limits import Work
 
 if TYPE_CHECKING:
     import jsonschema_rs
+
+    from strictreply.schema._reference_engine import ReferenceEngine
 
 COMPILING = 10
 """The steps that compiling a small schema costs."""
@@ -51,24 +54,21 @@ class SchemaEngine(Protocol):
 
 def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
     """Compile a document; raises ContractError that names the place when the engine cannot take it."""
-    if HAS_RUST:
-        return RustEngine(document, formats=formats)
-    from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415 - only the engine in use is imported
-
-    return ReferenceEngine(document, formats=formats)
+    return _engine_type()(document, formats=formats)
 
 
 def refuse_malformed(document: Document) -> None:
     """Check a schema against its metaschema; raises ContractError that names the place."""
+    _engine_type().refuse_malformed(document)
+
+
+@cache
+def _engine_type() -> type[RustEngine | ReferenceEngine]:
     if HAS_RUST:
-        import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
+        return RustEngine
+    from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415 - only the engine in use is imported
 
-        with _contract_errors(document):
-            jsonschema_rs.meta.validate(document)
-    else:
-        from strictreply.schema._reference_engine import refuse_malformed as refuse  # noqa: PLC0415 - only the engine in use is imported
-
-        refuse(document)
+    return ReferenceEngine
 
 
 class RustEngine:
@@ -95,6 +95,14 @@ class RustEngine:
     def is_valid(self, value: JSON) -> bool:
         """Return whether the value fits."""
         return self._validator.is_valid(value)
+
+    @staticmethod
+    def refuse_malformed(document: Document) -> None:
+        """Check a schema against its metaschema."""
+        import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
+
+        with _contract_errors(document):
+            jsonschema_rs.meta.validate(document)
 
     def part(self, schema: dict[str, Any]) -> RustEngine:
         """Compile a schema beside the document, which is registered once."""
@@ -158,11 +166,10 @@ class SchemaParts:
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""
-        known = self._engines.get(key)
-        if known is None:
+        if key not in self._engines:
             work.take(COMPILING)
-            known = self._engines[key] = self._engine.part({"$schema": self._draft, **schema})
-        return known
+            self._engines[key] = self._engine.part({"$schema": self._draft, **schema})
+        return self._engines[key]
 
     def refer(self, schema: object) -> dict[str, Any] | bool:
         """Return a schema that means a sub-schema of the document, wherever it stands."""

@@ -32,9 +32,9 @@ PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
 
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 TELLING = (
-    ("object", ("properties", "required", "minProperties", "patternProperties", "additionalProperties")),
-    ("array", ("items", "prefixItems", "minItems", "contains")),
-    ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
+    ("object", frozenset({"properties", "required", "minProperties", "patternProperties", "additionalProperties"})),
+    ("array", frozenset({"items", "prefixItems", "minItems", "contains"})),
+    ("number", frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})),
 )
 
 
@@ -59,15 +59,12 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
     """Return whether an instance of :func:`proposals` has a value at a place that was wanted."""
     if not place:
         return True
-    token, rest = place[0], place[1:]
-    match value:
-        case dict():
-            inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
-        case list() if token.isdecimal():
-            inner = value[_kept(token) :][:1]
-        case _:
-            inner = []
-    return any(contains(part, rest) for part in inner)
+    token, inner = place[0], list[JSON]()
+    if isinstance(value, dict):
+        inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
+    elif isinstance(value, list) and token.isdecimal():
+        inner = value[_kept(token) :][:1]
+    return any(contains(part, place[1:]) for part in inner)
 
 
 def _kept(token: str) -> int:
@@ -96,10 +93,16 @@ class _Maker:
             raise _NoExample
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, [place[0] for place in wanted])
-        given = self._given(schema, nth, open_=bool(wanted))
+        given = [schema["const"]] if "const" in schema else schema.get("enum")
+        # A default in which something is wanted is no good: it may be empty.
+        if not given and self._defaults and nth == 0 and not wanted and "default" in schema:
+            given = [schema["default"]]
         if given:
             return given[nth % len(given)]
-        match _type(schema, self._branch):
+        declared = schema.get("type")
+        if isinstance(declared, list):
+            declared = str(declared[self._branch % len(declared)])
+        match declared or next((kind for kind, told in TELLING if not told.isdisjoint(schema)), "string"):
             case "object":
                 return self._object(schema, members, depth, wanted)
             case "array":
@@ -112,17 +115,6 @@ class _Maker:
                 return None
             case kind:
                 return _number(schema, nth, whole=kind == "integer")
-
-    def _given(self, schema: dict[str, Any], nth: int, *, open_: bool) -> Any:
-        """Return the values that a schema spells out itself; nothing when there are none.
-
-        A default that is ``open_``, for something in it is wanted, is no good: it may be empty.
-        """
-        if "const" in schema:
-            return [schema["const"]]
-        if not schema.get("enum") and self._defaults and nth == 0 and not open_ and "default" in schema:
-            return [schema["default"]]
-        return schema.get("enum")
 
     def _merged(
         self, node: Node | None, heads: list[str]
@@ -165,7 +157,9 @@ class _Maker:
         shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
         for name in names:  # grows while it is walked
-            names += [other for other in _needed_beside(schema, name) if other not in names]
+            beside = (schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies"))
+            needed = [other for others in beside if isinstance(others, list) for other in others]
+            names += [other for other in needed if other not in names]
         missing = max(0, schema.get("minProperties", 0) - len(names))
         names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
         made = {name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name)) for name in names}
@@ -189,11 +183,6 @@ class _Maker:
         ]
 
 
-def _needed_beside(schema: dict[str, Any], name: str) -> list[str]:
-    needed = [schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies")]
-    return [other for names in needed if isinstance(names, list) for other in names]
-
-
 def _open_name(schema: dict[str, Any]) -> str:
     """Make the name of a member that the schema leaves open, as its ``propertyNames`` or patterns want it."""
     named = schema.get("propertyNames")
@@ -201,15 +190,6 @@ def _open_name(schema: dict[str, Any]) -> str:
     rules = named if isinstance(named, dict) else {} if pattern is None else {"pattern": pattern}
     listed = rules.get("enum")
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
-
-
-def _type(schema: dict[str, Any], branch: int) -> str:
-    declared = schema.get("type")
-    if isinstance(declared, list):
-        return str(declared[branch % len(declared)])
-    if isinstance(declared, str):
-        return declared
-    return next((kind for kind, keywords in TELLING if any(keyword in schema for keyword in keywords)), "string")
 
 
 def _text(schema: dict[str, Any], nth: int) -> str:

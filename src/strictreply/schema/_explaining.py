@@ -49,6 +49,11 @@ def single_issue(rule: SchemaRule, *, at: str, place: str) -> tuple[Issue, ...]:
     return (_issue(place, rule, at),)
 
 
+def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
+    message = rule.template.format(expected=expected)
+    return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
+
+
 class Explainer:
     """Explains what is wrong with values of one schema; only ``names`` may stand in a path as member names."""
 
@@ -104,8 +109,14 @@ class Explainer:
         elif fault.keyword in STATEMENTS:
             yield from self._refused_keys(fault, work, at, place)
         else:
-            hint = _hint(fault, work)
-            yield _issue(place, rule, path, self._expected(fault, hint), quote(fault.found), hint)
+            hint, expected = _hint(fault, work), ""
+            if fault.keyword in ("anyOf", "oneOf"):
+                node = self._graph.find(fault.schema)
+                forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
+                expected = either([form_words(form.resolved().schema) for form in forms])
+            elif fault.schema is not None:
+                expected = expected_words(fault.keyword, fault.schema, _list_chars(hint))
+            yield _issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         node = self._graph.find(fault.schema)
@@ -117,7 +128,7 @@ class Explainer:
         here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
-            yield _issue(place, rule, path, list_words(allowed, _room(near)), quote(name), near)
+            yield _issue(place, rule, path, list_words(allowed, _list_chars(near)), quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
         """Return the words for where a refused key belongs, empty when the schema does not know its name elsewhere.
@@ -134,20 +145,6 @@ class Explainer:
         shown = ["at the top level" if top and not place else f"in {shown_place(at + place)}" for place in places]
         return f"{word(name)} belongs {either(shown)}"
 
-    def _expected(self, fault: SchemaFault, hint: str) -> str:
-        if fault.schema is None:
-            return "what the schema says"
-        if fault.keyword not in ("anyOf", "oneOf"):
-            return expected_words(fault.keyword, fault.schema, _room(hint))
-        node = self._graph.find(fault.schema)
-        forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
-        return either([form_words(form.resolved().schema) for form in forms]) or "what the schema says"
-
-
-def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
-    message = rule.template.format(expected=expected)
-    return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
-
 
 def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
     """Add to the first fault of each empty object that it was empty: a model that is not told repeats ``{}``."""
@@ -162,7 +159,7 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
             yield issue
 
 
-def _room(hint: str) -> int:
+def _list_chars(hint: str) -> int:
     """Return how many characters of a list are shown: a hint that names the nearest takes its place."""
     return BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
 
@@ -182,7 +179,6 @@ def _meant_branch(fault: SchemaFault) -> tuple[SchemaFault, ...] | None:
 
 
 def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:
-    """Measure how far a value is from a branch."""
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
     wrong_tag = any(len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch)
@@ -190,25 +186,22 @@ def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> t
 
 
 def _hint(fault: SchemaFault, work: Work) -> str:
-    """Return the nearest remedy, in the schema's words."""
+    """Return the nearest remedy for a text, in the schema's words."""
     schema, wrong = fault.schema or {}, fault.found
     if not isinstance(wrong, str):
         return ""
     if fault.keyword in ("enum", "const"):
         listed = schema.get("enum", ()) if fault.keyword == "enum" else [schema.get("const")]
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
-    if fault.keyword == "type" and _is_quoted_scalar(wrong, schema.get("type")):
-        return "write it without quotes"
-    return ""
-
-
-def _is_quoted_scalar(text: str, declared: object) -> bool:
-    """Return whether a text spells a number or a boolean that the schema wants bare."""
-    types = declared if isinstance(declared, list) else [declared]
-    if "boolean" in types and text.lower() in ("true", "false"):
-        return True
-    digits = text.removeprefix("-").replace(".", "", 1)
-    return digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in text))
+    if fault.keyword != "type":
+        return ""
+    types = schema.get("type")
+    types = types if isinstance(types, list) else [types]
+    digits = wrong.removeprefix("-").replace(".", "", 1)
+    number = "number" in types or ("integer" in types and "." not in wrong)
+    quoted = number and digits.isascii() and digits.isdigit()
+    boolean = "boolean" in types and wrong.lower() in ("true", "false")
+    return "write it without quotes" if quoted or boolean else ""
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
