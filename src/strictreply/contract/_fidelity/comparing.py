@@ -6,22 +6,25 @@ differ: a container by the places inside of it, a scalar by its spelling.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeGuard
 
-from strictreply.contract._fidelity.spellings import Same
 from strictreply.reading._decoding import decode
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import Invalid
 
+Same: TypeAlias = Callable[[Any, JSON], bool]
+"""Whether JSON spells a value; ValueError and ArithmeticError mean that it does not."""
+
 Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
 """Where a value differs from its JSON, in words of ours, and what stands there in the JSON."""
 
 MAX_FOUND = 32
-
+KEY_WORDS = "has a key that is read otherwise; each key {words}"
 PER_BRANCH, PER_TEXT = 2, 20
 """What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1."""
 
@@ -29,6 +32,7 @@ _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
 _EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
 _OTHER_FORM = "is read as another form than the one it fits; spell it as the schema shows"
 _BELOW_ALL = -1
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Risk(IntEnum):
@@ -101,10 +105,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar(Part):
-    """A value without parts."""
+    """A value without parts: which JSON spells it, and the words for JSON that does not.
+
+    ``risk`` is LONG_NUMBERS when of what fits the type's schema only these are changed, NONE when nothing is. ``text``
+    marks what JSON spells as a string anyway.
+    """
 
     same: Same
     words: str
+    text: bool = True
+
+    def as_key(self) -> Scalar:
+        """Return the same for the keys of an object, which are text read as something else."""
+        same = self.same if self.text else lambda value, name: self.same(value, _scalar(str(name)))
+        return Scalar(same=same, words=KEY_WORDS.format(words=self.words), risk=Risk.ALWAYS)
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         try:
@@ -113,6 +127,13 @@ class Scalar(Part):
             same = False
         if not same:
             run.report(self.words, judged)
+
+
+def _scalar(name: str) -> JSON:
+    """Read a name as the scalar it spells, as itself when it spells none."""
+    if found := _NUMBER.fullmatch(name):
+        return float(name) if found[1] or found[2] else int(name)
+    return {"true": True, "false": False, "null": None}.get(name, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,9 +31,7 @@ from strictreply.contract._fidelity.comparing import (
     Union,
 )
 from strictreply.contract._fidelity.spellings import (
-    KEY_WORDS,
     SPELLINGS,
-    ScalarSpelling,
     encoded,
     one_of,
     text_of_bytes,
@@ -174,36 +172,26 @@ class Reader:
         return probe, part
 
     def _scalar(self, schema: CoreSchema) -> Read:
-        spelling = self._spelling(schema)
+        kind: str = schema["type"]
+        spelling: Scalar | None = None
+        if kind == "bytes":
+            spelling = text_of_bytes(self._config.get("val_json_bytes", "utf8"))
+        elif kind == "literal":
+            spelling = one_of(schema["expected"])
+        elif kind == "enum":  # one with a method of its own for what is no member's value is the user's own
+            spelling = None if "missing" in schema else one_of(schema["members"])
+        else:
+            own = ("strip_whitespace", "to_lower", "to_upper")
+            changing = any(schema.get(name) or self._config.get(f"str_{name}") for name in own)
+            changing = changing or schema.get("coerce_numbers_to_str") or self._config.get("coerce_numbers_to_str")
+            spelling = SPELLINGS.get("own-str" if kind == "str" and changing else kind)
         return schema, None if spelling is None else self._held(spelling)
 
-    def _held(self, spelling: ScalarSpelling) -> Part:
-        """Return what holds a value to a spelling; keys are always compared, being text read as something else."""
-        risk = Risk.ALWAYS if self._key and spelling is not SPELLINGS["str"] else Risk(spelling.risk)
-        self.risk = max(self.risk, risk)
-        words = KEY_WORDS.format(words=spelling.words) if self._key else spelling.words
-        return Scalar(risk=risk, same=spelling.key if self._key else spelling.same, words=words)
-
-    def _spelling(self, schema: CoreSchema) -> ScalarSpelling | None:
-        """Return how the value of a scalar schema is spelled."""
-        match schema["type"]:
-            case "str" if self._transforms(schema):
-                return SPELLINGS["own-str"]
-            case "bytes":
-                return text_of_bytes(self._config.get("val_json_bytes", "utf8"))
-            case "literal":
-                return one_of(schema["expected"])
-            case "enum" if "missing" not in schema:  # else its own method reads what is no member's value
-                return one_of(schema["members"])
-            case "enum":
-                return None
-            case kind:
-                return SPELLINGS.get(kind)
-
-    def _transforms(self, schema: CoreSchema) -> bool:
-        own = ("strip_whitespace", "to_lower", "to_upper")
-        configured = any(self._config.get(f"str_{name}") for name in own) or self._config.get("coerce_numbers_to_str")
-        return bool(configured or schema.get("coerce_numbers_to_str")) or any(schema.get(name) for name in own)
+    def _held(self, spelling: Scalar) -> Part:
+        if self._key and spelling is not SPELLINGS["str"]:
+            spelling = spelling.as_key()
+        self.risk = max(self.risk, spelling.risk)
+        return spelling
 
     def _definitions(self, schema: CoreSchema) -> Read:
         defined = [self.read(definition)[0] for definition in schema["definitions"]]
@@ -223,27 +211,26 @@ class Reader:
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
 
-    def _wrap(self, schema: CoreSchema) -> Read:
-        handled = {"type": "no-info", "function": _handled}
-        return self._inside(schema, type="function-wrap", function=handled) if _is_own(schema) else _THEIRS
-
-    def _plain(self, schema: CoreSchema) -> Read:
-        return (schema, self._held(SPELLINGS["opaque"])) if _is_own(schema) else _THEIRS
-
-    def _default(self, schema: CoreSchema) -> Read:
-        raises = schema.get("on_error", "raise") == "raise"
-        return self._inside(schema, type="default", default=None) if raises else _THEIRS
-
-    def _first_step(self, schema: CoreSchema) -> Read:
-        probe, part = self.read(schema["steps"][0])
-        return _chain(probe), part
-
-    def _lax(self, schema: CoreSchema) -> Read:
-        lax = schema["lax_schema"]
-        return self.read(schema["strict_schema"] if lax["type"] == "function-plain" else lax)
-
-    def _from_json(self, schema: CoreSchema) -> Read:
-        return self.read(schema["json_schema"])
+    def _delegated(self, schema: CoreSchema) -> Read:
+        """Read what hands on to an inner schema, where no code of the user's comes between."""
+        match schema["type"]:
+            case "function-wrap" if _is_own(schema):
+                return self._inside(schema, type="function-wrap", function={"type": "no-info", "function": _handled})
+            case "function-plain" if _is_own(schema):
+                return schema, self._held(SPELLINGS["opaque"])
+            case "default" if schema.get("on_error", "raise") == "raise":
+                return self._inside(schema, type="default", default=None)
+            case "chain":
+                probe, part = self.read(schema["steps"][0])
+                return _chain(probe), part
+            case "lax-or-strict":
+                lax = schema["lax_schema"]
+                return self.read(schema["strict_schema"] if lax["type"] == "function-plain" else lax)
+            case "json-or-python":
+                return self.read(schema["json_schema"])
+            case "typed-dict":
+                return self._object(schema, dict)
+        return _THEIRS
 
     def _json(self, schema: CoreSchema) -> Read:
         probe, part = self.read(schema.get("schema", core_schema.any_schema()))
@@ -251,27 +238,24 @@ class Reader:
         return {"type": "json", "schema": probe}, JsonText(risk=Risk.ALWAYS, inner=part)
 
     def _union(self, schema: CoreSchema) -> Read:
-        """Read a union: what JSON types tell apart is chosen rightly, all else is compared."""
-        choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
-        read = [self.read(choice) for choice in choices]
-        kinds = {choice["type"] for choice in choices}
-        clear = schema.get("mode", "smart") == "smart" and any(kinds <= apart for apart in _APART)
-        return {**schema, "choices": [probe for probe, _ in read]}, self._chosen([part for _, part in read], clear)
-
-    def _tagged(self, schema: CoreSchema) -> Read:
-        read = {tag: self.read(choice) for tag, choice in schema["choices"].items() if isinstance(choice, Mapping)}
-        probes = {tag: probe for tag, (probe, _) in read.items()}
-        probe = {**schema, "choices": {**schema["choices"], **probes}}  # what is no schema there names another tag
-        return probe, self._chosen([part for _, part in read.values()], clear=not callable(schema["discriminator"]))
-
-    def _chosen(self, parts: list[Part | None], clear: bool) -> Part | None:
-        branches = tuple(part for part in parts if part is not None)
-        if len(branches) < len(parts):
-            return None
+        """Read a union: what a tag or the types of JSON tell apart is chosen rightly, all else is compared."""
+        listed = schema["choices"]
+        if schema["type"] == "tagged-union":  # what is no schema there names another tag
+            read = {tag: self.read(choice) for tag, choice in listed.items() if isinstance(choice, Mapping)}
+            probe = {**schema, "choices": {**listed, **{tag: inner for tag, (inner, _) in read.items()}}}
+            clear = not callable(schema["discriminator"])
+        else:
+            choices = [choice[0] if isinstance(choice, tuple) else choice for choice in listed]
+            read = dict(enumerate(map(self.read, choices)))
+            probe = {**schema, "choices": [inner for inner, _ in read.values()]}
+            kinds = {choice["type"] for choice in choices}
+            clear = schema.get("mode", "smart") == "smart" and any(kinds <= apart for apart in _APART)
+        branches = tuple(part for _, part in read.values() if part is not None)
+        if len(branches) < len(read):
+            return probe, None
         risk = max(part.risk for part in branches) if clear else Risk.ALWAYS
-        if not clear:
-            self.risk = Risk.ALWAYS
-        return Union(risk=risk, branches=branches)
+        self.risk = self.risk if clear else Risk.ALWAYS
+        return probe, Union(risk=risk, branches=branches)
 
     def _array(self, schema: CoreSchema) -> Read:
         """Read an array; a set keeps its items in a list, so that each is compared, and an iterator is read at once."""
@@ -325,9 +309,6 @@ class Reader:
         own = {"fields": schema["fields"], "post_init": False} if schema["type"] == "dataclass" else {}
         return bare | own | {"schema": probe}, part
 
-    def _typed_dict(self, schema: CoreSchema) -> Read:
-        return self._object(schema, dict)
-
     def _object(self, schema: CoreSchema, made: type) -> Read:
         """Read named members, which those of a dataclass list by position, and what is held of the others."""
         listed = schema["fields"]
@@ -354,23 +335,17 @@ class Reader:
         "definitions": _definitions,
         "definition-ref": _reference,
         "function-after": _after,
-        "function-wrap": _wrap,
         "function-before": lambda *_: _THEIRS,
-        "function-plain": _plain,
-        "default": _default,
         **dict.fromkeys(("nullable", "custom-error"), _inside),
-        "chain": _first_step,
-        "lax-or-strict": _lax,
-        "json-or-python": _from_json,
+        **dict.fromkeys(("function-wrap", "function-plain", "default", "chain", "typed-dict"), _delegated),
+        **dict.fromkeys(("lax-or-strict", "json-or-python"), _delegated),
         "json": _json,
-        "union": _union,
-        "tagged-union": _tagged,
+        **dict.fromkeys(("union", "tagged-union"), _union),
         **dict.fromkeys(("list", "deque", "set", "frozenset", "generator"), _array),
         "tuple": _tuple,
         **dict.fromkeys(("named-tuple", "call"), _named_tuple),
         **dict.fromkeys(("dict", "frozendict", "ordered-dict", "counter"), _dict),
         **dict.fromkeys(("model", "dataclass"), _model),
-        "typed-dict": _typed_dict,
     }
 
 

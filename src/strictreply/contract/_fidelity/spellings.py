@@ -8,27 +8,21 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic.types import EncodedBytes
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from strictreply.contract._fidelity.comparing import Risk, Same, Scalar
 from strictreply.values._json import JSON
 
-Same: TypeAlias = Callable[[Any, JSON], bool]
-"""Whether JSON spells a value; ValueError and ArithmeticError mean that it does not."""
-
-KEY_WORDS = "has a key that is read otherwise; each key {words}"
-
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:s?nan[0-9]*|inf(?:inity)?)", re.IGNORECASE)
 _FRACTION = re.compile(r"[+-]?[0-9]+/[0-9]+")
@@ -46,31 +40,6 @@ _MICROSECONDS = 6
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
 _URL_SAFE = str.maketrans("-_", "+/")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarSpelling:
-    """How the values of a type are spelled, and the words for JSON that is not one of them.
-
-    ``risk`` is 0 when pydantic makes nothing else of JSON that fits the type's schema, 1 when only long numbers are
-    changed, 2 when much is. ``text`` marks what JSON spells as a string anyway.
-    """
-
-    same: Same
-    words: str
-    risk: int = 2
-    text: bool = True
-
-    def key(self, value: Any, name: JSON) -> bool:
-        """Return whether the name of a member, always text, spells a value."""
-        return self.same(value, name if self.text else _scalar(str(name)))
-
-
-def _scalar(name: str) -> JSON:
-    """Read a name as the scalar it spells, as itself when it spells none."""
-    if found := _NUMBER.fullmatch(name):
-        return float(name) if found[1] or found[2] else int(name)
-    return {"true": True, "false": False, "null": None}.get(name, name)
 
 
 def equal(value: Any, judged: JSON) -> bool:
@@ -158,17 +127,15 @@ def _is_duration(value: Any, judged: JSON) -> bool:
 
 def _is_url(value: Any, judged: JSON) -> bool:
     """Compare addresses as RFC 3986 section 6.2 does: case of scheme and host, the default port, an empty path."""
-    text = str(value)
-    return text == judged or _address(text) == _address(_str(judged))
 
+    def address(text: str) -> tuple[object, ...]:
+        parts = urlsplit(text)
+        scheme, port, user = parts.scheme.lower(), parts.port, parts.netloc.rpartition("@")[0]
+        path = parts.path if parts.path or not parts.netloc else "/"
+        told = None if port == _PORTS.get(scheme) else port
+        return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment
 
-def _address(text: str) -> tuple[object, ...]:
-    parts = urlsplit(text)
-    scheme, port = parts.scheme.lower(), parts.port
-    path = parts.path if parts.path or not parts.netloc else "/"
-    told = None if port == _PORTS.get(scheme) else port
-    user = parts.netloc.rpartition("@")[0]
-    return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment
+    return str(value) == judged or address(str(value)) == address(_str(judged))
 
 
 def _str(judged: JSON) -> str:
@@ -178,7 +145,11 @@ def _str(judged: JSON) -> str:
     return judged
 
 
-def one_of(expected: Iterable[Any]) -> ScalarSpelling:
+def _spelled(same: Same, words: str, risk: Risk = Risk.ALWAYS, *, text: bool = True) -> Scalar:
+    return Scalar(same=same, words=words, risk=risk, text=text)
+
+
+def one_of(expected: Iterable[Any]) -> Scalar:
     """Return how the values of a Literal or the members of an Enum are spelled: each by itself, and 0 is not false."""
     values = [value.value if isinstance(value, Enum) else value for value in expected]
 
@@ -190,10 +161,11 @@ def one_of(expected: Iterable[Any]) -> ScalarSpelling:
             return True  # such a member has no spelling that we know
 
     texts = all(isinstance(value, str) for value in values)
-    return ScalarSpelling(same, "must be one of the values, in its own type", 0 if texts else 2, texts)
+    risk = Risk.NONE if texts else Risk.ALWAYS
+    return _spelled(same, "must be one of the values, in its own type", risk, text=texts)
 
 
-def text_of_bytes(encoding: str) -> ScalarSpelling:
+def text_of_bytes(encoding: str) -> Scalar:
     """Return how bytes are spelled under the configuration of their model: ``utf8``, ``base64`` or ``hex``."""
 
     def same(value: Any, judged: JSON) -> bool:
@@ -206,10 +178,10 @@ def text_of_bytes(encoding: str) -> ScalarSpelling:
             return spelled == _str(judged).translate(_URL_SAFE).rstrip("=")
         return value == _str(judged).encode()
 
-    return ScalarSpelling(same, f"must be bytes in {encoding}", 0 if encoding == "utf8" else 2)
+    return _spelled(same, f"must be bytes in {encoding}", Risk.NONE if encoding == "utf8" else Risk.ALWAYS)
 
 
-def encoded(function: object) -> ScalarSpelling | None:
+def encoded(function: object) -> Scalar | None:
     """Return how bytes or text behind pydantic's ``Base64Bytes`` and its like are spelled; None for other functions.
 
     The value is what stands in the JSON, not yet decoded: it is held to what its own decoding encodes to.
@@ -222,30 +194,38 @@ def encoded(function: object) -> ScalarSpelling | None:
         data = _str(judged).encode()
         return codec.encoder.encode(codec.encoder.decode(data)).rstrip(b"=") == data.rstrip(b"=")
 
-    return ScalarSpelling(same, f"must be bytes in {codec.encoder.get_json_format()}")
+    return _spelled(same, f"must be bytes in {codec.encoder.get_json_format()}")
 
 
-SPELLINGS: dict[str, ScalarSpelling] = {
-    "none": ScalarSpelling(lambda value, judged: value is None and judged is None, "must be null", 0, text=False),
-    "bool": ScalarSpelling(equal, "must be true or false", 0, text=False),
-    "int": ScalarSpelling(
-        lambda value, judged: type(value) is int and equal(value, judged), "must be an integer in digits", 0, text=False
-    ),
-    "float": ScalarSpelling(_is_float, "must be a number that a 64-bit float holds exactly", 1, text=False),
-    "str": ScalarSpelling(lambda value, judged: type(value) is str and value == judged, "must be a string", 0),
-    "own-str": ScalarSpelling(lambda value, _: type(value) is str, "must be a string", 0),
-    "opaque": ScalarSpelling(
-        lambda value, judged: type(value) not in _JSON_TYPES or equal(value, judged), "must be as the schema shows", 0
-    ),
-    "decimal": ScalarSpelling(_is_decimal, "must be a decimal number in plain digits"),
-    "fraction": ScalarSpelling(_is_fraction, "must be a fraction in plain digits"),
-    "date": ScalarSpelling(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
-    "time": ScalarSpelling(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
-    "datetime": ScalarSpelling(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
-    "timedelta": ScalarSpelling(_is_duration, "must be a duration without months, no finer than microseconds"),
-    "uuid": ScalarSpelling(_as_read(UUID, _ANY, UUID), "must be a UUID"),
-    "url": ScalarSpelling(_is_url, "must be a URL in its normal form"),
-    "multi-host-url": ScalarSpelling(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
-    "complex": ScalarSpelling(_as_read(complex, _COMPLEX, complex), "must be a complex number in plain digits"),
+def _is_none(value: Any, judged: JSON) -> bool:
+    return value is None and judged is None
+
+
+def _is_int(value: Any, judged: JSON) -> bool:
+    return type(value) is int and equal(value, judged)
+
+
+def _is_opaque(value: Any, judged: JSON) -> bool:
+    return type(value) not in _JSON_TYPES or equal(value, judged)
+
+
+SPELLINGS = {
+    "none": _spelled(_is_none, "must be null", Risk.NONE, text=False),
+    "bool": _spelled(equal, "must be true or false", Risk.NONE, text=False),
+    "int": _spelled(_is_int, "must be an integer in digits", Risk.NONE, text=False),
+    "float": _spelled(_is_float, "must be a number that a 64-bit float holds exactly", Risk.LONG_NUMBERS, text=False),
+    "str": _spelled(lambda value, judged: type(value) is str and value == judged, "must be a string", Risk.NONE),
+    "own-str": _spelled(lambda value, _: type(value) is str, "must be a string", Risk.NONE),
+    "opaque": _spelled(_is_opaque, "must be as the schema shows", Risk.NONE),
+    "decimal": _spelled(_is_decimal, "must be a decimal number in plain digits"),
+    "fraction": _spelled(_is_fraction, "must be a fraction in plain digits"),
+    "date": _spelled(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
+    "time": _spelled(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
+    "datetime": _spelled(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
+    "timedelta": _spelled(_is_duration, "must be a duration without months, no finer than microseconds"),
+    "uuid": _spelled(_as_read(UUID, _ANY, UUID), "must be a UUID"),
+    "url": _spelled(_is_url, "must be a URL in its normal form"),
+    "multi-host-url": _spelled(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
+    "complex": _spelled(_as_read(complex, _COMPLEX, complex), "must be a complex number in plain digits"),
 }
-"""The spellings of what pydantic calls these types."""
+"""How the scalars that pydantic calls by these names are spelled."""
