@@ -103,10 +103,15 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     except ValueError as refusal:
         reason = str(refusal)
         return _Refusal(next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason)
-    passed = _passed_cap(value, data, limits)
-    if passed is not None:
-        return _Refusal(passed)
-    return _Refusal(Code.JSON_NOT_FINITE) if _may_overflow(data) and _has_infinity(value) else value
+    openers = data.count(b"{") + data.count(b"[")
+    # Small values are within the caps by the look of their text.
+    if openers > limits.depth or openers + data.count(b",") >= limits.nodes:
+        depth, nodes = _measure(value, openers)
+        if depth > limits.depth:
+            return _Refusal(Code.JSON_TOO_DEEP)
+        if nodes > limits.nodes:
+            return _Refusal(Code.JSON_TOO_MANY_NODES)
+    return _Refusal(Code.JSON_NOT_FINITE) if _has_infinity(value, data) else value
 
 
 _REASONS = (
@@ -116,17 +121,6 @@ _REASONS = (
     ("recursion limit", Code.JSON_TOO_DEEP),
 )
 """What the words of the fast parser mean, where a text is too large to be read again for a better explanation."""
-
-
-def _passed_cap(value: JSON, data: bytes, limits: Limits) -> Code | None:
-    """Return the cap on depth or nodes that a value passed; small ones are within them by the look of their text."""
-    openers = data.count(b"{") + data.count(b"[")
-    if openers <= limits.depth and openers + data.count(b",") < limits.nodes:
-        return None
-    depth, nodes = _measure(value, openers)
-    if depth > limits.depth:
-        return Code.JSON_TOO_DEEP
-    return Code.JSON_TOO_MANY_NODES if nodes > limits.nodes else None
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
@@ -150,13 +144,9 @@ def _children(tree: _Tree) -> Iterable[JSON]:
     return tree.values() if isinstance(tree, dict) else tree
 
 
-def _may_overflow(data: bytes) -> bool:
+def _has_infinity(value: JSON, data: bytes) -> bool:
     alike = data.translate(_ALIKE)
-    return _LONG_EXPONENT in alike or _LONG_NUMBER in alike
-
-
-def _has_infinity(value: JSON) -> bool:
-    level = [value]
+    level = [value] if _LONG_EXPONENT in alike or _LONG_NUMBER in alike else []
     while level:
         if math.inf in level or -math.inf in level:
             return True
