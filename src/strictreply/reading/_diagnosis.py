@@ -17,16 +17,11 @@ from typing import TypeAlias
 from strictreply.values._issues import Code
 from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
 
-MAX_FAULTS = 16
-"""The faults of one text that are reported; reading stops at the last of them."""
-
-NODES_PER_STEP = 3
-"""Values of a text that are read in one step of work."""
-
+MAX_FAULTS = 16  # the faults of one text that are reported; reading stops at the last of them
+NODES_PER_STEP = 3  # values of a text that are read in one step of work
 _EXCERPT_CHARS = 30  # shown on either side of a fault
 
-PathToken: TypeAlias = "str | int"
-"""One token of a JSON path: the name of a member or the index of an item."""
+PathToken: TypeAlias = "str | int"  # one token of a JSON path: the name of a member or the index of an item
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
 # Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups are not possessive
@@ -118,8 +113,8 @@ class JsonFault:
     hint: str = ""
 
 
+# The faults behind which nothing can be read.
 _ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
-"""The faults behind which nothing can be read."""
 
 
 class _Stopped(Exception):  # leaves the reading at the fault that ends it

@@ -13,9 +13,7 @@ from strictreply.values._issues import Code
 from strictreply.values._json import Extraction
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 
-MAX_CANDIDATES = 4_000
-"""The openings of an object that a search tries before it gives up."""
-
+MAX_CANDIDATES = 4_000  # the openings of an object that a search tries before it gives up
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(?:(.*)\n)?```", re.DOTALL | re.IGNORECASE)
 _INNER_FENCE = re.compile(r"^ {0,3}```", re.MULTILINE)

@@ -19,20 +19,14 @@ from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._json import JSON, Extra, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, MAX_WORK, Work
 
-FREE_LOAD = 64
-"""The judgements of one place that any value within the caps may cost, so that it need not be counted."""
-
+FREE_LOAD = 64  # the judgements of one place that any value within the caps may cost, so that it need not be counted
+# The judgements of one value by one schema that one check may make; about 60 ms.
 MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
-"""The judgements of one value by one schema that one check may make; about 60 ms."""
-
+# The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
-"""The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining."""
-
+# The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults.
 BUILT_PER_STEP = 20
-"""The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults."""
-
-FREE_BUILT = 4
-"""The judgements of one place that pydantic may make of any value within the caps."""
+FREE_BUILT = 4  # the judgements of one place that pydantic may make of any value within the caps
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -20,9 +20,8 @@ from strictreply.schema._vocabulary import STATEMENTS, TYPES, Applies, json_type
 from strictreply.values._errors import ContractError, ContractWarning
 from strictreply.values._issues import pointer, pointer_tokens, printable
 
+# The kinds of values: the types, with numbers split into integers and fractions.
 ALL = frozenset({*TYPES, "fraction"}) - {"number"}
-"""The kinds of values: the types, with numbers split into integers and fractions."""
-
 NUMBERS = frozenset({"integer", "fraction"})
 UNIONS = frozenset({"anyOf", "oneOf"})
 UNSURE = ("not", "if")
@@ -37,9 +36,7 @@ FLAT = frozenset({"type", "enum", "const", "pattern", "multipleOf", "required", 
 """The keywords that judge a value without another schema."""
 
 
-MAX_STEPS = 50_000
-"""Steps of the analysis, a few hundred milliseconds: what is not looked at by then passes."""
-
+MAX_STEPS = 50_000  # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
 NO_OBJECT = "its schema admits no object; Tool.from_json_schema(…, wrap_root=True) declares any other"
 MAX_ROUNDS = 20
 MAX_TOLD = 5
@@ -47,8 +44,8 @@ MAX_INDEX = 32
 
 CLOSED_BY_US = 'the object admits only the keys it lists; list it under properties, or declare with extra="schema"'
 TOO_FEW = 'of those that the object lists; list more under properties, or declare with extra="schema"'
+# What a schema in an unknown place may raise: the metaschema does not hold it to any form.
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a schema in an unknown place may raise: the metaschema does not hold it to any form."""
 
 
 class Conflict(NamedTuple):

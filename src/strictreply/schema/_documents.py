@@ -16,26 +16,22 @@ from strictreply.values._limits import MAX_NUMBER_DIGITS
 if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
 
-Document: TypeAlias = "dict[str, Any] | bool"
-"""A JSON Schema as plain JSON that nobody else holds."""
-
+Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
 MAX_DEPTH = 120
 MAX_NODES = 10_000
 MAX_CHARS = 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 
-MAX_WORDS = 200
-"""How many characters of an engine's own words are shown."""
-
+MAX_WORDS = 200  # how many characters of an engine's own words are shown
 NOT_LINEAR = (
     "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
     '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
     "or leave the pattern out and look at the text in the tool's check="
 )
 
+# What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own.
 DOCUMENT_URI = "urn:strictreply:schema"
-"""What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own."""
 
 
 def read_document(document: object) -> Document:

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 
     from strictreply.schema._reference_engine import ReferenceEngine
 
-COMPILING = 10
-"""The steps that compiling a small schema costs."""
-
-MAX_PATTERN_BYTES = 1_000_000
-"""The size of one compiled pattern, which its repeats multiply."""
-
+COMPILING = 10  # the steps that compiling a small schema costs
+MAX_PATTERN_BYTES = 1_000_000  # the size of one compiled pattern, which its repeats multiply
 HAS_RUST = find_spec("jsonschema_rs") is not None
 
 

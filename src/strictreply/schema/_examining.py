@@ -20,23 +20,13 @@ from strictreply.schema._work import size_of
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 
-MAX_FAULTS = 40
-"""Faults of one value, and of one branch, after which no more are looked for."""
-
-MAX_NAMES = 64
-"""Members that one fault lists."""
-
+MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
+MAX_NAMES = 64  # members that one fault lists
+# Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns.
 FEW, AT_ONCE = 16, 256
-"""Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns."""
-
-LARGE, MAX_SIZE = 128, 1_000_000
-"""How many values make a part of a value large, and how far one is counted at all."""
-
-PER_STEP = 100
-"""How many values the engine judges in one step."""
-
-Steps: TypeAlias = "tuple[str | int, ...]"
-"""The member names and indexes that lead to a place of the value."""
+LARGE, MAX_SIZE = 128, 1_000_000  # how many values make a part of a value large, and how far one is counted at all
+PER_STEP = 100  # how many values the engine judges in one step
+Steps: TypeAlias = "tuple[str | int, ...]"  # the member names and indexes that lead to a place of the value
 
 
 @dataclass(frozen=True, slots=True)

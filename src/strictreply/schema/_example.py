@@ -17,12 +17,10 @@ MAX_BRANCHES = 4
 MAX_ITEMS = 64
 MAX_TEXT = 4_000
 ANY_MEMBER = "*"
+# Items that are kept at their index when they must be shown; what lies further on is shown in the first.
 MAX_KEPT_ITEMS = 8
-"""Items that are kept at their index when they must be shown; what lies further on is shown in the first."""
-
+# Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
-"""Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open."""
-
 PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
     "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "

@@ -40,8 +40,7 @@ MAX_FORMS = 8
 MAX_CHARS = 64
 MAX_WORDS = 256
 CUTOFF = 0.7
-CELLS = 120
-"""Pairs of characters that cost one step of work to compare."""
+CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
 def single_issue(rule: SchemaRule, *, at: str, place: str) -> tuple[Issue, ...]:

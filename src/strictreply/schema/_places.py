@@ -12,9 +12,7 @@ from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._json import JSON
 
 MAX_WALKED = 500
-MAX_HOMES = 2
-"""The places of one name that are told: of more, none is likely to be the one that was meant."""
-
+MAX_HOMES = 2  # the places of one name that are told: of more, none is likely to be the one that was meant
 HOMES = ("properties", "prefixItems", "items")
 NAMING = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 

@@ -43,11 +43,10 @@ NEWER = frozenset(
     {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
     | {"unevaluatedItems", "unevaluatedProperties"}
 )
+# What may stand in a URI's fragment as it is, beside letters and digits (RFC 3986 section 3.5).
 IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
-"""What may stand in a URI's fragment as it is, beside letters and digits (RFC 3986 section 3.5)."""
-
+# What a keyword of a schema with its value becomes: no keyword, one, or several.
 Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
-"""What a keyword of a schema with its value becomes: no keyword, one, or several."""
 
 
 def modern(document: Document) -> Document:

@@ -17,9 +17,7 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema"
 DRAFT_06 = "http://json-schema.org/draft-06/schema"
 DRAFT_04 = "http://json-schema.org/draft-04/schema"
 DRAFT_03 = "http://json-schema.org/draft-03/schema"
-DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)
-"""The drafts that the engines judge by."""
-
+DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)  # the drafts that the engines judge by
 DIALECTS = {draft.replace("https://", "http://"): draft for draft in (*DRAFTS, DRAFT_04, DRAFT_03)} | {
     "http://json-schema.org/schema": "",  # whatever draft is the newest
     "http://spec.openapis.org/oas/3.1/dialect/base": DRAFT_2020,  # OpenAPI 3.1 section 4.8.24
@@ -81,9 +79,7 @@ LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
 }
 """The keywords that bound the length of an array or an object, and how."""
 
-WHOLE = ("enum", "const", "uniqueItems")
-"""The keywords that look at all of a container by themselves."""
-
+WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
 OWN = frozenset(
     {
         *("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -92,9 +88,8 @@ OWN = frozenset(
 )
 """The keywords about a value itself, whatever stands below it."""
 
+# The keywords that speak of all members which nothing else speaks of.
 STATEMENTS = ("additionalProperties", "unevaluatedProperties")
-"""The keywords that speak of all members which nothing else speaks of."""
-
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
 UNSET_BY_NULL = HOLDERS.union(
@@ -251,8 +246,8 @@ FORMATS = {
 """The words for a format, and a text that has it (None: no text is typical of it)."""
 
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
+# What is counted by ``minLength``, ``maxLength`` and their like.
 COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}
-"""What is counted by ``minLength``, ``maxLength`` and their like."""
 
 
 def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS) -> str:

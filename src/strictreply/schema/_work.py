@@ -11,24 +11,12 @@ from strictreply.schema._documents import Graph, Node, SchemaEdge
 from strictreply.schema._vocabulary import Applies
 from strictreply.values._errors import ContractError
 
-MAX_HERE = 500
-"""Schemas that may judge one and the same value."""
-
-MAX_LOAD = 4_000
-"""Judgements that one place of a value may cost, the choices above it multiplied in."""
-
-MAX_EXPANSIONS = 30_000
-"""Steps of the analysis itself; about 100 ms."""
-
-MAX_PATTERNS = 128
-"""Different patterns in one schema: a compiled one may take a megabyte."""
-
-MAX_STEPS = 300_000
-"""Judgements of one value by one schema that one check may make."""
-
-MAX_COUNTED = 50_000
-"""Pairs of a schema and a value that are counted before giving up."""
-
+MAX_HERE = 500  # schemas that may judge one and the same value
+MAX_LOAD = 4_000  # judgements that one place of a value may cost, the choices above it multiplied in
+MAX_EXPANSIONS = 30_000  # steps of the analysis itself; about 100 ms
+MAX_PATTERNS = 128  # different patterns in one schema: a compiled one may take a megabyte
+MAX_STEPS = 300_000  # judgements of one value by one schema that one check may make
+MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before giving up
 _TREE = (dict, list)
 
 MAX_ROUNDS = 100
@@ -37,8 +25,8 @@ UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 NAMED = frozenset({"properties", "prefixItems"})
 REST = frozenset({"additionalProperties", "items"})
 
+# For each member or item that a place can have: the places' ids below it, with how often each is judged.
 Below: TypeAlias = list[Counter[int]]
-"""For each member or item that a place can have: the places' ids below it, with how often each is judged."""
 
 
 def load_of(graph: Graph) -> int | None:

@@ -17,17 +17,14 @@ from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import Invalid
 
+# Whether JSON spells a value; ValueError and ArithmeticError mean that it does not.
 Same: TypeAlias = Callable[[Any, JSON], bool]
-"""Whether JSON spells a value; ValueError and ArithmeticError mean that it does not."""
-
+# Where a value differs from its JSON, in words of ours, and what stands there in the JSON.
 Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
-"""Where a value differs from its JSON, in words of ours, and what stands there in the JSON."""
-
 MAX_FOUND = 32
 KEY_WORDS = "has a key that is read otherwise; each key {words}"
+# What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
 PER_BRANCH, PER_TEXT = 2, 20
-"""What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1."""
-
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
 _EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
 _OTHER_FORM = "is read as another form than the one it fits; spell it as the schema shows"

@@ -42,14 +42,11 @@ from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._json import JSON
 from strictreply.values._limits import Spent, Work
 
+# A pydantic core schema; its TypedDicts differ between the versions of pydantic that we take.
 CoreSchema: TypeAlias = Any
-"""A pydantic core schema; its TypedDicts differ between the versions of pydantic that we take."""
-
+# The last part of the code of an issue that says so, behind ``args.`` or ``answer.``.
 NOT_REPRESENTABLE = "not_representable"
-"""The last part of the code of an issue that says so, behind ``args.`` or ``answer.``."""
-
-COMPARED_PER_STEP = 12
-"""How many places are compared, or branches tried, in one step of a reply's work."""
+COMPARED_PER_STEP = 12  # how many places are compared, or branches tried, in one step of a reply's work
 
 # With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has: below it every
 # integer is a float.
@@ -132,21 +129,11 @@ class _Made:
         return hash(frozenset(vars(self).items()))
 
 
+# A schema of the probe, and what its values are held to: None for what is the user's own.
 Read: TypeAlias = tuple[CoreSchema, Part | None]
-"""A schema of the probe, and what its values are held to: None for what is the user's own."""
-
+# Which attribute each key of an object makes, and what is held there.
 _Named: TypeAlias = dict[str, tuple[str, Part | None]]
-"""Which attribute each key of an object makes, and what is held there."""
-
 _THEIRS: Read = (core_schema.any_schema(), None)
-
-
-def _unchanged(value: Any, _: Any = None) -> Any:
-    return value
-
-
-def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
-    return handler(value)
 
 
 @dataclass(slots=True)
@@ -168,7 +155,7 @@ class Reader:
         if "ref" in schema:
             self._parts[schema["ref"]] = part
             if probe.get("ref") != schema["ref"]:
-                probe = {**(_chain(probe) if "ref" in probe else probe), "ref": schema["ref"]}
+                probe = {**({"type": "chain", "steps": [probe]} if "ref" in probe else probe), "ref": schema["ref"]}
         return probe, part
 
     def _scalar(self, schema: CoreSchema) -> Read:
@@ -206,7 +193,7 @@ class Reader:
         return schema, Reference(risk=Risk.ALWAYS, name=schema["schema_ref"], parts=self._parts)
 
     def _after(self, schema: CoreSchema) -> Read:
-        unchanged = {"type": "no-info", "function": _unchanged}
+        unchanged = {"type": "no-info", "function": lambda value: value}
         probe, part = self._inside(schema, type="function-after", function=unchanged)
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
@@ -215,14 +202,15 @@ class Reader:
         """Read what hands on to an inner schema, where no code of the user's comes between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
-                return self._inside(schema, type="function-wrap", function={"type": "no-info", "function": _handled})
+                handled = {"type": "no-info", "function": lambda value, handler: handler(value)}
+                return self._inside(schema, type="function-wrap", function=handled)
             case "function-plain" if _is_own(schema):
                 return schema, self._held(SPELLINGS["opaque"])
             case "default" if schema.get("on_error", "raise") == "raise":
                 return self._inside(schema, type="default", default=None)
             case "chain":
                 probe, part = self.read(schema["steps"][0])
-                return _chain(probe), part
+                return {"type": "chain", "steps": [probe]}, part
             case "lax-or-strict":
                 lax = schema["lax_schema"]
                 return self.read(schema["strict_schema"] if lax["type"] == "function-plain" else lax)
@@ -261,31 +249,25 @@ class Reader:
         """Read an array; a set keeps its items in a list, so that each is compared, and an iterator is read at once."""
         probe, part = self.read(schema.get("items_schema", core_schema.any_schema()))
         bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
-        distinct = schema["type"] in ("set", "frozenset")
-        merges = distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]
-        if merges:
-            self.risk = Risk.ALWAYS
-        risk = Risk.ALWAYS if merges else _risk(part)
+        distinct, risk = schema["type"] in ("set", "frozenset"), _risk(part)
+        if distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]:  # it may merge items
+            self.risk = risk = Risk.ALWAYS
         made = {"type": "list", "items_schema": probe, **bounds}
         return made, Items(risk=risk, kind=list, rest=part, distinct=distinct)
 
     def _tuple(self, schema: CoreSchema) -> Read:
         read = [self.read(item) for item in schema["items_schema"]]
-        variadic = schema.get("variadic_item_index")
-        parts = [part for _, part in read]
-        probe = {**schema, "items_schema": [probe for probe, _ in read]}
-        rest = None if variadic is None else parts[variadic]
+        parts, variadic = tuple(part for _, part in read), schema.get("variadic_item_index")
         if variadic is not None and variadic + 1 < len(parts):  # *args between others: no annotation makes it
             return _THEIRS
-        return probe, Items(risk=_risk(*parts), kind=tuple, first=tuple(parts[:variadic]), rest=rest)
+        rest = None if variadic is None else parts[variadic]
+        probe = {**schema, "items_schema": [probe for probe, _ in read]}
+        return probe, Items(risk=_risk(*parts), kind=tuple, first=parts[:variadic], rest=rest)
 
     def _named_tuple(self, schema: CoreSchema) -> Read:
         """Read a named tuple: pydantic before 2.14 calls its class with arguments."""
         told = schema.get("fields") or schema.get("arguments_schema", {}).get("arguments_schema", ())
-        read = [self.read(part["schema"]) for part in told]
-        parts = tuple(part for _, part in read)
-        probe = core_schema.tuple_schema([probe for probe, _ in read])
-        return probe, Items(risk=_risk(*parts), kind=tuple, first=parts, rest=None)
+        return self._tuple({"type": "tuple", "items_schema": [part["schema"] for part in told]})
 
     def _dict(self, schema: CoreSchema) -> Read:
         """Read an object with keys of a type."""
@@ -358,10 +340,6 @@ def _risk(*parts: Part | None) -> Risk:
     return max((part.risk for part in parts if part is not None), default=Risk.NONE)
 
 
-def _chain(schema: CoreSchema) -> CoreSchema:
-    return {"type": "chain", "steps": [schema]}
-
-
 def _aliases(alias: Any) -> tuple[str, ...]:
     """Return the keys of the JSON that make a member by an alias; what stands in deeper places is the user's own."""
     if isinstance(alias, str):
@@ -370,5 +348,5 @@ def _aliases(alias: Any) -> tuple[str, ...]:
     return tuple(path[0] for path in paths if len(path) == 1)
 
 
+# Types that pydantic's smart mode never takes for each other: JSON has a type of its own for each.
 _APART = (frozenset({"none", "str", "int", "float"}), frozenset({"none", "str", "bool"}))
-"""Types that pydantic's smart mode never takes for each other: JSON has a type of its own for each."""
