@@ -56,10 +56,9 @@ def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: s
 class Explainer:
     """Explains what is wrong with values of one schema; only ``names`` may stand in a path as member names."""
 
-    __slots__ = ("_graph", "_homes", "_names", "_parts")
+    __slots__ = ("_homes", "_names", "_parts")
 
     def __init__(self, graph: Graph, engine: SchemaEngine, names: frozenset[str]) -> None:
-        self._graph = graph
         self._parts = SchemaParts(graph, engine)
         self._names = names
         self._homes: dict[str, list[str]] | None = None
@@ -76,7 +75,7 @@ class Explainer:
             examination.run(value)
         except (Spent, RecursionError):
             whole = False
-        settled = islice(self._settled(examination.faults), MAX_FAULTS)
+        settled = islice(_settled(examination.faults), MAX_FAULTS)
         for fault, issue in ((each, issue) for each in settled for issue in self._issues(each, work, at, place)):
             found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
@@ -86,22 +85,13 @@ class Explainer:
             return (*told[: MAX_ISSUES - 1], *single_issue(SchemaRule.UNEXAMINED, at=at, place=place))
         return told or single_issue(SchemaRule.INVALID, at=at, place=place)
 
-    def _settled(self, faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
-        # "must be one of three forms" helps nobody who meant the second and forgot a key: its own faults are told.
-        for fault in faults:
-            meant = _meant_branch(fault)
-            if meant is None:
-                yield fault
-            else:
-                yield from self._settled(meant)
-
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         """Yield the issues of one fault; each key that is missing or too many is an issue of its own."""
         rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
         path = masked_pointer(at, fault.path, self._names)
         if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
             for name in fault.names:
-                members = missing_members(self._graph, fault.schema, fault.path, name)
+                members = missing_members(self._parts.graph, fault.schema, fault.path, name)
                 yield _issue(place, rule, pointer(path, name), required_words(member.schema for member in members))
         elif rule is SchemaRule.PROPERTY_NAMES:
             yield from (_issue(place, rule, path, found=quote(name)) for name in fault.names)
@@ -110,7 +100,7 @@ class Explainer:
         else:
             hint, expected = _hint(fault, work), ""
             if fault.keyword in ("anyOf", "oneOf"):
-                node = self._graph.find(fault.schema)
+                node = self._parts.graph.find(fault.schema)
                 forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
                 expected = either([form_words(form.resolved().schema) for form in forms])
             elif fault.schema is not None:
@@ -118,7 +108,7 @@ class Explainer:
             yield _issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
-        node = self._graph.find(fault.schema)
+        node = self._parts.graph.find(fault.schema)
         judges = node.judges() if node else ()
         allowed = list(dict.fromkeys(name for judge in judges for name in judge.schema.get("properties", ())))
         unused = [key for key in allowed if isinstance(fault.found, dict) and key not in fault.found]
@@ -136,7 +126,7 @@ class Explainer:
         the schema knows is the schema's word.
         """
         if self._homes is None:
-            self._homes = homes(self._graph)  # once: a reply may have many such keys, and most have none
+            self._homes = homes(self._parts.graph)  # once: a reply may have many such keys, and most have none
         places = [place for place in self._homes.get(name, ()) if place != refused]
         if not 0 < len(places) <= MAX_HOMES:
             return ""
@@ -163,18 +153,19 @@ def _list_chars(hint: str) -> int:
     return BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
 
 
-def _meant_branch(fault: SchemaFault) -> tuple[SchemaFault, ...] | None:
-    """Return the faults of the branch of a union that a value plainly meant; None when no branch is clearly nearest.
+def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
+    """Replace the fault of a union by those of the branch that a value plainly meant, where one is clearly nearest.
 
-    Nearest is the branch whose type fits, then whose constants fit, then that misses and exceeds the fewest keys.
+    "must be one of three forms" helps nobody who meant the second and forgot a key. Nearest is the branch whose type
+    fits, then whose constants fit, then that misses and exceeds the fewest keys.
     """
-    if len(fault.branches) == 1:
-        return fault.branches[0]
-    if not fault.branches:
-        return None
-    ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
-    (nearest, index), (second, _) = ranked[:2]
-    return fault.branches[index] if nearest < second and not nearest[0] else None
+    for fault in faults:
+        ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
+        nearest = ranked[0][0] if ranked else (True,)
+        if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
+            yield from _settled(fault.branches[ranked[0][1]])
+        else:
+            yield fault
 
 
 def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import jsonschema.validators
@@ -28,6 +28,8 @@ from strictreply.schema._vocabulary import draft_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSON
+
+Errors: TypeAlias = "Iterator[ValidationError]"
 
 TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII)
 DURATION = re.compile(
@@ -132,34 +134,23 @@ def _pattern(text: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=text, regex_engine="rust-regex"))
 
 
-def _matches(pattern: str, text: str) -> bool:
-    return _pattern(pattern).isinstance_python(text)
-
-
-def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and not _matches(pattern, instance):
+def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Errors:
+    if isinstance(instance, str) and not _pattern(pattern).isinstance_python(instance):
         yield ValidationError("pattern")
 
 
-def _check_pattern_members(
-    validator: Validator, patterns: Mapping[str, Any], instance: object, _: object
-) -> Iterator[ValidationError]:
-    if isinstance(instance, dict):
+def _check_pattern_members(validator: Any, patterns: Mapping[str, Any], instance: object, _: object) -> Errors:
+    for name, member in instance.items() if isinstance(instance, dict) else ():
         for pattern, schema in patterns.items():
-            for name, member in instance.items():
-                if _matches(pattern, name):
-                    yield from validator.descend(member, schema, path=name, schema_path=pattern)  # type: ignore[attr-defined]
+            if _pattern(pattern).isinstance_python(name):
+                yield from validator.descend(member, schema, path=name, schema_path=pattern)
 
 
-def _check_others(
-    validator: Validator, others: object, instance: object, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
-    if isinstance(instance, dict):
-        patterns = list(schema.get("patternProperties", ()))
-        named = schema.get("properties", {})
-        for name, member in instance.items():
-            if name not in named and not any(_matches(pattern, name) for pattern in patterns):
-                yield from validator.descend(member, others, path=name)  # type: ignore[attr-defined]
+def _check_others(validator: Any, others: object, instance: object, schema: Mapping[str, Any]) -> Errors:
+    named, patterns = schema.get("properties", {}), list(schema.get("patternProperties", ()))
+    for name, member in instance.items() if isinstance(instance, dict) else ():
+        if name not in named and not any(_pattern(pattern).isinstance_python(name) for pattern in patterns):
+            yield from validator.descend(member, others, path=name)
 
 
 LINEAR = {

@@ -6,6 +6,7 @@ Predicates on a value and the JSON it is said to be made of; nothing here knows 
 from __future__ import annotations
 
 import base64
+import operator
 import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
@@ -26,17 +27,18 @@ from strictreply.values._json import JSON
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:s?nan[0-9]*|inf(?:inity)?)", re.IGNORECASE)
 _FRACTION = re.compile(r"[+-]?[0-9]+/[0-9]+")
-_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?:[zZ]|[+-]\d\d:?\d\d)?"
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.(?P<fraction>\d+))?)?(?:[zZ]|[+-]\d\d:?\d\d)?"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(_CLOCK, re.ASCII)
 _DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[Tt ]{_CLOCK}", re.ASCII)
 _DURATION = re.compile(
-    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d+))?S)?)?",
+    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(?P<fraction>\d+))?S)?)?",
     re.ASCII,
 )
 _ANY = re.compile(r".*", re.DOTALL)  # what reads it refuses what is none
 _COMPLEX = re.compile(r"[0-9.eE+j()\-]+")
 _MICROSECONDS = 6
+_FINEST = "no finer than microseconds"
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
 _URL_SAFE = str.maketrans("-_", "+/")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
@@ -51,8 +53,12 @@ def equal(value: Any, judged: JSON) -> bool:
     return type(value) is type(judged) and value == judged
 
 
-def _is_float(value: Any, judged: JSON) -> bool:
+def _is_float(value: Any, judged: JSON) -> bool:  # a key may be spelled 1e999
     return type(value) is float and isfinite(value) and equal(value, judged)
+
+
+def _exactly(kind: type) -> Same:
+    return lambda value, judged: type(value) is kind and equal(value, judged)
 
 
 def _is_decimal(value: Any, judged: JSON) -> bool:
@@ -76,26 +82,18 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
     return bool(plain) and Fraction(str(judged)) == value
 
 
-def _as_read(kind: type, pattern: re.Pattern[str], read: Callable[[str], Any]) -> Same:
-    """Return whether a text of one pattern is what a value of exactly one type is read from."""
+def _as_read(
+    kind: type, pattern: re.Pattern[str], read: Callable[[str], Any], agree: Callable[[Any, Any], object] = operator.eq
+) -> Same:
+    """Return whether a text of one pattern, no finer than microseconds, is what a value of one type is read from."""
 
     def same(value: Any, judged: JSON) -> bool:
-        text = _str(judged)
-        return type(value) is kind and bool(pattern.fullmatch(text)) and bool(read(text) == value)
+        found = pattern.fullmatch(_str(judged))
+        if type(value) is not kind or not found or (found.groupdict().get("fraction") or "")[_MICROSECONDS:].strip("0"):
+            return False
+        return bool(agree(value, read(found[0].upper())))
 
     return same
-
-
-def _is_time(value: Any, judged: JSON) -> bool:
-    return type(value) is time and _on_clock(value, time.fromisoformat(_exact(_TIME, judged)))
-
-
-def _is_datetime(value: Any, judged: JSON) -> bool:
-    if type(value) is not datetime:
-        return False
-    if value.isoformat() in (judged, _str(judged).replace("Z", "+00:00")):  # as it is mostly spelled
-        return True
-    return _on_clock(value, datetime.fromisoformat(_exact(_DATETIME, judged)))
 
 
 def _on_clock(value: Any, read: Any) -> bool:
@@ -103,26 +101,15 @@ def _on_clock(value: Any, read: Any) -> bool:
     return bool(value.replace(tzinfo=None) == read.replace(tzinfo=None) and value.utcoffset() == read.utcoffset())
 
 
-def _exact(pattern: re.Pattern[str], judged: JSON) -> str:
-    """Read a time's text; raises ValueError when it is none, or finer than a microsecond."""
-    text = _str(judged)
-    found = pattern.fullmatch(text)
-    if not found or (found[1] or "")[_MICROSECONDS:].strip("0"):
-        raise ValueError("no time, or finer than a microsecond")
-    return text.upper()
-
-
-def _is_duration(value: Any, judged: JSON) -> bool:
-    """Compare a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
-    found = _DURATION.fullmatch(_str(judged))
-    if type(value) is not timedelta or not found or (found[8] or "")[_MICROSECONDS:].strip("0"):
-        return False
-    years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:7])
-    micro = int((found[8] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
-    read = timedelta(
-        weeks=weeks, days=days + 365 * years, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro
-    )
-    return value == (-read if found[1] == "-" else read)
+def _duration(text: str) -> timedelta:
+    """Read a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
+    found = _DURATION.fullmatch(text)
+    parts = found.groups() if found else ()
+    years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in parts[1:7])
+    micro = int((parts[7] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
+    days += 365 * years + 7 * weeks
+    read = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro)
+    return -read if parts[0] == "-" else read
 
 
 def _is_url(value: Any, judged: JSON) -> bool:
@@ -197,32 +184,27 @@ def encoded(function: object) -> Scalar | None:
     return _spelled(same, f"must be bytes in {codec.encoder.get_json_format()}")
 
 
-def _is_none(value: Any, judged: JSON) -> bool:
-    return value is None and judged is None
-
-
-def _is_int(value: Any, judged: JSON) -> bool:
-    return type(value) is int and equal(value, judged)
-
-
 def _is_opaque(value: Any, judged: JSON) -> bool:
     return type(value) not in _JSON_TYPES or equal(value, judged)
 
 
 SPELLINGS = {
-    "none": _spelled(_is_none, "must be null", Risk.NONE, text=False),
+    "none": _spelled(_exactly(type(None)), "must be null", Risk.NONE, text=False),
     "bool": _spelled(equal, "must be true or false", Risk.NONE, text=False),
-    "int": _spelled(_is_int, "must be an integer in digits", Risk.NONE, text=False),
+    "int": _spelled(_exactly(int), "must be an integer in digits", Risk.NONE, text=False),
     "float": _spelled(_is_float, "must be a number that a 64-bit float holds exactly", Risk.LONG_NUMBERS, text=False),
-    "str": _spelled(lambda value, judged: type(value) is str and value == judged, "must be a string", Risk.NONE),
+    "str": _spelled(_exactly(str), "must be a string", Risk.NONE),
     "own-str": _spelled(lambda value, _: type(value) is str, "must be a string", Risk.NONE),
     "opaque": _spelled(_is_opaque, "must be as the schema shows", Risk.NONE),
     "decimal": _spelled(_is_decimal, "must be a decimal number in plain digits"),
     "fraction": _spelled(_is_fraction, "must be a fraction in plain digits"),
     "date": _spelled(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
-    "time": _spelled(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
-    "datetime": _spelled(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
-    "timedelta": _spelled(_is_duration, "must be a duration without months, no finer than microseconds"),
+    "time": _spelled(_as_read(time, _TIME, time.fromisoformat, _on_clock), f"must be a time as in RFC 3339, {_FINEST}"),
+    "datetime": _spelled(
+        _as_read(datetime, _DATETIME, datetime.fromisoformat, _on_clock),
+        f"must be a date and time as in RFC 3339, {_FINEST}",
+    ),
+    "timedelta": _spelled(_as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"),
     "uuid": _spelled(_as_read(UUID, _ANY, UUID), "must be a UUID"),
     "url": _spelled(_is_url, "must be a URL in its normal form"),
     "multi-host-url": _spelled(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
