@@ -1,7 +1,6 @@
 """Text to JSON value, strictly: what RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, comes back as issues.
 
-A fast parser accepts; :mod:`strictreply.reading._diagnosis` says what is wrong with what it refuses. No schema is known
-here.
+A fast parser accepts; :mod:`strictreply.reading._diagnosis` says what is wrong with what it refuses.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A text that the fast parser does not accept; ``reason`` is its own words, empty where it read the text.
-
-    ``code`` is the fault as far as it is known without reading the text again.
-    """
+    """Why a text is not accepted, as far as it is known at once; ``reason`` is the words of the fast parser, if any."""
 
     code: Code
     reason: str = ""

@@ -1,8 +1,4 @@
-"""Why a text is not strict JSON: an iterative tokenizer that finds each fault, its place and its JSON path.
-
-It is the slow, exact twin of the parser in :mod:`strictreply.reading._decoding` and builds no values. Nothing here
-decides what a value must look like.
-"""
+"""Why a text is not strict JSON: an iterative tokenizer that finds each fault, its place and its JSON path."""
 
 from __future__ import annotations
 
@@ -144,12 +140,11 @@ class _Frame:
 
 
 class Scan:
-    """One JSON value read from ``text`` at ``start``; what follows the value is not looked at.
+    """One JSON value read from ``text`` at ``start``, at most ``depth`` containers deep and ``nodes`` values long.
 
-    At most ``depth`` containers deep and ``nodes`` values long. ``faults`` is what was wrong with it, ``nodes`` the
-    number of values read, ``end`` the offset after the value when it is ``complete``, else of the fault that stopped
-    the reading. Duplicate names, lone surrogates and numbers out of range do not stop it. Time and memory are linear
-    in what is read.
+    ``faults`` is what was wrong with it, ``nodes`` the number of values read, ``end`` the offset after the value when
+    it is ``complete``, else of the fault that stopped the reading. Duplicate names, lone surrogates and numbers out of
+    range do not stop it. Time and memory are linear in what is read.
     """
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
@@ -247,10 +242,7 @@ class Scan:
             raise _Stopped
 
     def _break_off(self, offset: int, expected: int) -> None:
-        """Stop where there is something else than what was ``expected``.
-
-        A text that ends inside a lexeme or a container is incomplete; anything else is a fault of syntax.
-        """
+        """Stop where something else stands than was ``expected``: the text is cut, or there is a fault of syntax."""
         text, frame = self.text, self._stack[-1]
         frame.name = None
         start = end = _after_blanks(text, offset)

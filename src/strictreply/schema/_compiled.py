@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from strictreply.schema._closing import closed_graph
 from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._documents import Document, Graph, read_document
-from strictreply.schema._engines import SchemaEngine, engine_for, refuse_malformed
+from strictreply.schema._engines import SchemaEngine, engine_for, engine_type
 from strictreply.schema._example import contains, proposals
 from strictreply.schema._explaining import Explainer, single_issue
 from strictreply.schema._places import governing_node, member_names
@@ -62,7 +62,7 @@ class Schema:
         refers to what is not embedded, holds a pattern that is not linear, or would be endless or exploding work.
         """
         source = modern(read_document(document))
-        refuse_malformed(upgraded(source))
+        engine_type().refuse_malformed(upgraded(source))
         written = Graph(source)
         load = load_of(written)
         closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written

@@ -48,23 +48,19 @@ class SchemaEngine(Protocol):
         ...
 
 
-def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
-    """Compile a document; raises ContractError that names the place when the engine cannot take it."""
-    return _engine_type()(document, formats=formats)
-
-
-def refuse_malformed(document: Document) -> None:
-    """Check a schema against its metaschema; raises ContractError that names the place."""
-    _engine_type().refuse_malformed(document)
-
-
 @cache
-def _engine_type() -> type[RustEngine | ReferenceEngine]:
+def engine_type() -> type[RustEngine | ReferenceEngine]:
+    """Return the engine in use: its ``refuse_malformed`` checks a schema against its metaschema."""
     if HAS_RUST:
         return RustEngine
     from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415 - only the engine in use is imported
 
     return ReferenceEngine
+
+
+def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
+    """Compile a document; raises ContractError that names the place when the engine cannot take it."""
+    return engine_type()(document, formats=formats)
 
 
 class RustEngine:

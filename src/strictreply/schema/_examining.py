@@ -1,7 +1,7 @@
 """What is wrong with an invalid value: every keyword of the schema held to every place of the value, within a budget.
 
 An engine has already decided that the value does not fit, and decides here as well, on parts: whether one keyword
-fits one scalar, whether a branch fits, which of many items do not. This module only finds the places.
+fits one scalar, whether a branch fits, which of many items do not.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ Steps: TypeAlias = "tuple[str | int, ...]"  # the member names and indexes that 
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """One place that one keyword refused.
+    """One place that one keyword refused; ``found`` is what stands there.
 
-    ``keyword`` is the keyword's name, ``false`` for a schema that admits nothing. ``path`` holds the member names
-    (str) and indexes (int) that lead to the place, and ``found`` is what stands there: paths are made by walking the
-    value, so a member named ``"0"`` is a name and never an index. ``schema`` holds the keyword, None when it cannot
-    be determined. ``names`` are the members that are missing or too many, or the member names that ``propertyNames``
-    refused. ``branches`` holds the faults per branch of a union, empty when more than one branch of ``oneOf`` fits.
+    ``keyword`` is ``false`` for a schema that admits nothing. ``path`` holds member names (str) and indexes (int): a
+    member named ``"0"`` is a name. ``schema`` holds the keyword, None when it cannot be determined. ``names`` are the
+    members that are missing or too many, or that ``propertyNames`` refused. ``branches`` holds the faults per branch
+    of a union, empty when more than one branch of ``oneOf`` fits.
     """
 
     keyword: str
@@ -137,14 +136,12 @@ class Examination:
                 told = "dependentRequired" if keyword == "dependencies" else keyword
                 self._add(told, path, node.schema, value, names=missing)
 
-    def _properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+    def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         for name, below in node.schema[keyword].items():
-            if name in value:
+            if keyword == "patternProperties":
+                self._each(below, ((each, value[each]) for each in self._matching(name, value)), path)
+            elif name in value:
                 self._sub(below, value[name], (*path, name))
-
-    def _pattern_properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        for pattern, below in node.schema[keyword].items():
-            self._each(below, ((name, value[name]) for name in self._matching(pattern, value)), path)
 
     def _other_members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         """Hold the members that nothing else speaks of to what stands for all others."""
@@ -350,8 +347,7 @@ class Examination:
 
     _LOOKS: ClassVar[Mapping[str, tuple[type, Callable[..., None]]]] = {
         **dict.fromkeys(("required", "dependentRequired", "dependentSchemas", "dependencies"), (dict, _needed)),
-        "properties": (dict, _properties),
-        "patternProperties": (dict, _pattern_properties),
+        **dict.fromkeys(("properties", "patternProperties"), (dict, _members)),
         **dict.fromkeys(STATEMENTS, (dict, _other_members)),
         "propertyNames": (dict, _property_names),
         **dict.fromkeys(("prefixItems", "items", "additionalItems", "unevaluatedItems"), (list, _items)),

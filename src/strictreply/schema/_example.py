@@ -136,10 +136,7 @@ class _Maker:
         return {name: value for name, value in schema.items() if name not in drop}, members, items
 
     def _chosen(self, node: Node, heads: list[str]) -> list[Node]:
-        """List the schemas that a value is made for: all that are combined, one branch of each union.
-
-        A branch that knows the members which are wanted is chosen before others.
-        """
+        """List the schemas that are combined, with one branch of each union: rather one that knows what is wanted."""
         chosen = [node]
         for judge in chosen:  # grows while it is walked
             for keyword in ("$ref", "allOf", "anyOf", "oneOf"):

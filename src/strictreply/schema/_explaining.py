@@ -1,4 +1,4 @@
-"""Faults as issues: which branch was meant, which words say it, which known word is near; no rule is checked here.
+"""Faults as issues: which branch was meant, which words say it, which known word is near.
 
 An issue is the schema's word only: paths hold the names that the schema knows, hints and lists are its own. What the
 model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction.
@@ -104,7 +104,7 @@ class Explainer:
                 forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
                 expected = either([form_words(form.resolved().schema) for form in forms])
             elif fault.schema is not None:
-                expected = expected_words(fault.keyword, fault.schema, _list_chars(hint))
+                expected = expected_words(fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS)
             yield _issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
@@ -117,13 +117,13 @@ class Explainer:
         here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
-            yield _issue(place, rule, path, list_words(allowed, _list_chars(near)), quote(name), near)
+            shown = list_words(allowed, BRIEF_LIST_CHARS if near else MAX_LIST_CHARS)
+            yield _issue(place, rule, path, shown, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
         """Return the words for where a refused key belongs, empty when the schema does not know its name elsewhere.
 
-        ``refused`` is the place of the object that refused it, None for an object outside of the schema; a name that
-        the schema knows is the schema's word.
+        ``refused`` is the place of the object that refused it, None for an object outside of the schema.
         """
         if self._homes is None:
             self._homes = homes(self._parts.graph)  # once: a reply may have many such keys, and most have none
@@ -146,11 +146,6 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
             yield replace(issue, message=f"{issue.message}; {came_words(wrong, place)}")
         else:
             yield issue
-
-
-def _list_chars(hint: str) -> int:
-    """Return how many characters of a list are shown: a hint that names the nearest takes its place."""
-    return BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
 
 
 def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:

@@ -1,7 +1,4 @@
-"""The second engine, on jsonschema: for platforms without a jsonschema-rs wheel, and the reference in tests.
-
-The formats that it asserts are predicates on text; jsonschema-rs brings its own.
-"""
+"""The second engine, on jsonschema: for platforms without a jsonschema-rs wheel, and the reference in tests."""
 
 from __future__ import annotations
 

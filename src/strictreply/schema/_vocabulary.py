@@ -105,10 +105,7 @@ IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "dependen
 
 
 def declared_draft(document: dict[str, Any]) -> str:
-    """Return the draft that a document declares, empty when it declares none.
-
-    Raises ContractError for a ``$schema`` that is no draft and no known dialect of one: it may mean anything.
-    """
+    """Return the draft that a document declares, empty when none; raises ContractError for a ``$schema`` not known."""
     declared = document.get("$schema")
     if declared is None or declared == "":
         return ""
@@ -295,10 +292,7 @@ def either(words: Iterable[str]) -> str:
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
-    """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown.
-
-    A correction of one fault has to stay short, and the model has the schema in its request.
-    """
+    """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
     every = list(values)
     shown = _fitting(map(word, every), chars)
     listed = ", ".join(shown)

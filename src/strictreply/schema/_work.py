@@ -155,8 +155,7 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
     """Count the judgements that checking ``value`` may take, without checking; more than 300 000 for too many.
 
-    ``built`` counts what pydantic takes to make a typed value: objects and arrays alone, and of a union with a
-    discriminator the one branch that it names.
+    ``built`` counts what pydantic takes to make a typed value: objects and arrays, and of a tagged union one branch.
     """
     if graph.root is None:
         return 0

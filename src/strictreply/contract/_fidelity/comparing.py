@@ -1,8 +1,4 @@
-"""Where a typed value says other than the JSON it is made of.
-
-A part knows one place of a type. Called with what stands there, in the value and in the JSON, it reports where the two
-differ: a container by the places inside of it, a scalar by its spelling.
-"""
+"""Where a typed value says other than the JSON it is made of: a container by its places, a scalar by its spelling."""
 
 from __future__ import annotations
 

@@ -67,9 +67,8 @@ class Fidelity:
     ) -> tuple[Issue, ...]:
         """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
 
-        The code is ``<place>.not_representable``; ``at`` and ``names`` are those of
-        :func:`strictreply.contract._complaints.check_issues`. ``work`` is what the whole reply may still cost (None: as
-        much as a reply of its own); when it is used up before the end, the one issue is ``<place>.too_complex``.
+        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work``, what the whole reply may
+        still cost (None: as much as a reply of its own), is used up.
         """
         if self.part is None or self.probe is None:
             return ()

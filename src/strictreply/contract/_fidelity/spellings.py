@@ -1,7 +1,4 @@
-"""Which JSON spells which Python scalar: 1 and 1.0 are one number, ``"1_0"`` is no decimal.
-
-Predicates on a value and the JSON it is said to be made of; nothing here knows types, schemas or replies.
-"""
+"""Which JSON spells which Python scalar: 1 and 1.0 are one number, ``"1_0"`` is no decimal."""
 
 from __future__ import annotations
 
