@@ -73,9 +73,10 @@ class _Copier:
                 return {name: self.copy(each, pointer(path, name), depth + 1) for name, each in members.items()}
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
-        kind = type(value).__name__
-        message = f"a schema is JSON; {kind} is not; use dict, list, str, int, float, bool and None"
-        raise ContractError(message, path=path)
+            case _:
+                kind = type(value).__name__
+                message = f"a schema is JSON; {kind} is not; use dict, list, str, int, float, bool and None"
+                raise ContractError(message, path=path)
 
     def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""

@@ -200,8 +200,12 @@ class ReferenceEngine:
 def _format_checker() -> jsonschema.FormatChecker:
     checker = jsonschema.FormatChecker(formats=())
     for name, holds in FORMAT_CHECKS.items():
-        checker.checks(name)(lambda value, holds=holds: not isinstance(value, str) or holds(value))
+        checker.checks(name)(partial(_holds_of_text, holds))
     return checker
+
+
+def _holds_of_text(holds: Callable[[str], bool], value: object) -> bool:
+    return not isinstance(value, str) or holds(value)
 
 
 def _refuse_patterns(document: Document) -> None:

@@ -163,27 +163,23 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
 
 
 def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-    if keyword in BOUNDS and isinstance(value, bool):
-        bound = schema.get(BOUNDS[keyword])
-        return {keyword: bound} if value and json_type(bound) in ("integer", "number") else {}
-    if keyword in EXCLUDED_BY and schema.get(EXCLUDED_BY[keyword]) is True:
-        return {}
-    if keyword == "examples" and not isinstance(value, list):
-        return {"examples": [value]}  # no keyword before draft-06, and often written as one example
-    if keyword == "type":
-        return _types(value, nullable=schema.get("nullable") is True)
-    return {keyword: value}
-
-
-def _types(declared: Any, *, nullable: bool) -> dict[str, Any]:
-    listed = declared if isinstance(declared, list) else [declared]
-    names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in listed]
-    if "any" in names:
-        return {}
-    if nullable and "null" not in names:
-        names.append("null")
-    names = [name for index, name in enumerate(names) if name not in names[:index]]
-    return {"type": names if isinstance(declared, list) or len(names) > 1 else names[0]}
+    match keyword:
+        case "exclusiveMinimum" | "exclusiveMaximum" if isinstance(value, bool):
+            bound = schema.get(BOUNDS[keyword])
+            return {keyword: bound} if value and json_type(bound) in ("integer", "number") else {}
+        case "minimum" | "maximum" if schema.get(EXCLUDED_BY[keyword]) is True:
+            return {}
+        case "examples" if not isinstance(value, list):
+            return {"examples": [value]}  # no keyword before draft-06, and often written as one example
+        case "type":
+            listed = value if isinstance(value, list) else [value]
+            names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in listed]
+            names += ["null"] if schema.get("nullable") is True and "null" not in names else []
+            names = [name for index, name in enumerate(names) if name not in names[:index]]
+            several = isinstance(value, list) or len(names) > 1
+            return {} if "any" in names else {"type": names if several else names[0]}
+        case _:
+            return {keyword: value}
 
 
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeGuard
 
 from strictreply.reading._decoding import decode
@@ -110,7 +112,10 @@ class Scalar(Part):
 
     def as_key(self) -> Scalar:
         """Return the same for the keys of an object, which are text read as something else."""
-        same = self.same if self.text else lambda value, name: self.same(value, _scalar(str(name)))
+
+        def same(value: Any, name: JSON) -> bool:
+            return self.same(value, name if self.text else _scalar(str(name)))
+
         return Scalar(same=same, words=KEY_WORDS.format(words=self.words), risk=Risk.ALWAYS)
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
@@ -141,24 +146,14 @@ class Items(Part):
     def _compare(self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison) -> None:
         if len(value) != len(judged):
             return run.report(_OTHER_FORM, judged)
-        for index, part in enumerate(self.first):
+        parts = chain(self.first, repeat(self.rest))
+        for index, (part, item, spelled) in enumerate(zip(parts, value, judged, strict=False)):
             if run.needs(part):
-                run.below(part, value[index], judged[index], index)
-        if run.needs(self.rest):
-            for index in range(len(self.first), len(judged)):
-                run.below(self.rest, value[index], judged[index], index)
-        if self.distinct and not _distinct(value, self.rest):
-            run.report(_EQUAL_ITEMS, judged)
+                run.below(part, item, spelled, index)
+        with suppress(TypeError):  # what has no hash here differs by more than its spelling
+            if self.distinct and len({_settled(item, self.rest) for item in value}) < len(value):
+                run.report(_EQUAL_ITEMS, judged)
         return None
-
-
-def _distinct(items: Iterable[Any], part: Part | None) -> bool:
-    """Return whether the items of a set differ; what has no hash here differs by more than its spelling."""
-    listed = [_settled(item, part) for item in items]
-    try:
-        return len(set(listed)) == len(listed)
-    except TypeError:
-        return True
 
 
 def _settled(item: Any, part: Part | None) -> Any:
@@ -245,23 +240,18 @@ class Union(Part):
         # remembered, so that unions inside unions cost no more than their places
         place = id(self), id(value), id(judged)
         if place not in run.known:
-            run.known[place] = self._nearest(value, judged, run)
+            nearest: list[Difference] = [((), _OTHER_FORM, judged)]
+            for branch in self.branches:
+                if isinstance(value, branch.kind):  # any other is as far away as no branch at all
+                    tried = run.inside()
+                    branch(value, judged, tried)
+                    if not tried.found or len(tried.found[0][0]) > len(nearest[0][0]):
+                        nearest = tried.found
+                    if not nearest:
+                        break
+            run.known[place] = nearest
         for steps, words, found in run.known[place]:
             run.report(words, found, steps)
-
-    def _nearest(self, value: Any, judged: JSON, run: Comparison) -> list[Difference]:
-        """Return what differs from the branch that comes nearest, nothing when one fits."""
-        nearest: list[Difference] = [((), _OTHER_FORM, judged)]
-        for branch in self.branches:
-            if not isinstance(value, branch.kind):
-                continue  # as far away as no branch at all
-            tried = run.inside()
-            branch(value, judged, tried)
-            if not tried.found:
-                return []
-            if len(tried.found[0][0]) > len(nearest[0][0]):
-                nearest = tried.found
-        return nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

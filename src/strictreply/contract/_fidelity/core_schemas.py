@@ -168,9 +168,10 @@ class Reader:
             spelling = None if "missing" in schema else one_of(schema["members"])
         else:
             own = ("strip_whitespace", "to_lower", "to_upper")
-            changing = any(schema.get(name) or self._config.get(f"str_{name}") for name in own)
-            changing = changing or schema.get("coerce_numbers_to_str") or self._config.get("coerce_numbers_to_str")
-            spelling = SPELLINGS.get("own-str" if kind == "str" and changing else kind)
+            configured = (*(f"str_{name}" for name in own), "coerce_numbers_to_str")
+            changing = [schema.get(name) for name in (*own, "coerce_numbers_to_str")]
+            changing += [self._config.get(name) for name in configured]
+            spelling = SPELLINGS.get("own-str" if kind == "str" and any(changing) else kind)
         return schema, None if spelling is None else self._held(spelling)
 
     def _held(self, spelling: Scalar) -> Part:
@@ -192,7 +193,7 @@ class Reader:
         return schema, Reference(risk=Risk.ALWAYS, name=schema["schema_ref"], parts=self._parts)
 
     def _after(self, schema: CoreSchema) -> Read:
-        unchanged = {"type": "no-info", "function": lambda value: value}
+        unchanged = {"type": "no-info", "function": _unchanged}
         probe, part = self._inside(schema, type="function-after", function=unchanged)
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
@@ -201,7 +202,7 @@ class Reader:
         """Read what hands on to an inner schema, where no code of the user's comes between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
-                handled = {"type": "no-info", "function": lambda value, handler: handler(value)}
+                handled = {"type": "no-info", "function": _handled}
                 return self._inside(schema, type="function-wrap", function=handled)
             case "function-plain" if _is_own(schema):
                 return schema, self._held(SPELLINGS["opaque"])
@@ -217,7 +218,8 @@ class Reader:
                 return self.read(schema["json_schema"])
             case "typed-dict":
                 return self._object(schema, dict)
-        return _THEIRS
+            case _:
+                return _THEIRS
 
     def _json(self, schema: CoreSchema) -> Read:
         probe, part = self.read(schema.get("schema", core_schema.any_schema()))
@@ -333,6 +335,14 @@ class Reader:
 def _is_own(schema: CoreSchema) -> bool:
     """Return whether a function validator is pydantic's, or one of ours that only hands on."""
     return str(getattr(schema["function"]["function"], "__module__", "")).startswith(_OWN)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
+    return handler(value)
 
 
 def _risk(*parts: Part | None) -> Risk:

@@ -101,7 +101,7 @@ def _on_clock(value: Any, read: Any) -> bool:
 def _duration(text: str) -> timedelta:
     """Read a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
     found = _DURATION.fullmatch(text)
-    parts = found.groups() if found else ()
+    parts: tuple[Any, ...] = found.groups() if found else ()
     years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in parts[1:7])
     micro = int((parts[7] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
     days += 365 * years + 7 * weeks
