@@ -66,8 +66,15 @@ class _Copier:
                 return value
             case str():
                 return self._text(value, path)
-            case int() | float():
-                return _number(value, path)
+            case int():
+                if value.bit_length() > MAX_INTEGER_BITS:
+                    message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
+                    raise ContractError(message, path=path)
+                return int(value)
+            case float():
+                if not math.isfinite(value):
+                    raise ContractError("NaN and Infinity are not JSON; leave the keyword out", path=path)
+                return float(value)
             case Mapping():
                 members = {self._text(name, path): member for name, member in value.items()}
                 return {name: self.copy(each, pointer(path, name), depth + 1) for name, each in members.items()}
@@ -91,15 +98,6 @@ class _Copier:
         except UnicodeEncodeError:
             message = "a text in the schema holds half of a surrogate pair; write the whole character"
             raise ContractError(message, path=path) from None
-
-
-def _number(value: float, path: str) -> int | float:
-    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
-        raise ContractError(message, path=path)
-    if not isinstance(value, int) and not math.isfinite(value):
-        raise ContractError("NaN and Infinity are not JSON; leave the keyword out", path=path)
-    return int(value) if isinstance(value, int) else float(value)
 
 
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:

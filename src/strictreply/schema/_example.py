@@ -21,6 +21,8 @@ ANY_MEMBER = "*"
 MAX_KEPT_ITEMS = 8
 # Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
+ItemNodes: TypeAlias = dict[str | int | None, Node]  # by index, or by the keyword that stands for all items
+
 PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
     "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "
@@ -114,13 +116,11 @@ class _Maker:
             case kind:
                 return _number(schema, nth, whole=kind == "integer")
 
-    def _merged(
-        self, node: Node | None, heads: list[str]
-    ) -> tuple[dict[str, Any], dict[str, Node], dict[str | int | None, Node]]:
+    def _merged(self, node: Node | None, heads: list[str]) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
         """Merge what judges the same value: its keywords, its members' schemas and its items' schemas."""
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
-        items: dict[str | int | None, Node] = {}
+        items: ItemNodes = {}
         for judge in self._chosen(node, heads) if node else ():
             required = [*schema.get("required", ()), *judge.schema.get("required", ())]
             listed = {**schema.get("properties", {}), **judge.schema.get("properties", {})}
@@ -132,8 +132,8 @@ class _Maker:
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
                     items.setdefault(edge.keyword if edge.token is None else edge.token, edge.target)
-        drop = [name for name in ("required", "properties") if not schema.get(name)]
-        return {name: value for name, value in schema.items() if name not in drop}, members, items
+        unsaid = ("required", "properties")
+        return {name: value for name, value in schema.items() if value or name not in unsaid}, members, items
 
     def _chosen(self, node: Node, heads: list[str]) -> list[Node]:
         """List the schemas that are combined, with one branch of each union: rather one that knows what is wanted."""
@@ -152,9 +152,8 @@ class _Maker:
         shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
         for name in names:  # grows while it is walked
-            beside = (schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies"))
-            needed = [other for others in beside if isinstance(others, list) for other in others]
-            names += [other for other in needed if other not in names]
+            for beside in (schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies")):
+                names += [other for other in (beside if isinstance(beside, list) else ()) if other not in names]
         missing = max(0, schema.get("minProperties", 0) - len(names))
         names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
         made = {name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name)) for name in names}
@@ -162,9 +161,7 @@ class _Maker:
             made = {_open_name(schema) if name == ANY_MEMBER else name: value for name, value in made.items()}
         return made
 
-    def _array(
-        self, schema: dict[str, Any], items: dict[str | int | None, Node], depth: int, wanted: Places
-    ) -> list[Any]:
+    def _array(self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places) -> list[Any]:
         contained = "contains" in items and schema.get("minContains", 1)
         kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)

@@ -54,18 +54,16 @@ def load_of(graph: Graph) -> int | None:
 def _judges_here(graph: Graph) -> dict[int, int]:
     """Count the schemas that judge the same value as each node; raises ContractError for loops and explosions."""
     nodes = {id(node): node for node in graph.nodes}
-    sorter: TopologicalSorter[int] = TopologicalSorter()
-    for node in graph.nodes:
-        sorter.add(id(node), *(id(edge.target) for edge in node.along(Applies.HERE)))
+    beside = {id(node): [id(edge.target) for edge in node.along(Applies.HERE)] for node in graph.nodes}
     try:
-        order = tuple(sorter.static_order())
+        order = tuple(TopologicalSorter(beside).static_order())
     except CycleError as error:
         place = nodes[error.args[1][0]].pointer or ""
         message = "the schema refers to itself without end; let it do so only inside properties or items"
         raise ContractError(message, path=place) from None
     counts: dict[int, int] = {}
     for key in order:
-        counts[key] = 1 + sum(counts[id(edge.target)] for edge in nodes[key].along(Applies.HERE))
+        counts[key] = 1 + sum(counts[target] for target in beside[key])
         if counts[key] > MAX_HERE:
             message = f"more than {MAX_HERE} schemas judge the same value; combine fewer of them"
             raise ContractError(message, path=nodes[key].pointer or "")
