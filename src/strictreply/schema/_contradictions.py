@@ -252,19 +252,20 @@ class _Analysis:
 
     def _refused_names(self, name: str, holder: Node, conjoined: list[Node]) -> Iterator[Conflict]:
         """Find what admits no member of a required name."""
-        key = f"the key {word(name)} is required, but"
         for node in conjoined:
             for keyword in STATEMENTS:
                 own = keyword == "additionalProperties"
                 speaking = [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
                 if node.schema.get(keyword) is False and not any(_speaks_of(each, name, own=own) for each in speaking):
                     theirs = keyword in self._as_written(node)
-                    words = f"{key} {f'{keyword} admits no such key' if theirs else CLOSED_BY_US}"
+                    words = f"{keyword} admits no such key" if theirs else CLOSED_BY_US
+                    words = f"the key {word(name)} is required, but {words}"
                     yield Conflict(frozenset({"object"}), _place_of(holder, "required"), words)
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
             if names is False or (judge is not None and not self._fits_all(conjoined_with([judge]), name)):
-                yield _conflict_at("object", node, "propertyNames", f"{key} not allowed")
+                words = f"the key {word(name)} is required, but not allowed"
+                yield _conflict_at("object", node, "propertyNames", words)
 
     def _impossible(
         self, kind: str, places: list[tuple[Node, str, Any]], what: str, *tokens: str
@@ -273,12 +274,11 @@ class _Analysis:
         possible: list[Node] = []
         for holder, keyword, schema in places:
             node = self._graph.find(schema)
-            verdict = None if node is None else self.verdicts.get(id(node))
-            # An author may forbid something on purpose, as {"not": {}} does.
-            forbidden = verdict is not None and all(conflict.meant for conflict in verdict.conflicts)
+            verdict = self.verdicts.get(id(node))
             if node is not None and id(node) in self._alive:
                 possible.append(node)
-            elif schema is False or forbidden:
+            # An author may forbid something on purpose, as {"not": {}} does.
+            elif schema is False or (verdict and all(conflict.meant for conflict in verdict.conflicts)):
                 yield _conflict_at(kind, holder, keyword, f"{what} is forbidden", *tokens)
             elif node is not None:
                 yield Conflict(frozenset({kind}), node.pointer or "", f"{what} can be no value", node)

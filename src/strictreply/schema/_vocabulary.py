@@ -151,7 +151,8 @@ def json_type(value: object) -> str:
     """Return the JSON type of a value; a number without a fraction is an integer (2020-12 section 4.2.3)."""
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
-    return next((name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "null")
+    known = _JSON_TYPES.get(value.__class__)
+    return known or next((name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "null")
 
 
 class SchemaRule(Worded):
