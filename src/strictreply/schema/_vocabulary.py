@@ -144,7 +144,7 @@ def children(schema: dict[str, Any]) -> Iterator[Child]:
             yield Child(keyword, None, value, ONE[keyword])
 
 
-_JSON_TYPES = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+_JSON_TYPES: dict[type[Any], str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
 
 
 def json_type(value: object) -> str:
