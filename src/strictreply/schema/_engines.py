@@ -158,10 +158,11 @@ class SchemaParts:
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""
-        if key not in self._engines:
+        known = self._engines.get(key)
+        if known is None:
             work.take(COMPILING)
-            self._engines[key] = self._engine.part({"$schema": self._draft, **schema})
-        return self._engines[key]
+            known = self._engines[key] = self._engine.part({"$schema": self._draft, **schema})
+        return known
 
     def refer(self, schema: object) -> dict[str, Any] | bool:
         """Return a schema that means a sub-schema of the document, wherever it stands."""

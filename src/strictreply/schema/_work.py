@@ -17,7 +17,7 @@ MAX_EXPANSIONS = 30_000  # steps of the analysis itself; about 100 ms
 MAX_PATTERNS = 128  # different patterns in one schema: a compiled one may take a megabyte
 MAX_STEPS = 300_000  # judgements of one value by one schema that one check may make
 MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before giving up
-_TREE = (dict, list)
+_TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
@@ -141,8 +141,8 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
     pending, size = [value], 0
     while pending and size < most:
         part = pending.pop()
-        size += scalars or part.__class__ in _TREE
-        if isinstance(part, dict | list):
+        size += scalars or isinstance(part, _TREE)
+        if isinstance(part, _TREE):
             if scalars and len(part) >= most:
                 return most
             below = part.values() if isinstance(part, dict) else part
