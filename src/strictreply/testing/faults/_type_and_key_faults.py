@@ -182,7 +182,7 @@ def _having_each(spot: Spot) -> Iterator[tuple[str, JSONObject]]:
     for name in dict.fromkeys(name for rule in spot.rules("properties") for name in rule):
         for member in _value_for(spot, name):
             whole = {**spot.value, name: member}
-            if spot.parts.fits(spot.governing[0].node, whole):
+            if spot.parts.fits(spot.known[0], whole):
                 yield name, whole
 
 
