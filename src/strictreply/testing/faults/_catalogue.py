@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from string import Template
 from typing import Self, TypeAlias
 
 from strictreply.contract._shaping import shape
 from strictreply.testing._steps import CANARY, Fault, Kind
 from strictreply.testing._targets import ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, Served
+from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
@@ -58,8 +59,8 @@ class Spoiled:
 Maker: TypeAlias = Callable[[Target], Iterable[Spoiled]]
 """Spoils a good reply in every way that the fault's name covers; nothing when it cannot be made."""
 
-ServedInstead: TypeAlias = HTTPReply | Callable[[Target], Served]
-"""What is served in place of a good reply: always the same, or made from that reply."""
+ServedInstead: TypeAlias = "Served | Callable[[Target], Served]"
+"""What is served in place of a good reply: a response, JSON to be :func:`filled` from that reply, or made from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +164,10 @@ def response_entry(
     """Declare a fault that is served in place of the whole good reply."""
 
     def make(target: Target) -> Iterator[Spoiled]:
-        yield Spoiled.of(response if isinstance(response, HTTPReply) else response(target))
+        if isinstance(response, HTTPReply):
+            yield Spoiled.of(response)
+        else:
+            yield Spoiled.of(response(target) if callable(response) else filled(response, target))
 
     return Entry("", kind, code, summary, places, make, needs or {})
 
@@ -174,6 +178,47 @@ def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
     for name, entry in entries:
         entry.__set_name__(None, name)
     return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
+
+
+def filled(template: JSON, target: Target) -> JSON:
+    """Fill the ``$names`` in JSON from a good reply: one alone becomes the value, one within a text its text.
+
+    ``$tool`` is the tool's name. ``$value`` are the good arguments or the answer, ``$written`` is their JSON text;
+    ``$json`` is the same with the union around it, where there is one, and ``$text`` is its text. ``$call`` is the JSON
+    text of a native call. ``$completion`` is the good response, with ``$message``, ``$finish_reason`` and ``$said`` in
+    it: the content or the arguments.
+    """
+    choice = target.clean["choices"][0]
+    message = choice["message"]
+    return _filled(
+        template,
+        {
+            "tool": target.name,
+            "value": target.value,
+            "written": written(target.value),
+            "json": target.around(target.value),
+            "text": target.text(target.value),
+            "call": written(native_call(target.name, written(target.value))),
+            "completion": target.clean,
+            "message": message,
+            "finish_reason": choice["finish_reason"],
+            "said": message["content"] or message["tool_calls"][0]["function"]["arguments"],
+        },
+    )
+
+
+def _filled(template: JSON, values: Mapping[str, JSON]) -> JSON:
+    match template:
+        case str() if template[:1] == "$" and template[1:] in values:
+            return values[template[1:]]
+        case str():
+            return Template(template).substitute(values)
+        case list():
+            return [_filled(item, values) for item in template]
+        case dict():
+            return {_filled(name, values): _filled(member, values) for name, member in template.items()}
+        case _:
+            return template
 
 
 def written(value: JSON) -> str:
