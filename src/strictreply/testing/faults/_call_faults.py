@@ -299,9 +299,7 @@ calls_as_object: Entry = _message(
     "call.malformed", "The calls are one object, not a list.", assistant(None, tool_calls=_CALL)
 )
 calls_as_text: Entry = _message(
-    "call.malformed",
-    "The list of calls is a string that holds its JSON.",
-    assistant(None, tool_calls="[$call]"),
+    "call.malformed", "The list of calls is a string that holds its JSON.", assistant(None, tool_calls="[$call]")
 )
 legacy_function_call: Entry = _message(
     "call.malformed",

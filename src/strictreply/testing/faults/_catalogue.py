@@ -185,8 +185,8 @@ def filled(template: JSON, target: Target) -> JSON:
 
     ``$tool`` is the tool's name. ``$value`` are the good arguments or the answer, ``$written`` is their JSON text;
     ``$json`` is the same with the union around it, where there is one, and ``$text`` is its text. ``$call`` is the JSON
-    text of a native call. ``$completion`` is the good response, with ``$message``, ``$finish_reason`` and ``$said`` in
-    it: the content or the arguments.
+    text of a native call. ``$completion`` is the good response and ``$response`` its JSON text, with ``$message``,
+    ``$finish_reason`` and ``$said`` in it: the content or the arguments.
     """
     choice = target.clean["choices"][0]
     message = choice["message"]
@@ -200,6 +200,7 @@ def filled(template: JSON, target: Target) -> JSON:
             "text": target.text(target.value),
             "call": written(native_call(target.name, written(target.value))),
             "completion": target.clean,
+            "response": written(target.clean),
             "message": message,
             "finish_reason": choice["finish_reason"],
             "said": message["content"] or message["tool_calls"][0]["function"]["arguments"],

@@ -144,9 +144,7 @@ not_in_enum: Entry = at_place(
 )
 enum_in_other_case: Entry = at_place("args.enum", "An allowed string is written in another case.", _in_other_case)
 enum_with_space: Entry = at_place(
-    "args.enum",
-    "An allowed string has a space at its end.",
-    lambda spot: [f"{text} " for text in _listed_texts(spot)],
+    "args.enum", "An allowed string has a space at its end.", lambda spot: [f"{text} " for text in _listed_texts(spot)]
 )
 enum_in_quotes: Entry = at_place(
     "args.enum",
@@ -391,14 +389,8 @@ extra_item: Entry = at_member(
     "args.extra_items", "An item stands after the last one that an array may have.", _with_extra_item, _ARRAY
 )
 missing_contains: Entry = at_place(
-    "args.contains",
-    "An array holds too few items that match contains.",
-    _without_contained,
-    _ARRAY,
+    "args.contains", "An array holds too few items that match contains.", _without_contained, _ARRAY
 )
 too_many_contained: Entry = at_place(
-    "args.contains",
-    "An array holds too many items that match contains.",
-    _with_many_contained,
-    _ARRAY,
+    "args.contains", "An array holds too many items that match contains.", _with_many_contained, _ARRAY
 )

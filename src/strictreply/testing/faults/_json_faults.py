@@ -190,9 +190,7 @@ triple_quotes: Entry = _string(
 )
 unquoted_string: Entry = _string("json.syntax", "A string has no quotes.", CANARY)
 unescaped_quotes: Entry = _string(
-    "json.syntax",
-    "A string quotes a word and does not escape the quotes.",
-    lambda inside: f'"{inside} "{CANARY}""',
+    "json.syntax", "A string quotes a word and does not escape the quotes.", lambda inside: f'"{inside} "{CANARY}""'
 )
 raw_newline: Entry = _string("json.syntax", "A string runs over two lines.", lambda inside: f'"{inside}\n{CANARY}"')
 raw_control_character: Entry = _string(
@@ -290,9 +288,7 @@ missing_colon: Entry = _member(
 )
 missing_value: Entry = _member("json.syntax", "Nothing follows a key and its colon.", lambda key, _: f"{key}: ")
 block_comment: Entry = _member(
-    "json.syntax",
-    "A comment stands before a value: /* … */.",
-    lambda key, value: f"{key}: /* {CANARY} */ {value}",
+    "json.syntax", "A comment stands before a value: /* … */.", lambda key, value: f"{key}: /* {CANARY} */ {value}"
 )
 line_comment: Entry = _member(
     "json.syntax",

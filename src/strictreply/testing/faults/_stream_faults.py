@@ -235,8 +235,7 @@ stream_id_repeated: Entry = _call(
     "call.id_duplicate", "Two calls have the same id.", lambda good: [*good.deltas, *good.call(1)]
 )
 stream_calls_share_index: Entry = _malformed_call(
-    "Two calls with their own ids have the same index.",
-    lambda good: [*good.deltas, *good.call(0, id="call_2")],
+    "Two calls with their own ids have the same index.", lambda good: [*good.deltas, *good.call(0, id="call_2")]
 )
 stream_calls_interleaved: Entry = _call(
     "json.incomplete",
@@ -247,8 +246,7 @@ stream_call_null: Entry = _malformed_call(
     "A call of a delta is null.", lambda good: good.deltas_amid({"tool_calls": [None]})
 )
 stream_calls_no_list: Entry = _malformed_call(
-    "The tool_calls of a delta are an object.",
-    lambda good: good.deltas_amid({"tool_calls": {CANARY: {"index": 0}}}),
+    "The tool_calls of a delta are an object.", lambda good: good.deltas_amid({"tool_calls": {CANARY: {"index": 0}}})
 )
 stream_function_null: Entry = _malformed_call(
     "The function of a call is null in a delta.",
@@ -330,8 +328,7 @@ stream_not_json: Entry = _amid(
     lambda _: b"data: %b is busy\n\n" % CANARY.encode(),
 )
 stream_prefix_twice: Entry = _malformed(
-    "A proxy put a second ``data:`` before each event.",
-    lambda good: [b"data: " + event for event in good.events],
+    "A proxy put a second ``data:`` before each event.", lambda good: [b"data: " + event for event in good.events]
 )
 stream_events_run_together: Entry = _malformed(
     "No blank line stands between the events, so they read as one.",

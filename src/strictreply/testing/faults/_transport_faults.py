@@ -285,6 +285,5 @@ not_http: Entry = _connection(
     "Another protocol answers on the port.", _raw(b"SSH-2.0-OpenSSH_9.2 %b\r\n" % CANARY.encode())
 )
 status_line_garbled: Entry = _connection(
-    "The status is not a number.",
-    lambda target: _raw(_HEAD.replace(b"200 OK", b"OK") + b"\r\n" + as_sent(target)),
+    "The status is not a number.", lambda target: _raw(_HEAD.replace(b"200 OK", b"OK") + b"\r\n" + as_sent(target))
 )
