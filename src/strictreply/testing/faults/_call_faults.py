@@ -233,7 +233,8 @@ too_many_calls: Entry = _calls(
 unknown_tool_beside_good_call: Entry = _calls(
     "tool.unknown",
     "A good call stands beside one of a tool that does not exist: neither may run.",
-    *(_CALL, native_call(f"lookup_{CANARY}", "{}", "call_2")),
+    _CALL,
+    native_call(f"lookup_{CANARY}", "{}", "call_2"),
 )
 answer_for_required_call: Entry = response_entry(
     Kind.TOOL,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from string import Template
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from strictreply.contract._shaping import shape
 from strictreply.testing._steps import CANARY, Fault, Kind
@@ -164,10 +164,7 @@ def response_entry(
     """Declare a fault that is served in place of the whole good reply."""
 
     def make(target: Target) -> Iterator[Spoiled]:
-        if isinstance(response, HTTPReply):
-            yield Spoiled.of(response)
-        else:
-            yield Spoiled.of(response(target) if callable(response) else filled(response, target))
+        yield Spoiled.of(response(target) if callable(response) else filled(response, target))
 
     return Entry("", kind, code, summary, places, make, needs or {})
 
@@ -180,44 +177,50 @@ def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
     return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
 
 
-def filled(template: JSON, target: Target) -> JSON:
-    """Fill the ``$names`` in JSON from a good reply: one alone becomes the value, one within a text its text.
+def filled(template: Served, target: Target) -> Any:
+    """Fill the ``$names`` in JSON or a response from a good reply: one alone becomes the value, else its text.
 
     ``$tool`` is the tool's name. ``$value`` are the good arguments or the answer, ``$written`` is their JSON text;
     ``$json`` is the same with the union around it, where there is one, and ``$text`` is its text. ``$call`` is the JSON
-    text of a native call. ``$completion`` is the good response and ``$response`` its JSON text, with ``$message``,
-    ``$finish_reason`` and ``$said`` in it: the content or the arguments.
+    text of a native call. ``$completion`` is the good response, with ``$message``, ``$finish_reason`` and ``$said`` in
+    it: the content or the arguments. ``$body`` is its JSON as it is sent, ``$half`` the first half of that, ``$length``
+    and ``$half_length`` are their bytes.
     """
     choice = target.clean["choices"][0]
     message = choice["message"]
-    return _filled(
-        template,
-        {
-            "tool": target.name,
-            "value": target.value,
-            "written": written(target.value),
-            "json": target.around(target.value),
-            "text": target.text(target.value),
-            "call": written(native_call(target.name, written(target.value))),
-            "completion": target.clean,
-            "response": written(target.clean),
-            "message": message,
-            "finish_reason": choice["finish_reason"],
-            "said": message["content"] or message["tool_calls"][0]["function"]["arguments"],
-        },
-    )
+    body = json.dumps(target.clean)
+    half = body[: len(body) // 2]
+    names: dict[str, JSON] = {
+        "tool": target.name,
+        "value": target.value,
+        "written": written(target.value),
+        "json": target.around(target.value),
+        "text": target.text(target.value),
+        "call": written(native_call(target.name, written(target.value))),
+        "completion": target.clean,
+        "message": message,
+        "finish_reason": choice["finish_reason"],
+        "said": message["content"] or message["tool_calls"][0]["function"]["arguments"],
+    }
+    return _filled(template, names | {"body": body, "half": half, "length": len(body), "half_length": len(half)})
 
 
-def _filled(template: JSON, values: Mapping[str, JSON]) -> JSON:
+def _filled(template: Any, names: Mapping[str, JSON]) -> Any:
     match template:
-        case str() if template[:1] == "$" and template[1:] in values:
-            return values[template[1:]]
+        case str() if template[:1] == "$" and template[1:] in names:
+            return names[template[1:]]
         case str():
-            return Template(template).substitute(values)
-        case list():
-            return [_filled(item, values) for item in template]
+            return Template(template).substitute(names)
+        case bytes():
+            return Template(template.decode("latin-1")).substitute(names).encode("latin-1")
+        case list() | tuple():
+            return type(template)(_filled(item, names) for item in template)
         case dict():
-            return {_filled(name, values): _filled(member, values) for name, member in template.items()}
+            return {_filled(name, names): _filled(member, names) for name, member in template.items()}
+        case HTTPReply(headers=headers, parts=parts):
+            return replace(
+                template, headers={k: str(_filled(v, names)) for k, v in headers.items()}, parts=_filled(parts, names)
+            )
         case _:
             return template
 

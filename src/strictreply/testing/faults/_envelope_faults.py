@@ -83,7 +83,7 @@ user_role: Entry = response_entry(
 # The response itself
 
 response_in_array: Entry = _malformed("The completion stands in an array.", ["$completion"])
-response_as_text: Entry = _malformed("The response is a JSON string that holds the completion.", _body("$response"))
+response_as_text: Entry = _malformed("The response is a JSON string that holds the completion.", _body("$body"))
 response_as_number: Entry = _malformed("The response is a number.", 42)
 null_response: Entry = _malformed("The response is null.", None)
 empty_response: Entry = _bad_choices("The response is an empty object.", {})
