@@ -316,38 +316,41 @@ SpoiledValues: TypeAlias = Iterable[JSON]
 SpoiledMembers: TypeAlias = Iterable[tuple[str | int | None, JSON]]
 """Other values for an object or an array, each with the member or item that the fault is about; None for the whole."""
 
-
-def of_kind(*kinds: str) -> Callable[[Spot], bool]:
-    """Return a test for places whose value is of one of some JSON types."""
-    return lambda spot: spot.kind in kinds
+Where: TypeAlias = str | Callable[[Spot], bool]
+"""Which places are spoiled: those of some JSON types, or those for which the schema states a keyword; empty for all."""
 
 
-def anywhere(_: Spot) -> bool:
-    """Choose every place."""
-    return True
+def without_required(spot: Spot, *, conditional: bool) -> SpoiledMembers:
+    """Leave out a required member that is there: one of a condition, or one of the others."""
+    for name in spot.listed("required", conditional=conditional):
+        if name in spot.value:
+            yield name, {key: value for key, value in spot.value.items() if key != name}
 
 
-def at_place(
-    code: str, summary: str, spoil: Callable[[Spot], SpoiledValues], where: Callable[[Spot], bool] = anywhere
-) -> Entry:
-    """Declare a fault of the value at a place; ``code`` is what the schema's refusal says."""
-    return at_member(code, summary, lambda spot: ((None, value) for value in spoil(spot)), where)
+def at_place(code: str, summary: str, spoil: list[Any] | Callable[[Spot], SpoiledValues], where: Where = "") -> Entry:
+    """Declare a fault of the value at a place; ``code`` is what the schema's refusal says.
+
+    ``spoil`` makes the other values, or is a list of them.
+    """
+    return at_member(
+        code, summary, lambda spot: ((None, one) for one in (spoil(spot) if callable(spoil) else spoil)), where
+    )
 
 
-def at_member(
-    code: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Callable[[Spot], bool] = anywhere
-) -> Entry:
+def at_member(code: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Where = "") -> Entry:
     """Declare a fault of an object or an array in one of its members or items."""
+    words = () if callable(where) else tuple(where.split())
     stating = {keyword for keyword, rule in KEYWORDS.items() if str(rule) == code.partition(".")[2]}
 
     def make(target: Target) -> Iterator[Spoiled]:
         known: set[str] = set()
         met: dict[SpotPath, set[Node]] = defaultdict(set)
         for spot in spots_of(target.schema, target.value) if target.schema is not None else ():
+            chosen = where(spot) if callable(where) else not where or spot.kind in words or spot.states(*words)
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)
-            for at, whole in _nearest(target, spot, target.code(code), spoil(spot) if where(spot) else ()).items():
+            for at, whole in _nearest(target, spot, target.code(code), spoil(spot) if chosen else ()).items():
                 text = target.text(whole)
                 # A place that was spoiled already is so again only for a rule that it did not have before.
                 if text not in known and (at not in known or stated):
