@@ -204,13 +204,13 @@ pattern_mismatch: Entry = at_place(
 trailing_newline: Entry = at_place(
     "args.pattern",
     "A string that would match the pattern ends in a line break, which Python's ``$`` forgives.",
-    lambda spot: [f"{spot.value}\n"],
+    ["$value\n"],
     "string",
 )
 text_around_match: Entry = at_place(
     "args.pattern",
     "A string holds what matches the pattern, and more.",
-    lambda spot: [f"{spot.value} ({CANARY})", f"({CANARY}) {spot.value}", f"({CANARY}) {spot.value} ({CANARY})"],
+    [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"],
     "string",
 )
 

@@ -96,7 +96,7 @@ def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax",
             if key:
                 parts |= {"name": key[1:-1], "escaped": f'"\\u{ord(key[1]):04x}{key[2:]}'}
             text = (slot.before if sort == "member" else slot.cut("")) + Template(literal).substitute(parts)
-            yield Spoiled.of(target.completion(text if cut else text + slot.after), slot.at)
+            yield Spoiled(target.completion(text if cut else text + slot.after), slot.at)
 
     return Entry("", Kind.JSON, code, summary, WRITTEN, make)
 
@@ -110,7 +110,7 @@ def _text(
         for before in (target.text(target.value), target.text({CANARY: CANARY})):
             after = text(before) if callable(text) else Template(text).substitute(text=before)
             if after != before:
-                yield Spoiled.of(target.completion(after))
+                yield Spoiled(target.completion(after))
                 return
 
     return Entry("", Kind.JSON, code, summary, places, make)

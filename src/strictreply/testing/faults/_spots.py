@@ -21,9 +21,9 @@ from strictreply.reading._decoding import masked_pointer
 from strictreply.schema import Schema
 from strictreply.schema._documents import Node
 from strictreply.schema._vocabulary import KEYWORDS, Applies, json_type
-from strictreply.testing._steps import CANARY, Kind
+from strictreply.testing._steps import Kind
 from strictreply.testing._targets import Target
-from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled
+from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, substituted
 from strictreply.testing.faults._subschemas import Subschemas, subschemas_of
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._json import JSON, JSONObject
@@ -201,8 +201,8 @@ def _with(whole: JSON, path: SpotPath, value: JSON) -> JSON:
     holder: Any = copied
     for token in path[:-1]:
         holder = holder[token]
-    if isinstance(holder, list):
-        holder[path[-1] : path[-1] + 1] = [deepcopy(value)]
+    if path[-1] == len(holder) and isinstance(holder, list):
+        holder.append(deepcopy(value))
     else:
         holder[path[-1]] = deepcopy(value)
     return copied
@@ -330,11 +330,16 @@ def without_required(spot: Spot, *, conditional: bool) -> SpoiledMembers:
 def at_place(code: str, summary: str, spoil: list[Any] | Callable[[Spot], SpoiledValues], where: Where = "") -> Entry:
     """Declare a fault of the value at a place; ``code`` is what the schema's refusal says.
 
-    ``spoil`` makes the other values, or is a list of them.
+    ``spoil`` makes other values, or lists them: ``$value`` is the good one, ``$written`` its JSON text, ``$kind`` its
+    type.
     """
-    return at_member(
-        code, summary, lambda spot: ((None, one) for one in (spoil(spot) if callable(spoil) else spoil)), where
-    )
+
+    def others(spot: Spot) -> SpoiledMembers:
+        names = {"value": spot.value, "written": json.dumps(spot.value), "kind": spot.kind}
+        values: SpoiledValues = spoil(spot) if callable(spoil) else substituted(spoil, names)
+        return ((None, value) for value in values)
+
+    return at_member(code, summary, others, where)
 
 
 def at_member(code: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Where = "") -> Entry:
@@ -355,8 +360,7 @@ def at_member(code: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], 
                 # A place that was spoiled already is so again only for a rule that it did not have before.
                 if text not in known and (at not in known or stated):
                     known |= {at, text}
-                    invented = CANARY in text and CANARY not in target.text(spot.ground)
-                    yield Spoiled(target.completion(text), at, (CANARY,) * invented, spot.ground)
+                    yield Spoiled(target.completion(text), at, spot.ground)
 
     return Entry("", Kind.ARGS, code, summary, WRITTEN, make)
 

@@ -78,7 +78,7 @@ def stream_fault(
 
     def make(target: Target) -> Iterator[Spoiled]:
         response = respond(GoodStream(target))
-        yield from [] if response is None else [Spoiled.of(response)]
+        yield from [] if response is None else [Spoiled(response)]
 
     return Entry("", Kind.STREAM, code, summary, places, make, {"stream": True})
 

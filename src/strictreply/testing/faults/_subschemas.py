@@ -53,17 +53,19 @@ class Subschemas:
 
     def below(self, node: Node, token: str | int) -> Iterator[Node]:
         """Return the sub-schemas that a sub-schema has for one member or item."""
-        schema, edges = node.schema, node.along(Applies.MEMBER if isinstance(token, str) else Applies.ITEM)
+        schema = node.schema
         if isinstance(token, int):
-            rest = token >= len(schema.get("prefixItems", ()))
-            named = {("prefixItems", token)}
-            others = {"items", "unevaluatedItems"} if rest else set[str]()
+            spoken = token < len(schema.get("prefixItems", ()))
+            named: set[tuple[str, object]] = {("prefixItems", token)}
+            others = ("items", "unevaluatedItems")
         else:
             patterns = [text for text in schema.get("patternProperties", ()) if self._matches(text, token)]
+            spoken = token in schema.get("properties", ()) or bool(patterns)
             named = {("properties", token), *(("patternProperties", text) for text in patterns)}
-            spoken = token in schema.get("properties", ()) or patterns
-            others = set[str]() if spoken else {"additionalProperties", "unevaluatedProperties"}
-        yield from (edge.target for edge in edges if (edge.keyword, edge.token) in named or edge.keyword in others)
+            others = ("additionalProperties", "unevaluatedProperties")
+        for edge in node.along(Applies.MEMBER if isinstance(token, str) else Applies.ITEM):
+            if (edge.keyword, edge.token) in named or (not spoken and edge.keyword in others):
+                yield edge.target
 
     def _matches(self, pattern: str, name: str) -> bool:
         return self._is_valid(pattern, lambda: {"pattern": pattern}, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 
@@ -65,17 +65,15 @@ def _items(spot: Spot) -> list[JSON]:
 wrong_type: Entry = _typed(
     "A value is of another JSON type.", lambda spot: [value for kind, value in _OF_TYPE.items() if kind != spot.kind]
 )
-number_as_text: Entry = _number("A number is written as a string.", lambda spot: [json.dumps(spot.value)])
-number_as_text_with_unit: Entry = _number(
-    "A number is written as a string with a unit.", lambda spot: [f"{json.dumps(spot.value)} {CANARY}"]
-)
+number_as_text: Entry = _number("A number is written as a string.", ["$written"])
+number_as_text_with_unit: Entry = _number("A number is written as a string with a unit.", [f"$written {CANARY}"])
 number_with_separators: Entry = _number(
     "A number is written as a string with separators between the thousands.", ["1,000"]
 )
 number_in_words: Entry = _number("A number is written as a word.", ["seven"])
 fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5])
 boolean_for_number: Entry = _number("A boolean stands where a number belongs.", [True, False])
-boolean_as_text: Entry = _boolean("A boolean is written as a string.", lambda spot: [json.dumps(spot.value)])
+boolean_as_text: Entry = _boolean("A boolean is written as a string.", ["$written"])
 boolean_in_words: Entry = _boolean("A boolean is written as yes or no.", lambda spot: ["yes" if spot.value else "no"])
 number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(spot.value)])
 number_for_text: Entry = _typed("A number stands where a string belongs.", [7, 7.5], "string")
@@ -102,19 +100,14 @@ object_for_array: Entry = _array(
     "An array is written as an object with numbered keys.",
     lambda spot: [{str(number): item for number, item in enumerate(_items(spot) or [CANARY])}],
 )
-array_for_scalar: Entry = _scalar(
-    "A string, a number or a boolean is wrapped in an array.", lambda spot: [[spot.value]]
-)
-object_for_scalar: Entry = _scalar(
-    "A string, a number or a boolean is wrapped in an object.", lambda spot: [{"value": spot.value}]
-)
+array_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an array.", [["$value"]])
+object_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an object.", [{"value": "$value"}])
 value_in_its_schema: Entry = _scalar(
-    'A value is given with its schema around it, as {"type": …, "value": …}.',
-    lambda spot: [{"type": spot.kind, "value": spot.value}],
+    'A value is given with its schema around it, as {"type": …, "value": …}.', [{"type": "$kind", "value": "$value"}]
 )
-object_as_text: Entry = _object("An object is written as a string of JSON.", lambda spot: [json.dumps(spot.value)])
+object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
 text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
-array_for_object: Entry = _object("An object is wrapped in an array.", lambda spot: [[spot.value]])
+array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
 wrong_item_type: Entry = at_member(
     "args.type",
     "An item after good ones is of another JSON type.",
@@ -265,7 +258,7 @@ dotted_key: Entry = _wrong_key(
 )
 arguments_under_a_key: Entry = _extra_key(
     "The arguments are wrapped in another object, as the value of a key like args.",
-    lambda spot: [{name: spot.value} for name in _WRAPPERS],
+    [{name: "$value"} for name in _WRAPPERS],
     _root,
 )
 schema_instead_of_arguments: Entry = _extra_key(
