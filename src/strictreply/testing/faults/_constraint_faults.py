@@ -93,10 +93,11 @@ broken_condition: Entry = at_member(
     "args.required",
     "A key is missing that the schema requires because of the values of other keys.",
     partial(without_required, conditional=True),
-    "object",
 )
 
 # Listed values
+
+_enum = partial(at_place, "args.enum")
 
 
 def _listed_texts(spot: Spot) -> list[str]:
@@ -120,24 +121,20 @@ def _other_constant(spot: Spot) -> SpoiledValues:
         yield CANARY
 
 
-not_in_enum: Entry = at_place("args.enum", "A value is not one of those that are allowed.", _unlisted, "enum")
-enum_in_other_case: Entry = at_place("args.enum", "An allowed string is written in another case.", _in_other_case)
-enum_with_space: Entry = at_place(
-    "args.enum", "An allowed string has a space at its end.", lambda spot: [f"{text} " for text in _listed_texts(spot)]
+not_in_enum: Entry = _enum("A value is not one of those that are allowed.", _unlisted, "enum")
+enum_in_other_case: Entry = _enum("An allowed string is written in another case.", _in_other_case)
+enum_with_space: Entry = _enum(
+    "An allowed string has a space at its end.", lambda spot: [f"{text} " for text in _listed_texts(spot)]
 )
-enum_in_quotes: Entry = at_place(
-    "args.enum",
-    "An allowed string has quotation marks of its own.",
-    lambda spot: [f'"{text}"' for text in _listed_texts(spot)],
+enum_in_quotes: Entry = _enum(
+    "An allowed string has quotation marks of its own.", lambda spot: [f'"{text}"' for text in _listed_texts(spot)]
 )
-enum_alternatives: Entry = at_place(
-    "args.enum",
+enum_alternatives: Entry = _enum(
     "Several allowed strings are given at once, joined by a bar.",
     lambda spot: ["|".join(_listed_texts(spot))],
     lambda spot: len(_listed_texts(spot)) > 1,
 )
-enum_as_text: Entry = at_place(
-    "args.enum",
+enum_as_text: Entry = _enum(
     "An allowed value that is no string is written as one.",
     lambda spot: [json.dumps(value) for value in spot.listed("enum") if not isinstance(value, str)],
 )
@@ -191,27 +188,21 @@ too_short: Entry = at_place(
     "args.min_length",
     "A string is one character too short.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minLength") if least],
-    "string",
 )
-empty_string: Entry = at_place("args.min_length", "A string that must not be empty is empty.", [""], "minLength")
-too_long: Entry = at_place("args.max_length", "A string is one character too long.", _longer, "string")
+empty_string: Entry = at_place("args.min_length", "A string that must not be empty is empty.", [""])
+too_long: Entry = at_place("args.max_length", "A string is one character too long.", _longer)
 pattern_mismatch: Entry = at_place(
-    "args.pattern",
-    "A string does not match the pattern.",
-    [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""],
-    "pattern",
+    "args.pattern", "A string does not match the pattern.", [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
 )
 trailing_newline: Entry = at_place(
     "args.pattern",
     "A string that would match the pattern ends in a line break, which Python's ``$`` forgives.",
     ["$value\n"],
-    "string",
 )
 text_around_match: Entry = at_place(
     "args.pattern",
     "A string holds what matches the pattern, and more.",
     [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"],
-    "string",
 )
 
 # Formats
@@ -229,7 +220,6 @@ bad_format: Entry = at_place(
     "args.format",
     "A string is not of the format at all.",
     [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"],
-    "format",
 )
 date_in_other_order: Entry = _format("A date is written day first.", date="31/01/2025")
 date_in_words: Entry = _format("A date is written with the name of its month.", date="January 31, 2025")
@@ -334,23 +324,18 @@ too_few_items: Entry = at_place(
     "args.min_items",
     "An array has fewer items than it must have.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minItems") if least],
-    "array",
 )
-empty_array: Entry = at_place("args.min_items", "An array that must not be empty is empty.", [[]], "array")
+empty_array: Entry = at_place("args.min_items", "An array that must not be empty is empty.", [[]])
 too_many_items: Entry = at_place(
     "args.max_items",
     "An array has more items than it may have.",
     lambda spot: [_filled(spot, int(most) + 1) for most in spot.rules("maxItems") if most < MAX_SIZE],
-    "array",
 )
-equal_items: Entry = at_place(
-    "args.unique_items", "Two items are equal where all must differ.", _with_equal_items, "array"
-)
+equal_items: Entry = at_place("args.unique_items", "Two items are equal where all must differ.", _with_equal_items)
 equal_items_spelled_apart: Entry = at_place(
     "args.unique_items",
     "Two items look different and are equal: 1 and 1.0, or objects with their keys in another order.",
     _with_items_spelled_apart,
-    "array",
 )
 extra_item: Entry = at_member(
     "args.extra_items",
@@ -359,8 +344,8 @@ extra_item: Entry = at_member(
     "array",
 )
 missing_contains: Entry = at_place(
-    "args.contains", "An array holds too few items that match contains.", _without_contained, "array"
+    "args.contains", "An array holds too few items that match contains.", _without_contained
 )
 too_many_contained: Entry = at_place(
-    "args.contains", "An array holds too many items that match contains.", _with_many_contained, "array"
+    "args.contains", "An array holds too many items that match contains.", _with_many_contained
 )

@@ -317,7 +317,11 @@ SpoiledMembers: TypeAlias = Iterable[tuple[str | int | None, JSON]]
 """Other values for an object or an array, each with the member or item that the fault is about; None for the whole."""
 
 Where: TypeAlias = str | Callable[[Spot], bool]
-"""Which places are spoiled: those of some JSON types, or those for which the schema states a keyword; empty for all."""
+"""Which places are spoiled: those of some JSON types, or those for which the schema states a keyword.
+
+Empty for those of the type that the code's rule speaks of: strings, arrays or objects; for all where it speaks of any
+type, or of numbers, as a number past a bound may be put in place of whatever else is good.
+"""
 
 
 def without_required(spot: Spot, *, conditional: bool) -> SpoiledMembers:
@@ -344,14 +348,15 @@ def at_place(code: str, summary: str, spoil: list[Any] | Callable[[Spot], Spoile
 
 def at_member(code: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Where = "") -> Entry:
     """Declare a fault of an object or an array in one of its members or items."""
-    words = () if callable(where) else tuple(where.split())
     stating = {keyword for keyword, rule in KEYWORDS.items() if str(rule) == code.partition(".")[2]}
+    words = where.split() if isinstance(where, str) else []
+    words = words or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
 
     def make(target: Target) -> Iterator[Spoiled]:
         known: set[str] = set()
         met: dict[SpotPath, set[Node]] = defaultdict(set)
         for spot in spots_of(target.schema, target.value) if target.schema is not None else ():
-            chosen = where(spot) if callable(where) else not where or spot.kind in words or spot.states(*words)
+            chosen = where(spot) if callable(where) else not words or spot.kind in words or spot.states(*words)
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)

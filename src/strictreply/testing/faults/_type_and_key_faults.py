@@ -211,14 +211,11 @@ _extra_key = partial(at_place, "args.extra_key")
 _wrong_key = partial(at_member, "args.extra_key", where="object")
 
 missing_required: Entry = at_member(
-    "args.required", "A required key is missing.", partial(without_required, conditional=False), "object"
+    "args.required", "A required key is missing.", partial(without_required, conditional=False)
 )
-empty_object: Entry = at_place("args.required", "An object that has required keys is empty.", [{}], "object")
+empty_object: Entry = at_place("args.required", "An object that has required keys is empty.", [{}])
 dependent_key_missing: Entry = at_member(
-    "args.dependent_required",
-    "A key is missing that another key, which is present, requires.",
-    _without_dependent,
-    "object",
+    "args.dependent_required", "A key is missing that another key, which is present, requires.", _without_dependent
 )
 extra_key: Entry = _extra_key(
     "The arguments have a key that the schema does not know.",
@@ -273,13 +270,12 @@ too_few_properties: Entry = at_place(
     "args.min_properties", "An object has fewer keys than it must have.", _with_fewer_keys
 )
 too_many_properties: Entry = at_place(
-    "args.max_properties", "An object has more keys than it may have.", _with_more_keys, "object"
+    "args.max_properties", "An object has more keys than it may have.", _with_more_keys
 )
 bad_property_name: Entry = at_place(
     "args.property_names",
     "A key has a name that the schema does not allow.",
     lambda spot: [{**spot.value, name: (*_value_for(spot, name), CANARY)[0]} for name in _BAD_NAMES],
-    lambda spot: spot.kind == "object" and spot.states("propertyNames"),
 )
 forbidden_key: Entry = at_member(
     "args.forbidden",
