@@ -217,7 +217,7 @@ def test_an_entry_that_promises_another_code_makes_no_fault() -> None:
 
 def test_what_only_the_model_can_have_written_is_invented() -> None:
     """The canary and the leaked marker are told wherever they stand, in JSON and in a body."""
-    served = ({"a": [f"the {CANARY}"]}, HTTPReply.json(200, CANARY), {"a": "b"}, {"a": LEAKED_MARKER})
+    served: tuple[Any, ...] = ({"a": [f"the {CANARY}"]}, HTTPReply.json(200, CANARY), {"a": "b"}, {"a": LEAKED_MARKER})
     entry, target = made_of("json.syntax"), Target.of(ping)
     told = [entry._fault(target, Spoiled(one), again=False).invented for one in served]
     assert told == [(CANARY,), (CANARY,), (), (LEAKED_MARKER,)]

@@ -58,7 +58,8 @@ def scripts_of(
     Raises ValueError when nothing is left, ContractError (a ValueError) for tools and a request that no contract can
     be made of, TypeError when ``tools`` is no list.
     """
-    if isinstance(tools, type | str | Mapping) or not isinstance(tools, Iterable):  # iterating over a tool may work
+    given: object = tools
+    if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
         raise TypeError("tools= must be a list, even for one tool: tools=[search]")
     declared = list(tools)
     chosen = {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}

@@ -6,13 +6,13 @@ written)``; see :func:`~strictreply.testing.faults._catalogue.filled` for the ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from strictreply.testing._steps import CANARY, Kind
 from strictreply.testing._targets import PROSE, ReplyPlace, Target
 from strictreply.testing._wire import assistant, completion, native_call
-from strictreply.testing.faults._catalogue import LEAKED_MARKER, Entry, filled, response_entry, written
+from strictreply.testing.faults._catalogue import LEAKED_MARKER, Entry, ServedInstead, filled, response_entry, written
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import DEFAULT_LIMITS
 
@@ -64,19 +64,21 @@ arguments_member_missing: Entry = _function("A native call has no member for its
 # The union, a structured answer, and the content of the message
 
 
-def _content(code: str, places: tuple[ReplyPlace, ...], summary: str, content: JSON, *, encoded: bool = True) -> Entry:
+def _content(
+    code: str,
+    places: tuple[ReplyPlace, ...],
+    summary: str,
+    content: JSON | Callable[[Target], JSON],
+    *,
+    encoded: bool = True,
+) -> Entry:
     """Put something else into the content of the message: the text of this JSON, or itself."""
 
     def respond(target: Target) -> JSONObject:
-        value = filled(content, target)
+        value = content(target) if callable(content) else filled(content, target)
         return target.completion(written(value) if encoded else value)
 
     return response_entry(Kind.SHAPE, code, summary, respond, places)
-
-
-def _flat_arguments(target: Target) -> JSONObject:
-    members = target.value if isinstance(target.value, dict) and target.value else {CANARY: CANARY}
-    return target.completion(written({"tool": target.name, **members}))
 
 
 _missing_key = partial(_content, "shape.missing_key", ("union",))
@@ -97,12 +99,12 @@ remark_beside_call: Entry = _extra_key(
     "A remark of the model's own stands beside the tool and its arguments.",
     _UNION | {f"note_{CANARY}": f"this is the {CANARY}"},
 )
-flat_arguments: Entry = response_entry(
-    Kind.SHAPE,
-    "shape.extra_key",
+flat_arguments: Entry = _extra_key(
     "The arguments stand beside the tool's name, not under their key.",
-    _flat_arguments,
-    ("union",),
+    lambda target: {
+        "tool": target.name,
+        **(target.value if isinstance(target.value, dict) and target.value else {CANARY: CANARY}),
+    },
 )
 name_and_arguments: Entry = _extra_key(
     "The union has the keys of another dialect: name and arguments, as in the Hermes format.",
@@ -122,7 +124,7 @@ schema_echo: Entry = _extra_key(
 )
 union_in_array: Entry = _content("shape.not_object", ("union",), "The union stands in an array.", [_UNION])
 tool_as_object: Entry = _wrong_type(
-    "The tool is an object with a name, not the name.", _UNION | {"tool": {"name": "$tool"}}
+    "The tool is an object with a name, not the name.", {**_UNION, "tool": {"name": "$tool"}}
 )
 tool_and_answer: Entry = _tool_and_answer(
     "The model calls a tool and answers at the same time.", _UNION | {"answer": f"it is {CANARY}"}
@@ -201,20 +203,17 @@ number_as_tool_name: Entry = _name("shape.wrong_type", "The tool's name is a num
 # Which calls
 
 
-def _message(
-    code: str,
-    summary: str,
-    message: JSONObject,
-    needs: Mapping[str, JSON] | None = None,
-    places: tuple[ReplyPlace, ...] = ("call",),
-) -> Entry:
-    """Write another message."""
-    return response_entry(Kind.TOOL, code, summary, completion(message), places, needs)
-
-
 def _calls(code: str, summary: str, *calls: JSON, parallel: bool = True) -> Entry:
     """Write other calls than one, where several may come at once or, without ``parallel``, not."""
-    return _message(code, summary, assistant(None, list(calls)), {"parallel_tool_calls": parallel})
+    response = completion(assistant(None, list(calls)))
+    return response_entry(Kind.TOOL, code, summary, response, ("call",), {"parallel_tool_calls": parallel})
+
+
+def _chosen(
+    code: str, choice: str, summary: str, response: ServedInstead, places: tuple[ReplyPlace, ...] = ("call", "union")
+) -> Entry:
+    """Serve what the request's ``tool_choice`` does not allow."""
+    return response_entry(Kind.TOOL, code, summary, response, places, {"tool_choice": choice})
 
 
 def _answer(target: Target) -> JSONObject:
@@ -236,30 +235,23 @@ unknown_tool_beside_good_call: Entry = _calls(
     _CALL,
     native_call(f"lookup_{CANARY}", "{}", "call_2"),
 )
-answer_for_required_call: Entry = response_entry(
-    Kind.TOOL,
-    "tool.required",
-    "The model answers though a tool must be called.",
-    _answer,
-    ("call", "union"),
-    {"tool_choice": "required"},
+answer_for_required_call: Entry = _chosen(
+    "tool.required", "required", "The model answers though a tool must be called.", _answer
 )
-call_in_content: Entry = _message(
+call_in_content: Entry = _chosen(
     "tool.required",
+    "required",
     "The call is written into the content, as text, where a native call is required.",
-    assistant('<tool_call>\n{"name": "$tool", "arguments": $written}\n</tool_call>'),
-    {"tool_choice": "required"},
+    completion(assistant('<tool_call>\n{"name": "$tool", "arguments": $written}\n</tool_call>')),
+    ("call",),
 )
-forbidden_call: Entry = response_entry(
-    Kind.TOOL,
-    "tool.forbidden",
-    "A tool is called where none is allowed.",
-    "$completion",
-    ("call", "union"),
-    {"tool_choice": "none"},
-)
+forbidden_call: Entry = _chosen("tool.forbidden", "none", "A tool is called where none is allowed.", "$completion")
 
 # The spelling of a call
+
+
+def _message(code: str, summary: str, message: JSONObject, places: tuple[ReplyPlace, ...] = ("call",)) -> Entry:
+    return response_entry(Kind.TOOL, code, summary, completion(message), places)
 
 
 def _call(code: str, summary: str, call: JSON) -> Entry:
@@ -276,7 +268,7 @@ null_call_id: Entry = _id_missing("The id of a call is null.", _CALL | {"id": No
 number_as_call_id: Entry = _id_missing("The id of a call is a number.", _CALL | {"id": 7})
 duplicate_call_id: Entry = _calls("call.id_duplicate", "Two calls have the same id.", _CALL, _CALL)
 missing_tool_name: Entry = _call(
-    "shape.wrong_type", "A call names no tool.", _CALL | {"function": {"arguments": "$written"}}
+    "shape.wrong_type", "A call names no tool.", {**_CALL, "function": {"arguments": "$written"}}
 )
 unknown_call_type: Entry = _malformed(
     "A call is of a type that the API does not know: tool_use, another vendor's word.", _CALL | {"type": "tool_use"}
@@ -311,5 +303,5 @@ native_call_for_union: Entry = _message(
     "call.malformed",
     "The call is a native one where a JSON object in the content was asked for.",
     assistant(PROSE, [_CALL]),
-    places=("union",),
+    ("union",),
 )

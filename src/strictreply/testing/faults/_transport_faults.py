@@ -22,9 +22,6 @@ _JSON = {"Content-Type": "application/json"}
 
 # Statuses
 
-_SENT = "Thu, 01 Jan 2026 00:00:00 GMT"
-_FIVE_SECONDS_LATER = "Thu, 01 Jan 2026 00:00:05 GMT"
-
 
 def as_sent(target: Target) -> bytes:
     """Return the body of the good reply as an API without streaming sends it."""
@@ -41,68 +38,66 @@ _http = partial(response_entry, Kind.HTTP)
 _malformed = partial(_http, "envelope.malformed")
 
 
+_REASONS = {
+    400: "invalid_request",
+    401: "authentication_failed",
+    403: "permission_denied",
+    404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    413: "request_too_large",
+    422: "invalid_request",
+    429: "rate_limit",
+    **dict.fromkeys((500, 502, 503, 504, 529), "server_error"),
+}
+"""What a client calls the failure, by the status."""
+
+
 def _error(
-    reason: str,
     summary: str,
     status: int,
     message: str,
     code: str | None = None,
     kind: str = "invalid_request_error",
+    reason: str = "",
     **headers: str,
 ) -> Entry:
     """Serve an error as the API writes it; ``_`` in a header's name stands for ``-``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return _http(reason, summary, error_reply(status, f"{message} ({CANARY})", kind=kind, code=code, headers=named))
+    reply = error_reply(status, f"{message} ({CANARY})", kind=kind, code=code, headers=named)
+    return _http(reason or _REASONS[status], summary, reply)
+
+
+def _page(summary: str, status: int, title: str) -> Entry:
+    return _http(_REASONS[status], summary, html_reply(status, title))
 
 
 def _rate_limited(summary: str, **headers: str) -> Entry:
-    message, code = "Rate limit reached for requests", "rate_limit_exceeded"
-    return _error("rate_limit", summary, 429, message, code, "requests", **headers)
+    return _error(summary, 429, "Rate limit reached for requests", "rate_limit_exceeded", "requests", **headers)
 
 
-_refused = partial(_error, "invalid_request")
-_failed = partial(_error, "server_error", kind="server_error")
-
-bad_request: Entry = _refused(
-    "A 400: a value of the request is refused.", 400, "Invalid value: 'tools'", "invalid_value"
-)
-context_length_exceeded: Entry = _refused(
+bad_request: Entry = _error("A 400: a value of the request is refused.", 400, "Invalid value: 'tools'", "invalid_value")
+context_length_exceeded: Entry = _error(
     "A 400: the messages are longer than the model's context.",
     400,
     "The maximum context length is 8192 tokens",
     "context_length_exceeded",
 )
-unauthorized: Entry = _error(
-    "authentication_failed", "A 401: the key is not known.", 401, "Incorrect API key provided", "invalid_api_key"
-)
+unauthorized: Entry = _error("A 401: the key is not known.", 401, "Incorrect API key provided", "invalid_api_key")
 forbidden: Entry = _error(
-    "permission_denied",
-    "A 403: the key may not use the model.",
-    403,
-    "The project has no access to the model",
-    "model_not_allowed",
+    "A 403: the key may not use the model.", 403, "The project has no access to the model", "model_not_allowed"
 )
-model_not_found: Entry = _error(
-    "not_found", "A 404: there is no such model.", 404, "The model does not exist", "model_not_found"
-)
+model_not_found: Entry = _error("A 404: there is no such model.", 404, "The model does not exist", "model_not_found")
 request_timeout: Entry = _error(
-    "timeout", "A 408: the server gave up waiting for the request.", 408, "The request timed out", kind="timeout"
+    "A 408: the server gave up waiting for the request.", 408, "The request timed out", kind="timeout"
 )
 conflict: Entry = _error(
-    "conflict",
-    "A 409: another request holds a lock.",
-    409,
-    "The resource is locked by another request",
-    kind="conflict",
+    "A 409: another request holds a lock.", 409, "The resource is locked by another request", kind="conflict"
 )
 content_too_large: Entry = _error(
-    "request_too_large",
-    "A 413: the body of the request is too large.",
-    413,
-    "The request is larger than 4 MB",
-    "request_too_large",
+    "A 413: the body of the request is too large.", 413, "The request is larger than 4 MB", "request_too_large"
 )
-unprocessable_content: Entry = _refused(
+unprocessable_content: Entry = _error(
     "A 422: the request is well-formed, and its content refused.", 422, "tools.0.function: field required"
 )
 rate_limited: Entry = _rate_limited("A 429 that does not say how long to wait.")
@@ -112,8 +107,8 @@ rate_limited_milliseconds: Entry = _rate_limited(
 )
 rate_limited_date: Entry = _rate_limited(
     "A 429 whose Retry-After is an HTTP date, 5 seconds after its own Date.",
-    Date=_SENT,
-    Retry_After=_FIVE_SECONDS_LATER,
+    Date="Thu, 01 Jan 2026 00:00:00 GMT",
+    Retry_After="Thu, 01 Jan 2026 00:00:05 GMT",
 )
 rate_limited_zero: Entry = _rate_limited(
     "A 429 with a Retry-After of 0: a client that obeys it blindly asks in a tight loop.", Retry_After="0"
@@ -126,25 +121,27 @@ rate_limited_garbage: Entry = _rate_limited(
     "A 429 with a Retry-After that is neither seconds nor a date.", Retry_After="soon"
 )
 quota_spent: Entry = _error(
-    "insufficient_credits",
     "A 429 that waiting does not help: the quota is spent.",
     429,
     "You exceeded your current quota",
     "insufficient_quota",
     "insufficient_quota",
+    "insufficient_credits",
 )
-internal_server_error: Entry = _failed("A 500 of the API.", 500, "The server had an error while processing the request")
-bad_gateway: Entry = _http("server_error", "A 502 as a proxy's HTML page.", html_reply(502, "502 Bad Gateway"))
-service_unavailable: Entry = _failed(
-    "A 503 with a Retry-After of 1 second.", 503, "The engine is currently overloaded", Retry_After="1"
+internal_server_error: Entry = _error(
+    "A 500 of the API.", 500, "The server had an error while processing the request", kind="server_error"
 )
-gateway_timeout: Entry = _http("server_error", "A 504 as a proxy's HTML page.", html_reply(504, "504 Gateway Time-out"))
+bad_gateway: Entry = _page("A 502 as a proxy's HTML page.", 502, "502 Bad Gateway")
+service_unavailable: Entry = _error(
+    "A 503 with a Retry-After of 1 second.",
+    503,
+    "The engine is currently overloaded",
+    kind="server_error",
+    Retry_After="1",
+)
+gateway_timeout: Entry = _page("A 504 as a proxy's HTML page.", 504, "504 Gateway Time-out")
 overloaded: Entry = _error(
-    "server_error",
-    "A 529, the status that some providers made up for being overloaded.",
-    529,
-    "Overloaded",
-    kind="overloaded_error",
+    "A 529, the status that some providers made up for being overloaded.", 529, "Overloaded", kind="overloaded_error"
 )
 redirect_without_location: Entry = _http("api_error", "A 307 without a Location.", HTTPReply(307))
 redirect_to_no_address: Entry = _http(
