@@ -1,7 +1,7 @@
 """Faults of a value of the right type that breaks another rule of its schema.
 
 Alternatives and conditions, listed values and bounds, formats, and the items of an array as a whole. A row of a table
-is ``name = factory(code, summary, spoil, where)``: at each place that ``where`` chooses, the value is spoiled so.
+is ``name = factory(rule, summary, spoil, where)``: at each place that ``where`` chooses, the value is spoiled so.
 """
 
 from __future__ import annotations
@@ -69,35 +69,34 @@ def _excluded(spot: Spot) -> SpoiledValues:
             yield {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
 
 
-no_branch: Entry = at_place("args.any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
+no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
 no_single_branch: Entry = at_place(
-    "args.one_of", "A value fits none of the alternatives of which exactly one must fit.", _outside_all
+    "one_of", "A value fits none of the alternatives of which exactly one must fit.", _outside_all
 )
 several_branches: Entry = at_place(
-    "args.one_of", "A value fits several alternatives of which exactly one must fit.", _in_several
+    "one_of", "A value fits several alternatives of which exactly one must fit.", _in_several
 )
 unknown_discriminator: Entry = at_place(
-    "args.enum",
+    "enum",
     "The key that tells alternatives apart has a value of none of them.",
     [CANARY],
     lambda spot: any(isinstance(value, str) for value in spot.rules("const")),
 )
 discriminator_of_another: Entry = at_member(
-    "args.extra_key",
+    "extra_key",
     "The key that tells alternatives apart names one of them, and the other keys belong to another.",
     _tag_of_another,
     "object",
 )
-excluded_value: Entry = at_place("args.not", "A value is one that the schema excludes.", _excluded)
+excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
 broken_condition: Entry = at_member(
-    "args.required",
+    "required",
     "A key is missing that the schema requires because of the values of other keys.",
     partial(without_required, conditional=True),
 )
 
 # Listed values
-
-_enum = partial(at_place, "args.enum")
+_enum = partial(at_place, "enum")
 
 
 def _listed_texts(spot: Spot) -> list[str]:
@@ -138,7 +137,7 @@ enum_as_text: Entry = _enum(
     "An allowed value that is no string is written as one.",
     lambda spot: [json.dumps(value) for value in spot.listed("enum") if not isinstance(value, str)],
 )
-wrong_const: Entry = at_place("args.const", "A value is not the only one that is allowed.", _other_constant)
+wrong_const: Entry = at_place("const", "A value is not the only one that is allowed.", _other_constant)
 
 # Bounds of numbers and strings
 
@@ -159,23 +158,23 @@ def _longer(spot: Spot) -> SpoiledValues:
 
 
 below_minimum: Entry = at_place(
-    "args.minimum", "A number is less than the minimum.", lambda spot: _beyond(spot, "minimum", -1)
+    "minimum", "A number is less than the minimum.", lambda spot: _beyond(spot, "minimum", -1)
 )
 above_maximum: Entry = at_place(
-    "args.maximum", "A number is greater than the maximum.", lambda spot: _beyond(spot, "maximum", 1)
+    "maximum", "A number is greater than the maximum.", lambda spot: _beyond(spot, "maximum", 1)
 )
 at_exclusive_minimum: Entry = at_place(
-    "args.exclusive_minimum",
+    "exclusive_minimum",
     "A number is equal to a minimum that it must exceed.",
     lambda spot: spot.rules("exclusiveMinimum"),
 )
 at_exclusive_maximum: Entry = at_place(
-    "args.exclusive_maximum",
+    "exclusive_maximum",
     "A number is equal to a maximum that it must stay below.",
     lambda spot: spot.rules("exclusiveMaximum"),
 )
 not_a_multiple: Entry = at_place(
-    "args.multiple_of",
+    "multiple_of",
     "A number is not a multiple of the step.",
     lambda spot: [
         other
@@ -185,22 +184,22 @@ not_a_multiple: Entry = at_place(
     "integer number",
 )
 too_short: Entry = at_place(
-    "args.min_length",
+    "min_length",
     "A string is one character too short.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minLength") if least],
 )
-empty_string: Entry = at_place("args.min_length", "A string that must not be empty is empty.", [""])
-too_long: Entry = at_place("args.max_length", "A string is one character too long.", _longer)
+empty_string: Entry = at_place("min_length", "A string that must not be empty is empty.", [""])
+too_long: Entry = at_place("max_length", "A string is one character too long.", _longer)
 pattern_mismatch: Entry = at_place(
-    "args.pattern", "A string does not match the pattern.", [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
+    "pattern", "A string does not match the pattern.", [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
 )
 trailing_newline: Entry = at_place(
-    "args.pattern",
+    "pattern",
     "A string that would match the pattern ends in a line break, which Python's ``$`` forgives.",
     ["$value\n"],
 )
 text_around_match: Entry = at_place(
-    "args.pattern",
+    "pattern",
     "A string holds what matches the pattern, and more.",
     [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"],
 )
@@ -211,13 +210,11 @@ text_around_match: Entry = at_place(
 def _format(summary: str, **texts: str) -> Entry:
     """Write one of these texts, by the format that the schema asks for; ``_`` in its name stands for ``-``."""
     formats = {name.replace("_", "-"): text for name, text in texts.items()}
-    return at_place(
-        "args.format", summary, lambda spot: [formats[name] for name in formats if name in spot.rules("format")]
-    )
+    return at_place("format", summary, lambda spot: [formats[name] for name in formats if name in spot.rules("format")])
 
 
 bad_format: Entry = at_place(
-    "args.format",
+    "format",
     "A string is not of the format at all.",
     [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"],
 )
@@ -321,31 +318,29 @@ def _with_many_contained(spot: Spot) -> SpoiledValues:
 
 
 too_few_items: Entry = at_place(
-    "args.min_items",
+    "min_items",
     "An array has fewer items than it must have.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minItems") if least],
 )
-empty_array: Entry = at_place("args.min_items", "An array that must not be empty is empty.", [[]])
+empty_array: Entry = at_place("min_items", "An array that must not be empty is empty.", [[]])
 too_many_items: Entry = at_place(
-    "args.max_items",
+    "max_items",
     "An array has more items than it may have.",
     lambda spot: [_filled(spot, int(most) + 1) for most in spot.rules("maxItems") if most < MAX_SIZE],
 )
-equal_items: Entry = at_place("args.unique_items", "Two items are equal where all must differ.", _with_equal_items)
+equal_items: Entry = at_place("unique_items", "Two items are equal where all must differ.", _with_equal_items)
 equal_items_spelled_apart: Entry = at_place(
-    "args.unique_items",
+    "unique_items",
     "Two items look different and are equal: 1 and 1.0, or objects with their keys in another order.",
     _with_items_spelled_apart,
 )
 extra_item: Entry = at_member(
-    "args.extra_items",
+    "extra_items",
     "An item stands after the last one that an array may have.",
     lambda spot: [(len(rule), [*_filled(spot, len(rule))[: len(rule)], CANARY]) for rule in spot.rules("prefixItems")],
     "array",
 )
-missing_contains: Entry = at_place(
-    "args.contains", "An array holds too few items that match contains.", _without_contained
-)
+missing_contains: Entry = at_place("contains", "An array holds too few items that match contains.", _without_contained)
 too_many_contained: Entry = at_place(
-    "args.contains", "An array holds too many items that match contains.", _with_many_contained
+    "contains", "An array holds too many items that match contains.", _with_many_contained
 )

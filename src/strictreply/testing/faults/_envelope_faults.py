@@ -56,7 +56,6 @@ _malformed = partial(response_entry, Kind.ENVELOPE, "envelope.malformed")
 _error = partial(response_entry, Kind.ENVELOPE, "envelope.error")
 
 # Choices
-
 missing_choices: Entry = _bad_choices("The response has no choices.", _without(completion({}), "choices"))
 empty_choices: Entry = _bad_choices(
     "The list of choices is empty, as Azure sends it in the first event of a stream.", _choices([])
@@ -70,7 +69,6 @@ null_choice: Entry = _malformed("The one choice is null.", _choices([None]))
 finish_reason_as_object: Entry = _malformed("The finish reason is an object.", _choice(finish_reason={"type": "stop"}))
 
 # The message
-
 missing_message: Entry = _malformed("The choice has no message.", _choices([_without(_CHOICE, "message")]))
 null_message: Entry = _malformed("The message is null.", _choice(message=None))
 empty_message: Entry = _malformed("The message is an empty object.", _choice(message={}))
@@ -81,7 +79,6 @@ user_role: Entry = response_entry(
 )
 
 # The response itself
-
 response_in_array: Entry = _malformed("The completion stands in an array.", ["$completion"])
 response_as_text: Entry = _malformed("The response is a JSON string that holds the completion.", _body("$body"))
 response_as_number: Entry = _malformed("The response is a number.", 42)
@@ -89,7 +86,6 @@ null_response: Entry = _malformed("The response is null.", None)
 empty_response: Entry = _bad_choices("The response is an empty object.", {})
 
 # Errors
-
 error_for_response: Entry = _error("The response is an error, under the status of a success.", {"error": _ERROR})
 error_as_text: Entry = _error(
     "The response is an error that is a text, under the status of a success.", {"error": f"model {CANARY} is loading"}
@@ -105,7 +101,6 @@ error_in_choice: Entry = _error(
 )
 
 # Responses of other APIs
-
 chunk_for_response: Entry = _malformed(
     "The response is a chunk of a stream: a delta, no message.",
     _choices([{"index": 0, "delta": "$message", "finish_reason": None}], object="chat.completion.chunk"),

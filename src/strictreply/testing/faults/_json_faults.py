@@ -122,9 +122,10 @@ _word = partial(_literal, "word")
 _any_value = partial(_literal, "any")
 _first_value = partial(_literal, "first")
 _member = partial(_literal, "member")
+_duplicate = partial(_member, code="json.duplicate_key")
+_trailing = partial(_text, code="json.trailing_data")
 
 # Numbers
-
 nan: Entry = _number("NaN stands for a number, as Python's json writes it.", "NaN", "json.not_finite")
 infinity: Entry = _number("Infinity stands for a number.", "Infinity", "json.not_finite")
 negative_infinity: Entry = _number("-Infinity stands for a number.", "-Infinity", "json.not_finite")
@@ -143,12 +144,10 @@ arithmetic: Entry = _number("A calculation stands where its result should: 60 * 
 number_with_unit: Entry = _number("A number carries its unit: 5 km.", "5 km")
 
 # Words
-
 python_literal: Entry = _word("A Python literal stands for true, false or null.", "None")
 undefined: Entry = _word("JavaScript's undefined stands for a value.", "undefined")
 
 # Strings
-
 single_quotes: Entry = _string("A string is in single quotes.", "'$text'")
 backticks: Entry = _string("A string is in backticks, as a template literal of JavaScript.", "`$text`")
 triple_quotes: Entry = _string("A string is in triple quotes, as in Python.", '"""$text"""')
@@ -177,7 +176,6 @@ string_concatenation: Entry = _string(
 )
 
 # Any value
-
 placeholder: Entry = _any_value("A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>")
 python_tuple: Entry = _any_value("A Python tuple stands for a value.", '("$text", 1)')
 trailing_comma_in_array: Entry = _any_value("A comma stands before the closing bracket of an array.", '["$text",]')
@@ -203,23 +201,18 @@ too_many_values: Entry = _first_value(
 )
 
 # Cut
-
 cut_in_string: Entry = _string("The text ends inside a string.", '"$text', "json.incomplete", cut=True)
 cut_in_escape: Entry = _string("The text ends inside an escape.", r'"$text\u00', "json.incomplete", cut=True)
 cut_in_number: Entry = _number("The text ends after the point of a number.", "12.", "json.incomplete", cut=True)
 cut_in_word: Entry = _word("The text ends inside true, false or null.", "tru", "json.incomplete", cut=True)
 
 # Members
-
-duplicate_key: Entry = _member(
+duplicate_key: Entry = _duplicate(
     "An object names the same key twice, with another value: parsers take the first or the last.",
     f'$key: $value, $key: "{CANARY}"',
-    "json.duplicate_key",
 )
-escaped_duplicate_key: Entry = _member(
-    "An object names the same key twice, once with its first letter escaped.",
-    f'$key: $value, $escaped: "{CANARY}"',
-    "json.duplicate_key",
+escaped_duplicate_key: Entry = _duplicate(
+    "An object names the same key twice, once with its first letter escaped.", f'$key: $value, $escaped: "{CANARY}"'
 )
 unquoted_key: Entry = _member("A key has no quotes, as in JavaScript.", "$name: $value")
 missing_colon: Entry = _member("No colon stands between a key and its value.", "$key $value")
@@ -272,11 +265,8 @@ whitespace_flood: Entry = _text(
 )
 
 # Around the JSON
-
 prose_before: Entry = _text("A sentence stands before the JSON.", f"Sure! Here is the {CANARY} you asked for:\n\n$text")
-prose_after: Entry = _text(
-    "A sentence stands after the JSON.", f"$text\n\nLet me know if you need more {CANARY}.", "json.trailing_data"
-)
+prose_after: Entry = _trailing("A sentence stands after the JSON.", f"$text\n\nLet me know if you need more {CANARY}.")
 fenced: Entry = _text("The JSON is in a Markdown fence.", "```json\n$text\n```")
 think_block: Entry = _text(
     "The model's thoughts stand before the JSON, in think tags.",
@@ -285,23 +275,17 @@ think_block: Entry = _text(
 tool_call_tags: Entry = _text(
     "The JSON is in tool_call tags that the server did not remove.", "<tool_call>\n$text\n</tool_call>"
 )
-template_token: Entry = _text(
-    "A token of the chat template stands after the JSON.", "$text<|im_end|>", "json.trailing_data"
-)
+template_token: Entry = _trailing("A token of the chat template stands after the JSON.", "$text<|im_end|>")
 byte_order_mark: Entry = _text("A byte order mark stands before the JSON.", "\ufeff$text")
-nul_byte: Entry = _text(
-    "A NUL stands after the JSON, as a program in C ends a text.", "$text\x00", "json.trailing_data"
-)
+nul_byte: Entry = _trailing("A NUL stands after the JSON, as a program in C ends a text.", "$text\x00")
 empty_object_before: Entry = _text(
     "An empty object stands before the JSON, left there by a server that joined the pieces of a stream.",
     "{}$text",
     "json.several_values",
 )
 json_lines: Entry = _text("Two JSON values stand on two lines.", "$text\n$text", "json.several_values")
-extra_closing_bracket: Entry = _text(
-    "One more bracket is closed than was opened.",
-    lambda text: text + text[-1] if text[-1] in "}]" else text,
-    "json.trailing_data",
+extra_closing_bracket: Entry = _trailing(
+    "One more bracket is closed than was opened.", lambda text: text + text[-1] if text[-1] in "}]" else text
 )
 
 # Within the JSON

@@ -319,7 +319,7 @@ SpoiledMembers: TypeAlias = Iterable[tuple[str | int | None, JSON]]
 Where: TypeAlias = str | Callable[[Spot], bool]
 """Which places are spoiled: those of some JSON types, or those for which the schema states a keyword.
 
-Empty for those of the type that the code's rule speaks of: strings, arrays or objects; for all where it speaks of any
+Empty for those of the type that the rule speaks of: strings, arrays or objects; for all where it speaks of any
 type, or of numbers, as a number past a bound may be put in place of whatever else is good.
 """
 
@@ -331,8 +331,8 @@ def without_required(spot: Spot, *, conditional: bool) -> SpoiledMembers:
             yield name, {key: value for key, value in spot.value.items() if key != name}
 
 
-def at_place(code: str, summary: str, spoil: list[Any] | Callable[[Spot], SpoiledValues], where: Where = "") -> Entry:
-    """Declare a fault of the value at a place; ``code`` is what the schema's refusal says.
+def at_place(rule: str, summary: str, spoil: list[Any] | Callable[[Spot], SpoiledValues], where: Where = "") -> Entry:
+    """Declare a fault of the value at a place; ``rule`` is the :class:`SchemaRule` that it breaks.
 
     ``spoil`` makes other values, or lists them: ``$value`` is the good one, ``$written`` its JSON text, ``$kind`` its
     type.
@@ -343,12 +343,13 @@ def at_place(code: str, summary: str, spoil: list[Any] | Callable[[Spot], Spoile
         values: SpoiledValues = spoil(spot) if callable(spoil) else substituted(spoil, names)
         return ((None, value) for value in values)
 
-    return at_member(code, summary, others, where)
+    return at_member(rule, summary, others, where)
 
 
-def at_member(code: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Where = "") -> Entry:
+def at_member(rule: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Where = "") -> Entry:
     """Declare a fault of an object or an array in one of its members or items."""
-    stating = {keyword for keyword, rule in KEYWORDS.items() if str(rule) == code.partition(".")[2]}
+    code = f"args.{rule}"
+    stating = {keyword for keyword, stated in KEYWORDS.items() if str(stated) == rule}
     words = where.split() if isinstance(where, str) else []
     words = words or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
 

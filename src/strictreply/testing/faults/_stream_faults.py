@@ -225,6 +225,17 @@ def _events(
     return stream_fault(code, summary, lambda good: stream(*events(good), ending=ending, endless=endless))
 
 
+def _head_and(
+    summary: str,
+    *more: bytes,
+    code: str = "reply.broken_off",
+    ending: WireEnding = WireEnding.WHOLE,
+    endless: bool = False,
+) -> Entry:
+    """Stream the events up to the first piece of the text, then others."""
+    return _events(code, summary, lambda good: [*good.head, *more], ending, endless=endless)
+
+
 def _cut_in_character(good: GoodStream) -> list[bytes]:
     last = json.dumps(good.chunk(good.said("é")), ensure_ascii=False).encode()
     return [*good.head, b"data: " + last.partition(b"\xa9")[0]]  # é is C3 A9
@@ -250,24 +261,16 @@ stream_cut_in_event: Entry = _broken_off(
 stream_cut_in_character: Entry = _broken_off(
     "The connection is closed in the middle of a character of two bytes.", _cut_in_character, WireEnding.CUT
 )
-stream_cut_between_events: Entry = _broken_off(
-    "The connection is closed between two events.", lambda good: good.head, WireEnding.CUT
-)
-stream_reset: Entry = _broken_off(
-    "The connection is reset between two events.", lambda good: good.head, WireEnding.RESET
-)
-stream_hang: Entry = _broken_off(
-    "No more events come; the connection stays open.", lambda good: good.head, WireEnding.HANG
-)
-stream_comments_forever: Entry = _broken_off(
+stream_cut_between_events: Entry = _head_and("The connection is closed between two events.", ending=WireEnding.CUT)
+stream_reset: Entry = _head_and("The connection is reset between two events.", ending=WireEnding.RESET)
+stream_hang: Entry = _head_and("No more events come; the connection stays open.", ending=WireEnding.HANG)
+stream_comments_forever: Entry = _head_and(
     "Comments keep the connection busy for ever, and no more events come.",
-    lambda good: [*good.head, _COMMENT],
-    WireEnding.CUT,
+    _COMMENT,
+    ending=WireEnding.CUT,
     endless=True,
 )
-stream_ends_early: Entry = _broken_off(
-    "The HTTP response ends as it should, but in the middle of the reply.", lambda good: good.head
-)
+stream_ends_early: Entry = _head_and("The HTTP response ends as it should, but in the middle of the reply.")
 stream_without_done: Entry = _broken_off("The ``[DONE]`` at the end is missing.", lambda good: good.events[:-1])
 stream_without_finish: Entry = _broken_off(
     "The chunk with the finish_reason is missing.", lambda good: [*good.events[:-2], DONE]
@@ -294,15 +297,14 @@ stream_not_utf8: Entry = _amid(
 stream_not_object: Entry = _amid(
     "envelope.malformed", "The data of an event is a JSON array.", lambda _: event([CANARY])
 )
-stream_error: Entry = _events(
-    "envelope.error",
-    "An error comes in the middle of the reply, and ends it.",
-    lambda good: [*good.head, event({"error": _ERROR}), DONE],
+stream_error: Entry = _head_and(
+    "An error comes in the middle of the reply, and ends it.", event({"error": _ERROR}), DONE, code="envelope.error"
 )
-stream_error_event: Entry = _events(
-    "envelope.error",
+stream_error_event: Entry = _head_and(
     "An event of the type ``error`` comes in the middle of the reply, its data the error itself.",
-    lambda good: [*good.head, b"event: error\n" + event(_ERROR), DONE],
+    b"event: error\n" + event(_ERROR),
+    DONE,
+    code="envelope.error",
 )
 stream_html_page: Entry = stream_fault(
     "envelope.malformed",

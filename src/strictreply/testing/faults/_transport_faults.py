@@ -149,7 +149,6 @@ redirect_to_no_address: Entry = _http(
 )
 
 # Bodies that are no completion
-
 _BOMB_MEGABYTES = 20
 """What the bomb expands to: more than the 16 MB that the gate reads of a response at its default caps."""
 
@@ -210,7 +209,6 @@ endless_body: Entry = _http(
 )
 
 # The connection
-
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 _HEAD = _STATUS_LINE + b"Content-Type: application/json\r\nConnection: close\r\n"
 _DRIPPED_BYTES = 20

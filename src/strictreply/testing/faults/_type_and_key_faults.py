@@ -1,7 +1,7 @@
 """Faults of a value's JSON type, and of an object's keys.
 
 Another type than the schema has; a value dressed as a text, a list or an object; keys that are missing, added, renamed,
-or at another level than the schema has them. A row of a table is ``name = factory(code, summary, spoil, where)``: at
+or at another level than the schema has them. A row of a table is ``name = factory(rule, summary, spoil, where)``: at
 each place that ``where`` chooses, the value is spoiled so.
 """
 
@@ -27,7 +27,6 @@ from strictreply.testing.faults._spots import (
 from strictreply.values._json import JSON, JSONObject
 
 # The wrong type
-
 _EPOCH_SECONDS = 1_767_225_600
 _OF_TYPE: dict[str, JSON] = {
     "integer": 7,
@@ -40,7 +39,7 @@ _OF_TYPE: dict[str, JSON] = {
 }
 
 
-_typed = partial(at_place, "args.type")
+_typed = partial(at_place, "type")
 _number = partial(_typed, where="integer number")
 _boolean = partial(_typed, where="boolean")
 _array = partial(_typed, where="array")
@@ -109,20 +108,19 @@ object_as_text: Entry = _object("An object is written as a string of JSON.", ["$
 text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
 array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
 wrong_item_type: Entry = at_member(
-    "args.type",
+    "type",
     "An item after good ones is of another JSON type.",
     lambda spot: [(len(_items(spot)), [*_items(spot), value]) for kind, value in _OF_TYPE.items() if kind != "null"],
     "array",
 )
 null_item: Entry = at_member(
-    "args.type",
+    "type",
     "Null stands after the good items of an array.",
     lambda spot: [(len(_items(spot)), [*_items(spot), None])],
     "array",
 )
 
 # Keys
-
 _REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
 _BAD_NAMES = (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, "")
 _WRAPPERS = ("args", "arguments", "parameters", "input", "data")
@@ -207,15 +205,15 @@ def _with_more_keys(spot: Spot) -> SpoiledValues:
         yield grown
 
 
-_extra_key = partial(at_place, "args.extra_key")
-_wrong_key = partial(at_member, "args.extra_key", where="object")
+_extra_key = partial(at_place, "extra_key")
+_wrong_key = partial(at_member, "extra_key", where="object")
 
 missing_required: Entry = at_member(
-    "args.required", "A required key is missing.", partial(without_required, conditional=False)
+    "required", "A required key is missing.", partial(without_required, conditional=False)
 )
-empty_object: Entry = at_place("args.required", "An object that has required keys is empty.", [{}])
+empty_object: Entry = at_place("required", "An object that has required keys is empty.", [{}])
 dependent_key_missing: Entry = at_member(
-    "args.dependent_required", "A key is missing that another key, which is present, requires.", _without_dependent
+    "dependent_required", "A key is missing that another key, which is present, requires.", _without_dependent
 )
 extra_key: Entry = _extra_key(
     "The arguments have a key that the schema does not know.",
@@ -228,7 +226,7 @@ nested_extra_key: Entry = _extra_key(
     lambda spot: spot.kind == "object" and bool(spot.path),
 )
 key_where_none_allowed: Entry = at_place(
-    "args.no_keys",
+    "no_keys",
     "An object that may have no keys has one, such as the arguments of a tool without parameters.",
     [{f"{CANARY}_key": CANARY}],
     "object",
@@ -266,19 +264,15 @@ schema_instead_of_arguments: Entry = _extra_key(
     ],
     _root,
 )
-too_few_properties: Entry = at_place(
-    "args.min_properties", "An object has fewer keys than it must have.", _with_fewer_keys
-)
-too_many_properties: Entry = at_place(
-    "args.max_properties", "An object has more keys than it may have.", _with_more_keys
-)
+too_few_properties: Entry = at_place("min_properties", "An object has fewer keys than it must have.", _with_fewer_keys)
+too_many_properties: Entry = at_place("max_properties", "An object has more keys than it may have.", _with_more_keys)
 bad_property_name: Entry = at_place(
-    "args.property_names",
+    "property_names",
     "A key has a name that the schema does not allow.",
     lambda spot: [{**spot.value, name: (*_value_for(spot, name), CANARY)[0]} for name in _BAD_NAMES],
 )
 forbidden_key: Entry = at_member(
-    "args.forbidden",
+    "forbidden",
     "A key is present that the schema names only to forbid it.",
     lambda spot: [
         (name, {**spot.value, name: CANARY})
