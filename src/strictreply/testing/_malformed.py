@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from strictreply.contract._tool import Tool
 from strictreply.testing import ok
@@ -58,7 +59,7 @@ def scripts_of(
     Raises ValueError when nothing is left, ContractError (a ValueError) for tools and a request that no contract can
     be made of, TypeError when ``tools`` is no list.
     """
-    given: object = tools
+    given = cast("object", tools)
     if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
         raise TypeError("tools= must be a list, even for one tool: tools=[search]")
     declared = list(tools)

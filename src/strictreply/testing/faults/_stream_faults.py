@@ -6,7 +6,7 @@ A row of a table is ``name = factory(code, summary, change)``; a change is made 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,14 +71,22 @@ def stream(*events: bytes, ending: WireEnding = WireEnding.WHOLE, endless: bool 
 def stream_fault(
     code: str,
     summary: str,
-    respond: Callable[[GoodStream], HTTPReply | None],
+    respond: Callable[[GoodStream], HTTPReply | Sequence[bytes] | None],
     places: tuple[ReplyPlace, ...] = ANYWHERE,
+    *,
+    ending: WireEnding = WireEnding.WHOLE,
+    endless: bool = False,
 ) -> Entry:
-    """Declare a fault that only a streamed reply can have; ``respond`` returns None where it cannot be made."""
+    """Declare a fault that only a streamed reply can have.
+
+    ``respond`` makes a response, or the events of a stream after which the connection ends as ``ending`` says; with
+    ``endless`` the last event comes for ever. None where the fault cannot be made.
+    """
 
     def make(target: Target) -> Iterator[Spoiled]:
-        response = respond(GoodStream(target))
-        yield from [] if response is None else [Spoiled(response)]
+        made = respond(GoodStream(target))
+        if made is not None:
+            yield Spoiled(made if isinstance(made, HTTPReply) else stream(*made, ending=ending, endless=endless))
 
     return Entry("", Kind.STREAM, code, summary, places, make, {"stream": True})
 
@@ -89,18 +97,18 @@ def stream_fault(
 def _deltas(
     code: str, summary: str, deltas: Callable[[GoodStream], Iterable[JSON]], places: tuple[ReplyPlace, ...] = ANYWHERE
 ) -> Entry:
-    """Stream other deltas between the role and the finish; nothing when there are none."""
+    """Stream other deltas between the role and the finish; nothing where there are none."""
 
-    def respond(good: GoodStream) -> HTTPReply | None:
-        written = list(deltas(good))
-        return stream(*good.events_of(written)) if written else None
+    def respond(good: GoodStream) -> list[bytes] | None:
+        others = list(deltas(good))
+        return good.events_of(others) if others else None
 
     return stream_fault(code, summary, respond, places)
 
 
 def _amid(code: str, summary: str, event_of: Callable[[GoodStream], bytes]) -> Entry:
     """Stream one event more in the middle of the good ones."""
-    return stream_fault(code, summary, lambda good: stream(*good.head, event_of(good), *good.tail))
+    return stream_fault(code, summary, lambda good: [*good.head, event_of(good), *good.tail])
 
 
 def _choice_amid(code: str, summary: str, choice: JSON) -> Entry:
@@ -213,18 +221,6 @@ stream_arguments_object: Entry = _call(
 # Streams that break off
 
 
-def _events(
-    code: str,
-    summary: str,
-    events: Callable[[GoodStream], Iterable[bytes]],
-    ending: WireEnding = WireEnding.WHOLE,
-    *,
-    endless: bool = False,
-) -> Entry:
-    """Stream other events, and end the connection so; with ``endless`` the last event comes for ever."""
-    return stream_fault(code, summary, lambda good: stream(*events(good), ending=ending, endless=endless))
-
-
 def _head_and(
     summary: str,
     *more: bytes,
@@ -233,7 +229,7 @@ def _head_and(
     endless: bool = False,
 ) -> Entry:
     """Stream the events up to the first piece of the text, then others."""
-    return _events(code, summary, lambda good: [*good.head, *more], ending, endless=endless)
+    return stream_fault(code, summary, lambda good: [*good.head, *more], ending=ending, endless=endless)
 
 
 def _cut_in_character(good: GoodStream) -> list[bytes]:
@@ -250,16 +246,16 @@ _ERROR: JSON = {"message": f"The server had an error ({CANARY})", "type": "serve
 _COMMENT = b": %b\n\n" % (b"still working " * 1000)
 _PAGE = f"<html><head><title>Sign in</title></head><body>{CANARY}</body></html>\r\n".encode()
 
-_broken_off = partial(_events, "reply.broken_off")
-_malformed = partial(_events, "envelope.malformed")
+_broken_off = partial(stream_fault, "reply.broken_off")
+_malformed = partial(stream_fault, "envelope.malformed")
 
 stream_cut_in_event: Entry = _broken_off(
     "The connection is closed in the middle of an event.",
     lambda good: [*good.head, good.tail[0][: len(good.tail[0]) // 2]],
-    WireEnding.CUT,
+    ending=WireEnding.CUT,
 )
 stream_cut_in_character: Entry = _broken_off(
-    "The connection is closed in the middle of a character of two bytes.", _cut_in_character, WireEnding.CUT
+    "The connection is closed in the middle of a character of two bytes.", _cut_in_character, ending=WireEnding.CUT
 )
 stream_cut_between_events: Entry = _head_and("The connection is closed between two events.", ending=WireEnding.CUT)
 stream_reset: Entry = _head_and("The connection is reset between two events.", ending=WireEnding.RESET)
@@ -276,7 +272,7 @@ stream_without_finish: Entry = _broken_off(
     "The chunk with the finish_reason is missing.", lambda good: [*good.events[:-2], DONE]
 )
 stream_empty: Entry = _broken_off("The response ends without an event.", lambda _: [])
-stream_done_at_once: Entry = _events("envelope.choices", "``[DONE]`` comes without a chunk.", lambda _: [DONE])
+stream_done_at_once: Entry = stream_fault("envelope.choices", "``[DONE]`` comes without a chunk.", lambda _: [DONE])
 stream_not_json: Entry = _amid(
     "envelope.malformed",
     "The data of an event is a text, not JSON.",
@@ -319,18 +315,18 @@ stream_plain_json: Entry = stream_fault(
 stream_json_lines: Entry = stream_fault(
     "envelope.malformed", "The chunks come as JSON lines, not as events.", _as_json_lines
 )
-stream_endless_event: Entry = _events(
+stream_endless_event: Entry = stream_fault(
     "json.too_large",
     "The data of an event goes on for ever.",
     lambda good: [*good.head, b'data: {"id": "', b"a" * (1 << 16)],
-    WireEnding.CUT,
+    ending=WireEnding.CUT,
     endless=True,
 )
-stream_endless_text: Entry = _events(
+stream_endless_text: Entry = stream_fault(
     "json.too_large",
     "The arguments or the answer go on for ever.",
     lambda good: [*good.head, event(good.chunk(good.said(" " * (1 << 14))))],
-    WireEnding.CUT,
+    ending=WireEnding.CUT,
     endless=True,
 )
 stream_goes_on_after_finish: Entry = _malformed(
