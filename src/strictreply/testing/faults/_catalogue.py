@@ -172,13 +172,12 @@ def filled(template: Served, target: Target) -> Any:
     """Fill the ``$names`` in JSON or a response from a good reply: one alone becomes the value, else its text.
 
     ``$tool`` is the tool's name. ``$value`` are the good arguments or the answer, ``$written`` is their JSON text;
-    ``$json`` is the same with the union around it, where there is one, and ``$text`` is its text. ``$call`` is the JSON
-    text of a native call. ``$completion`` is the good response, with ``$message``, ``$finish_reason`` and ``$said`` in
-    it: the content or the arguments. ``$body`` is its JSON as it is sent, ``$half`` the first half of that, ``$length``
-    and ``$half_length`` are their bytes.
+    ``$json`` is the same with the union around it, where there is one, and ``$text`` its text: the content, or the
+    arguments of the call. ``$call`` is the JSON text of a native call. ``$completion`` is the good response, with
+    ``$message`` and ``$finish_reason`` in it. ``$body`` is its JSON as it is sent, ``$half`` the first half of that,
+    ``$length`` and ``$half_length`` are their bytes.
     """
     choice = target.clean["choices"][0]
-    message = choice["message"]
     body = json.dumps(target.clean)
     half = body[: len(body) // 2]
     names: dict[str, JSON] = {
@@ -189,9 +188,8 @@ def filled(template: Served, target: Target) -> Any:
         "text": target.text(target.value),
         "call": written(native_call(target.name, written(target.value))),
         "completion": target.clean,
-        "message": message,
+        "message": choice["message"],
         "finish_reason": choice["finish_reason"],
-        "said": message["content"] or message["tool_calls"][0]["function"]["arguments"],
     }
     return substituted(template, names | {"body": body, "half": half, "length": len(body), "half_length": len(half)})
 

@@ -72,7 +72,7 @@ finish_reason_as_object: Entry = _malformed("The finish reason is an object.", _
 missing_message: Entry = _malformed("The choice has no message.", _choices([_without(_CHOICE, "message")]))
 null_message: Entry = _malformed("The message is null.", _choice(message=None))
 empty_message: Entry = _malformed("The message is an empty object.", _choice(message={}))
-message_as_text: Entry = _malformed("The message is a text.", _choice(message="$said"))
+message_as_text: Entry = _malformed("The message is a text.", _choice(message="$text"))
 message_in_array: Entry = _malformed("The message stands in an array.", _choice(message=["$message"]))
 user_role: Entry = response_entry(
     Kind.ENVELOPE, "reply.role", "The role of the message is user.", _message(role="user")
@@ -107,9 +107,9 @@ chunk_for_response: Entry = _malformed(
 )
 text_completion: Entry = _malformed(
     "The response is that of the older completions API: a text, no message.",
-    _choices([{"index": 0, "text": "$said", "logprobs": None, "finish_reason": "stop"}], object="text_completion"),
+    _choices([{"index": 0, "text": "$text", "logprobs": None, "finish_reason": "stop"}], object="text_completion"),
 )
-_OUTPUT_TEXT: JSON = {"type": "output_text", "text": "$said", "annotations": []}
+_OUTPUT_TEXT: JSON = {"type": "output_text", "text": "$text", "annotations": []}
 _OUTPUT: JSON = {"type": "message", "role": "assistant", "status": "completed", "content": [_OUTPUT_TEXT]}
 response_of_responses_api: Entry = _bad_choices(
     "The response is that of the Responses API: output, no choices.",
@@ -119,7 +119,7 @@ response_of_ollama: Entry = _bad_choices(
     "The response is that of Ollama's own API: a message, no choices.",
     {"model": "scripted", "message": "$message", "done": True, "done_reason": "stop"},
 )
-_PARTS: JSON = [{"type": "text", "text": "$said"}]
+_PARTS: JSON = [{"type": "text", "text": "$text"}]
 response_of_anthropic: Entry = _malformed(
     "The response is that of Anthropic's messages API: parts of content, no choices.",
     _body({"id": "msg_1", "type": "message", "role": "assistant", "content": _PARTS, "stop_reason": "end_turn"}),

@@ -33,7 +33,7 @@ class GoodStream:
         half = len(text) // 2
         self.target = target
         self._first, self._last = around[0], around[-1]
-        self.pieces = text[:half], text[half:-1], text[-1]
+        self.pieces = text[:half], text[half:-1], text[-1:]
         self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]
         self.deltas = [*self.opening, *map(self.said, self.pieces)]
         self.events = self.events_of(self.deltas)
