@@ -40,13 +40,13 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
         "request": {"description": "The request that was sent; left out unless raw replies are asked for."},
         "raw": {
             "description": "The response as it came, null when the transport failed; left out unless raw replies are "
-            "asked for.",
+            "asked for."
         },
         "issues": {"description": "The faults of the reply; empty when it was accepted, or when the transport failed."},
         "failure": {"description": "How the transport failed; null when a response came."},
         "correction": {
             "description": "The words that asked for this attempt; null for the first ask and when the same request "
-            "was sent again.",
+            "was sent again."
         },
         "tier": {"description": "How many corrections were sent so far; 0 for none.", "minimum": 0},
         "scope": {"description": "The one tool whose arguments alone were asked for again; null for a whole reply."},

@@ -28,11 +28,7 @@ LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_0
 _GZIP_MAGIC = b"\x1f\x8b"
 _RESPONSE_KEYS = ("response", "completion", "output")
 _OK = 200
-_ENDINGS = {
-    "cut": "the response ended early",
-    "reset": "the connection broke off",
-    "hang": "nothing came in time",
-}
+_ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
 """How a cassette says that a response ended, and what that means."""
 NO_NAME = "-"
 """What a recording calls a model or a tool that is not there."""

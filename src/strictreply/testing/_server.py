@@ -116,11 +116,7 @@ class _Server(ThreadingTCPServer):
     request_queue_size = 128
 
     def __init__(
-        self,
-        address: tuple[str, int],
-        responder: Responder,
-        log: Callable[[str], None] | None,
-        patience: float,
+        self, address: tuple[str, int], responder: Responder, log: Callable[[str], None] | None, patience: float
     ) -> None:
         """Bind to a loopback address of either family; nothing is accepted before ``server_activate``."""
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET

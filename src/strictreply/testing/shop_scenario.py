@@ -50,9 +50,7 @@ def search_products(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -
 
 
 def get_weather(
-    city: str,
-    unit: Literal["celsius", "fahrenheit"] = "celsius",
-    days: Annotated[int, Field(ge=1, le=14)] = 1,
+    city: str, unit: Literal["celsius", "fahrenheit"] = "celsius", days: Annotated[int, Field(ge=1, le=14)] = 1
 ) -> str:
     """Forecast the weather of a city.
 
@@ -183,8 +181,7 @@ SCENARIO = Scenario(
         ),
         _question("Show me up to 5 water bottles.", ("search_products", {"query": "water bottle", "limit": 5})),
         Question(
-            "What is your return policy?",
-            answer="You can send anything back within 30 days; we pay the postage.",
+            "What is your return policy?", answer="You can send anything back within 30 days; we pay the postage."
         ),
         Question(
             "Summarise order 1042.",

@@ -56,31 +56,39 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
     if isinstance(served, HTTPReply):
         return "\n".join(_response(served, clean, limit))
     found = list(_differences(clean, served, ""))
-    lines = [f"{_named(path)} {_told(value, good, limit)}" for path, good, value in found[:MAX_PLACES]]
+    lines = list[str]()
+    for path, good, value in found[:MAX_PLACES]:
+        if value is _MISSING:
+            told = "is missing"
+        elif isinstance(value, str):
+            wanted = good if isinstance(good, str) else ""
+            told = f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
+        else:
+            told = f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
+        lines.append(f"{path.removeprefix(_MESSAGE) or 'the response'} {told}")
     lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
     return "\n".join(lines) or "a good reply, had the request not forbidden it"
 
 
 def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
-    """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
+    """Find the smallest parts in which what is served differs: the path, what would be good there, and what is.
+
+    An object that differs in many members, and what is of another type, is shown as a whole.
+    """
     if _equal(clean, served):
         return
-    parts = list(_parts(clean, served, path))
+    parts: Iterable[tuple[str, object, object]] = ()
+    if isinstance(clean, dict) and isinstance(served, dict):
+        pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
+        if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
+            parts = [(f"{path}.{name}".lstrip("."), *pair) for name, pair in pairs.items()]
+    elif isinstance(clean, list) and isinstance(served, list) and clean and served:
+        items = enumerate(zip_longest(clean, served, fillvalue=_MISSING))
+        parts = [(f"{path}[{index}]", *pair) for index, pair in items]
     for inner, one, other in parts:
         yield from _differences(one, other, inner)
     if not parts:
         yield path, clean, served
-
-
-def _parts(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
-    """Pair the parts of two objects or two arrays; none when the two are to be shown as wholes."""
-    if isinstance(clean, dict) and isinstance(served, dict):
-        pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
-        if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
-            yield from ((f"{path}.{name}".lstrip("."), *pair) for name, pair in pairs.items())
-    elif isinstance(clean, list) and isinstance(served, list) and clean and served:
-        items = enumerate(zip_longest(clean, served, fillvalue=_MISSING))
-        yield from ((f"{path}[{index}]", one, other) for index, (one, other) in items)
 
 
 def _equal(clean: object, served: object) -> bool:
@@ -90,21 +98,6 @@ def _equal(clean: object, served: object) -> bool:
     return json.dumps(clean) == json.dumps(served)
 
 
-def _named(path: str) -> str:
-    """Describe a place as a person would: from the message on, where it is in there."""
-    return path.removeprefix(_MESSAGE) or "the response"
-
-
-def _told(value: object, good: object, limit: int) -> str:
-    """Show one value: a text as the model wrote it, anything else as JSON."""
-    if value is _MISSING:
-        return "is missing"
-    if isinstance(value, str):
-        wanted = good if isinstance(good, str) else ""
-        return f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
-    return f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
-
-
 def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
     """Show an HTTP response: its head, its body, and how it ends."""
     if reply.framing != "raw" and (reply.parts or reply.ending is WireEnding.WHOLE):
@@ -112,13 +105,18 @@ def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
         told = reply.headers.items() - EVENT_STREAM.items()
         yield from (printable(f"{name}: {value}") for name, value in reply.headers.items() if (name, value) in told)
     body = reply.body.decode("ascii", "backslashreplace")
-    streamed = _compact(b"".join(events(clean)).decode())
-    lines = _compact(body)
+    streamed, lines = _compact(b"".join(events(clean)).decode()), _compact(body)
     if set(lines) & set(streamed):
         yield from (printable(abridged(line, limit)) for line in _changes(streamed, lines))
     else:
         yield from map(printable, abridged(body, limit, json.dumps(clean)).splitlines())
-    yield from _remarks(reply)
+    pauses = [part.seconds for part in reply.parts if isinstance(part, Pause)]
+    if pauses:
+        yield f"[{len(pauses)} {'pause' if len(pauses) == 1 else 'pauses'}, {sum(pauses):g} s in all]"
+    if reply.endless:
+        yield "[the last part again and again, without end]"
+    elif reply.ending in _ENDINGS:
+        yield f"[{_ENDINGS[reply.ending]}]"
 
 
 def _compact(stream: str) -> list[str]:
@@ -137,16 +135,6 @@ def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
         shown += last - first
     if shown > MAX_PLACES:
         yield f"[more lines: {shown - MAX_PLACES}]"
-
-
-def _remarks(reply: HTTPReply) -> Iterator[str]:
-    pauses = [part.seconds for part in reply.parts if isinstance(part, Pause)]
-    if pauses:
-        yield f"[{len(pauses)} {'pause' if len(pauses) == 1 else 'pauses'}, {sum(pauses):g} s in all]"
-    if reply.endless:
-        yield "[the last part again and again, without end]"
-    elif reply.ending in _ENDINGS:
-        yield f"[{_ENDINGS[reply.ending]}]"
 
 
 _TEXT: JSONObject = {"type": "string"}
@@ -276,31 +264,21 @@ model wrote it, `=` gives JSON.
 
 def catalogue_page(tools: Sequence[object]) -> str:
     """Write the page, with specimens made from ``tools`` where that is possible."""
-    sections = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
+    lines = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
     for kind in Kind:
-        entries = [entry for entry in CATALOGUE.values() if entry.kind is kind]
-        sections.append("\n".join(_section(kind, entries, tools)))
-    return "\n".join(sections)
-
-
-def _section(kind: Kind, entries: Sequence[Entry], tools: Sequence[object]) -> Iterator[str]:
-    """Write one kind: a table with a row for each fault."""
-    yield f"## {kind.value}: {KIND_WORDS[kind]}\n"
-    yield "| fault | what is wrong | what is served | a strict gate says | where |"
-    yield "|---|---|---|---|---|"
-    for entry in entries:
-        needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
-        where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
-        served = _served(entry, tools)
-        yield f"| `{entry.name}` | {_cell(entry.summary)} | {served} | `{entry.code}` | {where}{needs} |"
-    yield ""
-
-
-def _served(entry: Entry, tools: Sequence[object]) -> str:
-    found = specimen(entry, tools)
-    lines = found.shown(MAX_CELL_CHARS).splitlines() if found else []
-    more = ["…"] if len(lines) > MAX_CELL_LINES else []
-    return "<br>".join([*map(_code, lines[:MAX_CELL_LINES]), *more])
+        lines.append(f"## {kind.value}: {KIND_WORDS[kind]}\n")
+        lines += ["| fault | what is wrong | what is served | a strict gate says | where |", "|---|---|---|---|---|"]
+        for entry in CATALOGUE.values():
+            if entry.kind is kind:
+                needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
+                where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
+                found = specimen(entry, tools)
+                shown = found.shown(MAX_CELL_CHARS).splitlines() if found else []
+                served = "<br>".join([*map(_code, shown[:MAX_CELL_LINES]), *["…"] * (len(shown) > MAX_CELL_LINES)])
+                what = entry.summary.replace("|", r"\|")
+                lines.append(f"| `{entry.name}` | {what} | {served} | `{entry.code}` | {where}{needs} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _code(text: str) -> str:
@@ -309,8 +287,4 @@ def _code(text: str) -> str:
     while fence in text:
         fence += "`"
     pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return _cell(f"{fence}{pad}{text}{pad}{fence}")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", r"\|")

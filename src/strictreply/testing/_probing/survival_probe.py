@@ -9,26 +9,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
-from strictreply.testing._probing.subjects import Connect, Played, ProbeStage
-from strictreply.testing._probing.survival_report import (
-    AppRaised,
-    Echo,
-    ProbeOutcome,
-    ProbeRun,
-    Report,
-    Returned,
-    judged,
-)
+from strictreply.testing._probing.subjects import Connect, ProbeStage
+from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome, ProbeRun, Report, judged
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Target
-from strictreply.testing._wire import Responder, Served
+from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
@@ -39,34 +31,11 @@ DEFAULT_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ProbeTrial:
-    """One fault to try; ``target`` is the good reply that was spoiled."""
+    """One fault to try; ``target`` is the good reply that was spoiled, ``run`` what is reported unless it is tried."""
 
     fault: Fault
     target: Target = field(repr=False)
-    summary: str = ""
-
-    @property
-    def source(self) -> str:
-        """The fault's source with the tool's name in place of its definition: the app has it in some variable."""
-        spelt, name = self.target.source, re.sub(r"\W", "_", self.target.name) or "Answer"
-        return self.fault.source.replace(spelt, name) if spelt else self.fault.source
-
-    def run(self, outcome: ProbeOutcome, detail: str, *, seconds: float, requests: int, recovered: bool) -> ProbeRun:
-        """Report what became of it."""
-        return ProbeRun(
-            fault=self.fault.name,
-            kind=self.fault.kind,
-            code=self.fault.code,
-            outcome=outcome,
-            detail=detail,
-            at=self.fault.at,
-            summary=self.summary,
-            seconds=seconds,
-            requests=requests,
-            recovered=recovered,
-            source=self.source,
-            served=excerpt(self.fault.served, self.target.clean),
-        )
+    run: ProbeRun = field(repr=False)
 
 
 def planned(
@@ -83,24 +52,29 @@ def planned(
         if (kinds and entry.kind not in kinds) or (names and entry.name not in names):
             continue
         missing = demand.missing(entry.needs)
-        found = [] if missing else list(_trials(entry, demand))
+        wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
+        why = f"needs a request with {wanted}" if wanted else "fits the app's contract, or cannot be made from it"
+        skipped = ProbeOutcome.NOT_APPLICABLE
+        run = ProbeRun(entry.name, entry.kind, entry.code, skipped, why, summary=entry.summary)
+        found = [] if missing else list(_trials(entry, demand, run))
         trials += found
-        if not found:
-            wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
-            why = f"needs a request with {wanted}" if wanted else "fits the app's contract, or cannot be made from it"
-            skipped = ProbeOutcome.NOT_APPLICABLE
-            others.append(ProbeRun(entry.name, entry.kind, entry.code, skipped, why, summary=entry.summary))
+        others += [] if found else [run]
     return trials, others
 
 
-def _trials(entry: Entry, demand: Demand) -> Iterator[ProbeTrial]:
+def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]:
     """Make one entry's faults that the app's own contract refuses; each can be made again from its source alone."""
     seen: set[str] = set()
     for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
         for fault in _faults(entry, target):
-            if fault.source not in seen and demand.refuses(fault):
-                seen.add(fault.source)
-                yield ProbeTrial(fault, target, entry.summary)
+            if fault.source in seen or not demand.refuses(fault):
+                continue
+            seen.add(fault.source)
+            # The tool's name stands for its definition: the app has it in some variable.
+            name = re.sub(r"\W", "_", target.name) or "Answer"
+            source = fault.source.replace(target.source, name) if target.source else fault.source
+            served = excerpt(fault.served, target.clean)
+            yield ProbeTrial(fault, target, replace(run, code=fault.code, at=fault.at, source=source, served=served))
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
@@ -126,7 +100,10 @@ class Rehearsal:
 
 
 class GoodModel:
-    """Replies well to every request it can read, and keeps the first."""
+    """Replies well to every request it can read, and keeps the first.
+
+    A request that no good reply can be made to is kept as ``trouble``, and raised.
+    """
 
     def __init__(self, hints: DemandHints) -> None:
         """Take what no request says."""
@@ -136,7 +113,7 @@ class GoodModel:
         self.trouble: ContractError | ValueError | None = None
 
     def __call__(self, request: JSONObject) -> Served:
-        """Reply well; a request that no good reply can be made to is kept as ``trouble``, and raised."""
+        """Reply well."""
         demand = Demand(request, self._hints)
         try:
             served = demand.good()
@@ -155,28 +132,25 @@ async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
     """
     model = GoodModel(hints)
     demand, good = _understood(model, await stage.play(model, told=True))
-    again = await stage.play(model, told=True)
-    _, other = _understood(model, again)
-    return Rehearsal(demand, good.digest if good == other else None, again.versions)
+    _, again = _understood(model, await stage.play(model, told=True))
+    return Rehearsal(demand, good.digest if good == again else None, again.versions)
 
 
-def _understood(model: GoodModel, played: Played) -> tuple[Demand, Returned]:
-    """Return what a rehearsal taught; raises Unusable when it did not go well."""
+def _understood(model: GoodModel, behaviour: Behaviour) -> tuple[Demand, Behaviour]:
     if model.trouble is not None:
         raise Unusable(f"no good reply to its request can be made: {model.trouble}; pass one with --good")
-    behaviour = played.behaviour
-    if not isinstance(behaviour, Returned):
-        _, how = judged(behaviour, (), None)
-        when = "with good replies" if model.demand else "before it asked the model"
-        hint = f" (good was: {model.demand.words}; --good, --answer or --tools say better)" if model.demand else ""
-        trace = f"\n{played.traceback}" if isinstance(behaviour, AppRaised) else ""
-        raise Unusable(f"the app failed {when}: {how}{hint}{trace}")
-    if model.demand is None:
+    demand = model.demand
+    if not behaviour.returned:
+        when = "with good replies" if demand else "before it asked the model"
+        hint = f" (good was: {demand.words}; --good, --answer or --tools say better)" if demand else ""
+        trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
+        raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
+    if demand is None:
         raise Unusable(
             "it returned without asking the model for a chat completion; does its client use the base URL it is given, "
             "or OPENAI_BASE_URL?"
         )
-    return model.demand, behaviour
+    return demand, behaviour
 
 
 class Probe:
@@ -202,7 +176,7 @@ class Probe:
         """Start nothing yet."""
         self._name = name
         self._hints = hints
-        self._chosen = (frozenset(kinds), frozenset(names))
+        self._kinds, self._names = frozenset(kinds), frozenset(names)
         self._stages = [ProbeStage(connect, timeout=timeout, port=port) for _ in range(jobs)]
         self._began = (datetime.now(UTC), time.monotonic())
         self._rehearsal: Rehearsal | None = None
@@ -220,9 +194,8 @@ class Probe:
             rehearsal = self._rehearsal = await rehearse(self._stages[0], self._hints)
             for stage in self._stages:
                 stage.warm_up = GoodModel(self._hints)
-            kinds, names = self._chosen
-            trials, self._runs = planned(rehearsal.demand, kinds=kinds, names=names)
-            self._order = [trial.source for trial in trials]
+            trials, self._runs = planned(rehearsal.demand, kinds=self._kinds, names=self._names)
+            self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)
 
@@ -260,29 +233,24 @@ class Probe:
 
         An app that asked once does the same again: it cannot recover.
         """
-        always = ScriptedModel(then=trial.fault)
-        played = await stage.play(always)
-        echoes = _echoes(always)
+        always, once = ScriptedModel(then=trial.fault), ScriptedModel(trial.fault)
+
+        def first_then_good(request: JSONObject) -> Served:
+            served = once(request)
+            return served if len(once.requests) == 1 else Demand(request, self._hints).good()
+
+        behaviour = await stage.play(always)
         recovered = False
         if len(always.requests) > 1:
-            once = ScriptedModel(trial.fault)
-            behaviour = (await stage.play(_good_after(once, self._hints))).behaviour
-            recovered = isinstance(behaviour, Returned) and good in {None, behaviour.digest}
-            echoes += _echoes(once)
-        outcome, detail = judged(played.behaviour, echoes, good)
-        asked = len(always.requests)
-        return trial.run(outcome, detail, seconds=played.seconds, requests=asked, recovered=recovered)
-
-
-def _good_after(script: ScriptedModel, hints: DemandHints) -> Responder:
-    """Serve a script, and good replies when it is spent."""
-
-    def answer(request: JSONObject) -> Served:
-        served = script(request)
-        return served if len(script.requests) <= len(script.steps) else Demand(request, hints).good()
-
-    return answer
-
-
-def _echoes(model: ScriptedModel) -> list[Echo]:
-    return [Echo(number, role) for number, role, _ in model.echoes()]
+            again = await stage.play(first_then_good)
+            recovered = again.returned and good in {None, again.digest}
+        echoes = [(number, role) for model in (always, once) for number, role, _ in model.echoes()]
+        outcome, detail = judged(behaviour, echoes, good)
+        return replace(
+            trial.run,
+            outcome=outcome,
+            detail=detail,
+            seconds=behaviour.seconds,
+            requests=len(always.requests),
+            recovered=recovered,
+        )

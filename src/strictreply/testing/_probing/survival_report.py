@@ -6,10 +6,9 @@ Values only. No text of a reply is in any of them but ``ProbeRun.served``, the e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
 from xml.etree import ElementTree as ET
 
 from strictreply.testing._steps import Kind
@@ -18,15 +17,15 @@ from strictreply.values._json import JSONObject
 
 
 class ProbeOutcome(StrEnum):
-    """What an app did with a malformed reply; what it should not have done comes first."""
+    """What an app did with a malformed reply (see ``MEANINGS``); what it should not have done comes first."""
 
-    ACCEPTED = "accepted"  # it returned, as if the reply had been good
-    CRASHED = "crashed"  # an exception that says nothing of the reply came out of it, or its process died
-    HUNG = "hung"  # it did not come back in time
-    LEAKED = "leaked"  # what the model wrote came back in a prompt, whatever else happened
-    NOTHING = "nothing"  # it returned None, as it does not for good replies: nothing was used, and nobody was told
-    CLEAN = "clean"  # it refused, with an exception made for that
-    NOT_APPLICABLE = "not_applicable"  # its requests do not allow this fault
+    ACCEPTED = "accepted"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    LEAKED = "leaked"
+    NOTHING = "nothing"
+    CLEAN = "clean"
+    NOT_APPLICABLE = "not_applicable"
 
 
 FINDINGS = (ProbeOutcome.ACCEPTED, ProbeOutcome.CRASHED, ProbeOutcome.HUNG, ProbeOutcome.LEAKED)
@@ -41,7 +40,6 @@ MEANINGS: Mapping[ProbeOutcome, str] = {
     ProbeOutcome.CLEAN: "The app refused, with an exception made for that.",
     ProbeOutcome.NOT_APPLICABLE: "The app's requests do not allow this fault.",
 }
-"""What each outcome means, in a sentence."""
 
 REMEDIES: Mapping[ProbeOutcome, str] = {
     ProbeOutcome.ACCEPTED: "Judge the whole reply before anything of it is used: the arguments against the tool's "
@@ -54,12 +52,7 @@ REMEDIES: Mapping[ProbeOutcome, str] = {
 }
 """What a person can do about each finding."""
 
-_COUNTED = {
-    ProbeOutcome.ACCEPTED: "accepted",
-    ProbeOutcome.CRASHED: "crashed it",
-    ProbeOutcome.HUNG: "hung it",
-    ProbeOutcome.LEAKED: "leaked into its prompts",
-}
+_COUNTED = dict(zip(FINDINGS, ("accepted", "crashed it", "hung it", "leaked into its prompts"), strict=True))
 
 KIND_WORDS: Mapping[Kind, str] = {
     Kind.JSON: "text that is not strict JSON",
@@ -78,72 +71,45 @@ _DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """The app came back with a value of this type; ``digest`` is equal for equal values, and says nothing of them."""
+class Behaviour:
+    """What an app did in one run, not yet compared with what it does for good replies.
 
-    type: str
-    digest: str
+    ``outcome`` is ACCEPTED for any value returned, whose type ``told`` names (``None`` for None); its ``digest`` is
+    equal for equal values, and says nothing of them. For anything else ``told`` says in our words what happened.
+    ``lost`` is true when the app has to be started anew: its process ended, or nobody knows what it still does.
+    """
 
+    outcome: ProbeOutcome
+    told: str
+    digest: str = ""
+    lost: bool = False
+    traceback: str = field(default="", compare=False)
+    versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    seconds: float = field(default=0.0, compare=False)
 
-@dataclass(frozen=True, slots=True)
-class AppRaised:
-    """The app raised; ``clean`` when the exception was made to say so; ``at`` is the app's own line, or empty."""
-
-    name: str
-    clean: bool
-    at: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Died:
-    """The app's process ended, or its connection broke; ``how`` tells in our words."""
-
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
-class Silent:
-    """The app did not return within so many seconds."""
-
-    seconds: float
+    @property
+    def returned(self) -> bool:
+        """Whether the app came back with a value."""
+        return self.outcome is ProbeOutcome.ACCEPTED
 
 
-Behaviour: TypeAlias = Returned | AppRaised | Died | Silent
-
-
-@dataclass(frozen=True, slots=True)
-class Echo:
-    """A text that only the model wrote stood in this turn of this request, counted from 1."""
-
-    request: int
-    role: str
-
-
-def judged(behaviour: Behaviour, echoes: Sequence[Echo], good: str | None) -> tuple[ProbeOutcome, str]:
+def judged(behaviour: Behaviour, echoes: Sequence[tuple[int, str]], good: str | None) -> tuple[ProbeOutcome, str]:
     """Judge one run: its outcome, and in our words what the app did.
 
-    ``good`` is the digest of what the app gives for good replies, None when that is never twice the same.
+    ``echoes`` are the requests, counted from 1, and the roles of the turns in which a text stood that only the model
+    wrote. ``good`` is the digest of what the app gives for good replies, None when that is never twice the same.
     """
-    outcome, told = _judged(behaviour, good)
+    outcome, told = behaviour.outcome, behaviour.told
+    if behaviour.returned:
+        same = "the same as" if behaviour.digest == good else "other than"
+        if told == "None" and behaviour.digest != good:  # good results that differ are not all None
+            outcome, told = ProbeOutcome.NOTHING, "returned None, other than for a good reply"
+        else:
+            told = f"returned {told}{f', {same} for a good reply' if good is not None else ''}"
     if not echoes:
         return outcome, told
-    where = dict.fromkeys(f"the {echo.role} turn of request {echo.request}" for echo in echoes)
-    return ProbeOutcome.LEAKED, f"{next(iter(where))} quoted the reply; then {told}"
-
-
-def _judged(behaviour: Behaviour, good: str | None) -> tuple[ProbeOutcome, str]:
-    match behaviour:
-        case Returned(type="None", digest=digest) if good != digest:  # good results that differ are not all None
-            return ProbeOutcome.NOTHING, "returned None, other than for a good reply"
-        case Returned(type, digest):
-            same = ", the same as for a good reply" if digest == good else ", other than for a good reply"
-            return ProbeOutcome.ACCEPTED, f"returned {type}{same if good is not None else ''}"
-        case AppRaised(name, clean, at):
-            return ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED, f"{name} at {at}" if at else name
-        case Died(how):
-            return ProbeOutcome.CRASHED, how
-        case Silent(seconds):
-            return ProbeOutcome.HUNG, f"did not return within {seconds:g} s"
+    request, role = echoes[0]
+    return ProbeOutcome.LEAKED, f"the {role} turn of request {request} quoted the reply; then {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,19 +216,8 @@ def report_json(report: Report) -> JSONObject:
         "survived": report.survived,
         "outcomes": outcomes | {"recovered": report.recovered},
         "runs": [
-            {
-                "fault": run.fault,
-                "kind": run.kind.value,
-                "code": run.code,
-                "at": run.at,
-                "outcome": run.outcome.value,
-                "detail": run.detail,
-                "seconds": round(run.seconds, _DECIMALS),
-                "requests": run.requests,
-                "recovered": run.recovered,
-                "source": run.source,
-                "served": run.served,
-            }
+            {name: value for name, value in asdict(run).items() if name != "summary"}
+            | {"seconds": round(run.seconds, _DECIMALS)}
             for run in report.runs
         ],
     }
@@ -281,26 +236,22 @@ def junit_xml(report: Report) -> str:
         timestamp=report.started.isoformat(timespec="seconds"),
     )
     for run in report.runs:
-        _add_case(suite, report.app, run)
+        told = {"classname": f"{report.app}.{run.kind}", "name": run.id, "time": f"{run.seconds:.3f}"}
+        case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})
+        if run.outcome in FINDINGS:
+            message = printable(f"{run.outcome}: {run.detail}")
+            story = (
+                run.summary,
+                run.served,
+                f"A strict gate says {run.code}. {REMEDIES[run.outcome]}",
+                f"Look: strictreply faults --show {run.fault}",
+                f"In a test: llm.script({run.source})",
+            )
+            failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
+            failure.text = printable_lines("\n".join(story))
+        elif run.outcome is ProbeOutcome.NOT_APPLICABLE:
+            ET.SubElement(case, "skipped", type="pytest.skip", message=printable(run.detail))
     root = ET.Element("testsuites", name="strictreply probe")
     root.append(suite)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _add_case(suite: ET.Element, app: str, run: ProbeRun) -> None:
-    named = {"classname": printable(f"{app}.{run.kind.value}"), "name": printable(run.id), "time": f"{run.seconds:.3f}"}
-    case = ET.SubElement(suite, "testcase", named)
-    if run.outcome in FINDINGS:
-        message = printable(f"{run.outcome.value}: {run.detail}")
-        failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
-        story = (
-            run.summary,
-            run.served,
-            f"A strict gate says {run.code}. {REMEDIES[run.outcome]}",
-            f"Look: strictreply faults --show {run.fault}",
-            f"In a test: llm.script({run.source})",
-        )
-        failure.text = printable_lines("\n".join(story))
-    elif run.outcome is ProbeOutcome.NOT_APPLICABLE:
-        ET.SubElement(case, "skipped", type="pytest.skip", message=printable(run.detail))
