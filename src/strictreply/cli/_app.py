@@ -168,27 +168,30 @@ def probe(  # noqa: PLR0913 - one parameter an option
 
     The faults are made from the tools that the app's own request declares. Nothing leaves this machine.
     """
-    from strictreply.cli._probe_command import ProbeOptions  # noqa: PLC0415
+    from strictreply.cli._endpoint import load_tools  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._faults_command import kinds_of, named  # noqa: PLC0415
+    from strictreply.cli._probe_command import connection, read_json  # noqa: PLC0415
     from strictreply.cli._probe_command import probe as run_probe  # noqa: PLC0415
+    from strictreply.testing._demands import DemandHints  # noqa: PLC0415
+    from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
 
-    reports = {"json": as_json, "junit": junit, "html": html}
-    run_probe(
-        ProbeOptions(
-            app=app,
-            endpoint=endpoint,
-            listen=listen,
-            body=body,
-            tools=tools or [],
-            answer=answer,
-            good=good,
-            kinds=kind or [],
-            faults=fault or [],
-            clean=tuple(clean or ()),
-            timeout=timeout,
-            jobs=jobs,
-            reports={form: path for form, path in reports.items() if path is not None},
-        )
+    hints = DemandHints(
+        tools=tuple(tool for source in tools or [] for tool in load_tools(source)),
+        answer=None if answer is None else load_tools(answer)[0],
+        args=None if good is None else read_json(good, "--good"),
     )
+    prober = Probe(
+        app or endpoint or "",
+        connection(app, clean or [], (endpoint, body, timeout), listen or 0),
+        hints=hints,
+        kinds=kinds_of(kind or []),
+        names=[named(name).name for name in fault or []],
+        timeout=timeout,
+        jobs=1 if app is None else jobs,
+        port=listen or 0,
+    )
+    reports = {"json": as_json, "junit": junit, "html": html}
+    run_probe(app or endpoint or "", prober, {form: path for form, path in reports.items() if path is not None})
 
 
 @app.command(name="faults", short_help="List the catalogue of malformed replies.")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -20,13 +20,14 @@ from strictreply.values._replies import Invalid
 
 MAX_ROWS = 20
 
-_Rates: TypeAlias = dict[str, dict[str, int]]
-"""For each name how many ``replies`` were seen and how many were ``invalid``, most invalid first."""
-
 
 @dataclass
 class ReplyTally:
-    """What was found in the files read so far; ``complete`` once all of them were read."""
+    """What was found in the files read so far; ``complete`` once all of them were read.
+
+    ``models`` and ``tools`` (the one called first in a reply) hold by name how many ``replies`` were seen, and how many
+    of them were ``invalid``.
+    """
 
     complete: bool = False
     replies: int = 0
@@ -34,10 +35,8 @@ class ReplyTally:
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     codes: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
-    models: Counter[str] = field(default_factory=Counter)
-    tools: Counter[str] = field(default_factory=Counter)
-    bad_models: Counter[str] = field(default_factory=Counter)
-    bad_tools: Counter[str] = field(default_factory=Counter)
+    models: dict[str, dict[str, int]] = field(default_factory=dict)
+    tools: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add(self, path: Path, judged: RecordedVerdict | UnreadableLine) -> None:
         """Count one line; a code counts once a reply."""
@@ -45,28 +44,18 @@ class ReplyTally:
             self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
             return
         model, tool = judged.recording.model, judged.recording.called
+        issues = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
         self.replies += 1
-        self.models[model] += 1
-        self.tools[tool] += 1
-        if isinstance(judged.verdict, Invalid):
-            self.bad_models[model] += 1
-            self.bad_tools[tool] += 1
-            for code in {issue.code for issue in judged.verdict.issues}:
-                self.codes[code] += 1
-                self.first.setdefault(code, f"{path.name}:{judged.line}")
-            issues = [issue.to_dict() for issue in judged.verdict.issues]
+        for rates, name in ((self.models, model), (self.tools, tool)):
+            rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
+            rate["replies"] += 1
+            rate["invalid"] += bool(issues)
+        for code in {issue.code for issue in issues}:
+            self.codes[code] += 1
+            self.first.setdefault(code, f"{path.name}:{judged.line}")
+        if issues:
             where = {"file": str(path), "line": judged.line, "model": model, "tool": tool}
-            self.invalid.append({**where, "issues": issues})
-
-    @property
-    def by_model(self) -> _Rates:
-        """The rates of each model."""
-        return _rates(self.models, self.bad_models)
-
-    @property
-    def by_tool(self) -> _Rates:
-        """The rates of each tool that was called first in a reply."""
-        return _rates(self.tools, self.bad_tools)
+            self.invalid.append({**where, "issues": [issue.to_dict() for issue in issues]})
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-safe values."""
@@ -76,16 +65,16 @@ class ReplyTally:
             "valid": self.replies - len(self.invalid),
             "invalid": len(self.invalid),
             "by_code": dict(self.codes.most_common()),
-            "by_model": self.by_model,
-            "by_tool": self.by_tool,
+            "by_model": _worst_first(self.models),
+            "by_tool": _worst_first(self.tools),
             "unreadable": self.unreadable,
             "invalid_replies": self.invalid,
         }
 
 
-def _rates(seen: Counter[str], bad: Counter[str]) -> _Rates:
-    order = sorted(seen, key=lambda name: (-bad[name], -seen[name], name))
-    return {name: {"replies": seen[name], "invalid": bad[name]} for name in order}
+def _worst_first(rates: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    order = sorted(rates.items(), key=lambda pair: (-pair[1]["invalid"], -pair[1]["replies"], pair[0]))
+    return dict(order)
 
 
 def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
@@ -135,8 +124,18 @@ def _print(tally: ReplyTally, screen: Console) -> None:
         for code, count in tally.codes.most_common():
             table.add_row(printable(code), str(count), printable(tally.first[code]))
         screen.print(table, "")
-    _print_rates(screen, "model", tally.by_model)
-    _print_rates(screen, "tool", tally.by_tool)
+    for kind, rates in (("model", tally.models), ("tool", tally.tools)):
+        if not rates:
+            continue
+        table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
+        for name, rate in list(_worst_first(rates).items())[:MAX_ROWS]:
+            share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
+            shown = f"(no {kind})" if name == NO_NAME else printable(name)
+            table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
+        screen.print(table)
+        screen.print(
+            f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else "", style="dim"
+        )
     for entry in tally.unreadable[:MAX_ROWS]:
         screen.print(printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"), style="red")
     if len(tally.unreadable) > MAX_ROWS:
@@ -148,15 +147,3 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     replies, lines = counted(tally.replies, "reply", "replies"), counted(unreadable, "line", "lines")
     told = f", {lines} unreadable" if unreadable else ""
     screen.print(f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}")
-
-
-def _print_rates(screen: Console, kind: str, rates: _Rates) -> None:
-    if not rates:
-        return
-    table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
-    for name, rate in list(rates.items())[:MAX_ROWS]:
-        share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
-        shown = f"(no {kind})" if name == NO_NAME else printable(name)
-        table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
-    screen.print(table)
-    screen.print(f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else "", style="dim")

@@ -7,12 +7,10 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import cast
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from strictreply.cli._terminal import Live, console, described, echo_json, fail, titled_table
-from strictreply.testing._probing.specimens import Specimen, specimen, specimens
+from strictreply.testing._probing.specimens import specimen, specimens
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry
@@ -33,9 +31,16 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
         return
     screen = console()
     for kind in Kind:
-        chosen = [entry for entry in entries if entry.kind is kind]
-        if chosen:
-            screen.print(_table(kind, chosen), "")
+        table = titled_table(kind.value, "fault")
+        table.add_column("a strict gate says", overflow="fold")
+        table.add_column("where", overflow="fold")
+        table.add_column("what is wrong", ratio=1)
+        for entry in entries:
+            if entry.kind is kind:
+                where = "any" if len(entry.places) == len(ANYWHERE) else " ".join(entry.places)
+                table.add_row(entry.name, entry.code, where, entry.summary)
+        if table.row_count:
+            screen.print(table, "")
     screen.print(f"{len(entries)} faults; strictreply faults --show NAME shows what one looks like")
 
 
@@ -49,13 +54,29 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
     if not found:
         fail(f"{name} cannot be made from these tools: {entry.summary}")
     if as_json:
-        shown: list[JSON] = [_specimen_json(one) for one in found]
+        shown: list[JSON] = [
+            {
+                "source": one.fault.source,
+                "at": one.fault.at,
+                "served": one.shown(),
+                "issues": [{**issue.to_dict()} for issue in one.issues or ()],
+            }
+            for one in found
+        ]
         echo_json(_entry_json(entry) | {"specimens": shown})
         return
     screen = console()
+    live = Live(screen)
     screen.print(Text(name, style="bold"), f"({entry.kind.value}): {entry.summary}")
     for one in found[:MAX_SHOWN]:
-        _print(screen, one)
+        screen.print(f"\n{printable(one.fault.source)}", style="bold")
+        live.line("came", one.shown())
+        served = cast("JSON", one.fault.served)
+        wrong = [one.fault.code] if one.issues is None else [described(issue, served) for issue in one.issues]
+        for line in wrong:
+            live.line("wrong", line, "yellow")
+        if one.fault.needs:
+            live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")
     if len(found) > MAX_SHOWN:
         screen.print(f"\nand {len(found) - MAX_SHOWN} more places; --json gives all", style="dim")
 
@@ -76,29 +97,6 @@ def named(name: str) -> Entry:
     return CATALOGUE[name]
 
 
-def _table(kind: Kind, entries: Sequence[Entry]) -> Table:
-    table = titled_table(kind.value, "fault")
-    table.add_column("a strict gate says", overflow="fold")
-    table.add_column("where", overflow="fold")
-    table.add_column("what is wrong", ratio=1)
-    for entry in entries:
-        where = "any" if len(entry.places) == len(ANYWHERE) else " ".join(entry.places)
-        table.add_row(entry.name, entry.code, where, entry.summary)
-    return table
-
-
-def _print(screen: Console, one: Specimen) -> None:
-    live = Live(screen)
-    screen.print(f"\n{printable(one.fault.source)}", style="bold")
-    live.line("came", one.shown())
-    for issue in one.issues or ():
-        live.line("wrong", described(issue, cast("JSON", one.fault.served)), "yellow")
-    if one.issues is None:
-        live.line("wrong", one.fault.code, "yellow")
-    if one.fault.needs:
-        live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")
-
-
 def _entry_json(entry: Entry) -> dict[str, JSON]:
     return {
         "name": entry.name,
@@ -108,8 +106,3 @@ def _entry_json(entry: Entry) -> dict[str, JSON]:
         "summary": entry.summary,
         "needs": dict(entry.needs),
     }
-
-
-def _specimen_json(one: Specimen) -> JSON:
-    issues: list[JSON] = [{**issue.to_dict()} for issue in one.issues or ()]
-    return {"source": one.fault.source, "at": one.fault.at, "served": one.shown(), "issues": issues}
