@@ -71,7 +71,8 @@ class LoopbackServer:
     def __enter__(self) -> Self:
         """Listen, and serve from a daemon thread."""
         self._server.server_activate()
-        self._thread = threading.Thread(target=self._serve, name="strictreply-loopback", daemon=True)
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(POLL_SECONDS,), name="strictreply-loopback", daemon=True)
         self._thread.start()
         return self
 
@@ -88,12 +89,9 @@ class LoopbackServer:
         """Serve in this thread until it is interrupted; KeyboardInterrupt passes through, the port is freed."""
         try:
             self._server.server_activate()
-            self._serve()
+            self._server.serve_forever(POLL_SECONDS)
         finally:
             self._server.server_close()
-
-    def _serve(self) -> None:
-        self._server.serve_forever(poll_interval=POLL_SECONDS)
 
 
 def is_loopback(host: str) -> bool:
@@ -200,31 +198,31 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _send(self, reply: HTTPReply) -> None:
-        """Send a response, and end it as it says; only a whole one without pauses leaves the connection open."""
+        """Send a response, and end it as it says; only a whole one without pauses leaves the connection open.
+
+        It is broken off when the client leaves, or patience ends.
+        """
         self.log_request(reply.status)
         ending = ending_of(reply)
         if ending is not WireEnding.WHOLE or any(isinstance(part, Pause) for part in reply.parts):
             self.close_connection = True
-        if not self._send_parts(reply):
-            return
-        if ending is WireEnding.HANG:
-            self._wait(self._owner.patience)
-        if ending is WireEnding.RESET:
-            self._reset()
-
-    def _send_parts(self, reply: HTTPReply) -> bool:
-        """Send the bytes of a response; False when the client left before the last one, or patience ended."""
         until = time.monotonic() + self._owner.patience
         for part in wire(reply, close=self.close_connection, bodiless=self.command == "HEAD"):
             left = until - time.monotonic()
             if left <= 0 or (isinstance(part, Pause) and not self._wait(min(part.seconds, left))):
                 self.close_connection = True
-                return False
+                return
             if isinstance(part, bytes):
                 self.connection.settimeout(left)
                 self.wfile.write(part)
         self.connection.settimeout(IDLE_SECONDS)
-        return True
+        if ending is WireEnding.HANG:
+            self._wait(self._owner.patience)
+        if ending is WireEnding.RESET:
+            # so that the kernel sends a reset, and no orderly end before it
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.rfile.close()  # it keeps the socket open
+            self.connection.close()
 
     def _wait(self, seconds: float) -> bool:
         """Let time pass; False as soon as the client leaves or the server is closed."""
@@ -235,9 +233,3 @@ class _Handler(BaseHTTPRequestHandler):
                 if not self.connection.recv(_READ_BYTES):  # what else it sends is for a connection that will close
                     return False
         return True
-
-    def _reset(self) -> None:
-        """Close so that the kernel sends a reset, and no orderly end before it."""
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.rfile.close()  # it keeps the socket open
-        self.connection.close()

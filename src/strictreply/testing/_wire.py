@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from http.client import responses
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Literal, TypeAlias, cast
 
 from strictreply.testing._event_streams import events
@@ -29,7 +29,8 @@ MAX_ENDLESS_BYTES = 64_000_000
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 """The headers of a streamed completion."""
 
-_FIRST_FINAL_STATUS = 200
+_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+"""The statuses of responses without a body, beside those below 200 (RFC 9110 section 6.4.1)."""
 
 MODEL = "scripted"
 """The one model that ``GET /v1/models`` lists; requests may name any."""
@@ -158,58 +159,43 @@ def wire(
     reply does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to
     be cut. An endless body has no length and is chunked, unless it is raw; ``most`` is about how many bytes of it come.
     """
-    if reply.framing == "raw":
-        yield from () if bodiless else _parts(reply, most)
-    elif reply.parts or reply.ending is WireEnding.WHOLE:
-        yield _head(reply, close=close)
-        yield from () if bodiless or not _has_body(reply.status) else _body(reply, most)
-
-
-def _body(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
-    chunked = _is_chunked(reply)
-    for part in _parts(reply, most):
+    raw = reply.framing == "raw"
+    if not (raw or reply.parts or reply.ending is WireEnding.WHOLE):
+        return
+    chunked = not raw and (reply.framing == "chunked" or reply.endless)
+    bodiless_status = reply.status < HTTPStatus.OK or reply.status in _BODILESS
+    if not raw:
+        yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
+    if bodiless or (bodiless_status and not raw):
+        return
+    parts = [part for part in reply.parts if part]
+    last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
+    more = repeat(last, most // len(last)) if reply.endless and last else ()
+    for part in chain(parts, more):
         yield b"%x\r\n%b\r\n" % (len(part), part) if chunked and isinstance(part, bytes) else part
     if chunked and not reply.endless and reply.ending is WireEnding.WHOLE:
         yield b"0\r\n\r\n"
+
+
+def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> bytes:
+    """Write the status line and the headers; those of the reply stay as they are."""
+    headers = dict(reply.headers)
+    given = {name.lower() for name in headers}
+    if chunked and "transfer-encoding" not in given:
+        headers["Transfer-Encoding"] = "chunked"
+    elif not bodiless and not given & {"content-length", "transfer-encoding"}:
+        headers["Content-Length"] = str(len(reply.body) + (reply.ending is not WireEnding.WHOLE))
+    if close and "connection" not in given:
+        headers["Connection"] = "close"
+    status = f"HTTP/1.1 {reply.status} {responses.get(reply.status, '')}"
+    lines = [status, *(f"{name}: {value}" for name, value in headers.items()), ""]
+    return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
 
 
 def ending_of(reply: HTTPReply) -> WireEnding:
     """Return what follows the last byte; a raw or endless response that is whole can only end with its connection."""
     ends_itself = reply.framing != "raw" and not reply.endless
     return reply.ending if ends_itself or reply.ending is not WireEnding.WHOLE else WireEnding.CUT
-
-
-def _parts(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
-    yield from (part for part in reply.parts if part)
-    if reply.endless:
-        last = next((part for part in reversed(reply.parts) if part and isinstance(part, bytes)), b"")
-        yield from repeat(last, most // len(last) if last else 0)
-
-
-def _head(reply: HTTPReply, *, close: bool) -> bytes:
-    """Write the status line and the headers; those of the reply stay as they are."""
-    headers = dict(reply.headers)
-    given = {name.lower() for name in headers}
-    if _is_chunked(reply) and "transfer-encoding" not in given:
-        headers["Transfer-Encoding"] = "chunked"
-    elif _has_body(reply.status) and not given & {"content-length", "transfer-encoding"}:
-        headers["Content-Length"] = str(len(reply.body) + (reply.ending is not WireEnding.WHOLE))
-    if close and "connection" not in given:
-        headers["Connection"] = "close"
-    lines = [
-        f"HTTP/1.1 {reply.status} {responses.get(reply.status, '')}",
-        *(f"{name}: {headers[name]}" for name in headers),
-    ]
-    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
-
-
-def _is_chunked(reply: HTTPReply) -> bool:
-    return reply.framing == "chunked" or reply.endless
-
-
-def _has_body(status: int) -> bool:
-    """Report whether a response of this status has a body (RFC 9110 §6.4.1)."""
-    return status >= _FIRST_FINAL_STATUS and status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 
 
 def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTPReply:
