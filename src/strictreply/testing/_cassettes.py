@@ -32,6 +32,9 @@ from strictreply.values._replies import Invalid
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"})
 """The headers of a response that are kept; of a request none is."""
 
+_KINDS = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
+"""The kinds of faults by the first word of an issue's code."""
+
 _OK = 200
 _PRIVATE = 0o600
 
@@ -49,10 +52,14 @@ class Taken:
     reply: HTTPReply
 
     def to_dict(self) -> JSONObject:
-        """Return the line as JSON."""
+        """Return the line as JSON; a body that is no text is in base64."""
         http: JSONObject = {"status": self.reply.status, "headers": dict(self.reply.headers)}
         if self.served is self.reply:
-            http |= {"ending": self.reply.ending.value, **_written(self.reply.body)}
+            http["ending"] = self.reply.ending.value
+            try:
+                http["body"] = self.reply.body.decode()
+            except UnicodeDecodeError:
+                http["body_base64"] = base64.b64encode(self.reply.body).decode()
         return {"request": self.request, "response": self.completion, "http": http}
 
     @classmethod
@@ -61,13 +68,12 @@ class Taken:
         request, http = line.get("request"), line.get("http")
         if not isinstance(request, dict) or not isinstance(http, dict):
             raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004 - a file's content
-        headers: Any = http.get("headers") or {}
-        reply = HTTPReply(
-            int(http.get("status", _OK)),
-            {str(name): str(value) for name, value in dict(headers).items()},
-            _read(http),
-            WireEnding(http.get("ending", "whole")),
-        )
+        given: Any = http.get("headers") or {}
+        headers = {str(name): str(value) for name, value in dict(given).items()}
+        packed, text = http.get("body_base64"), str(http.get("body", ""))
+        body = text.encode() if packed is None else base64.b64decode(str(packed), validate=True)
+        ending = WireEnding(http.get("ending", "whole"))
+        reply = HTTPReply(int(http.get("status", _OK)), headers, (body,) if body else (), ending)
         return cls(request, line.get("response"), reply)
 
     def redacted(self, redaction: Redaction) -> Taken:
@@ -78,8 +84,17 @@ class Taken:
         """
         said = assembled(self.reply.body) if self.request.get("stream") else None
         kept = redaction.value(said)
-        text = redaction.text(self.reply.body.decode("utf-8", "surrogateescape"))
-        body = text.encode("utf-8", "surrogateescape") if kept == said else _streamed(kept)
+        if kept == said:
+            text = redaction.text(self.reply.body.decode("utf-8", "surrogateescape"))
+            body = text.encode("utf-8", "surrogateescape")
+        else:
+            parts = events(kept, usage=isinstance(kept, dict) and "usage" in kept)
+            match kept:
+                case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
+                    parts = parts[:-2]  # a stream that broke off still has no end
+                case _:
+                    pass
+            body = b"".join(parts)
         headers = {name: redaction.text(value) for name, value in self.reply.headers.items()}
         reply = replace(self.reply, headers=headers, parts=(body,) if body else ())
         return Taken(redaction.value(self.request), redaction.value(self.completion), reply)
@@ -160,7 +175,11 @@ class Cassette:
             checked = judge.judge(number, line)
             if isinstance(checked, RecordedVerdict) and isinstance(checked.verdict, Invalid):
                 source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
-                found.append(_fault(f"recorded[{index}]", source, taken, checked.verdict))
+                code = checked.verdict.issues[0].code
+                kind = _KINDS.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
+                needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
+                name, place = f"recorded[{index}]", taken.place
+                found.append(Fault(name, taken.served, source, kind=kind, code=code, place=place, needs=needs))
         return found
 
     def safe(self, value: Any) -> Any:
@@ -211,12 +230,9 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
 def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     if not known:
         return ": it is empty"
+    asked, *others = ({name: _same({name: body[name]}) for name in body} for body in (request, *known.values()))
     differing = min(
-        (
-            sorted(name for name in {**request, **other} if _member(request, name) != _member(other, name))
-            for other in known.values()
-        ),
-        key=len,
+        (sorted(name for name in asked | other if asked.get(name) != other.get(name)) for other in others), key=len
     )
     told = f"; the nearest one differs in {', '.join(differing)}"
     if any(REDACTED in key for key in known):
@@ -224,44 +240,6 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     return told
 
 
-def _member(request: JSONObject, name: str) -> str:
-    """Write a member of a request, so that what is missing differs from null."""
-    return _same({name: request[name]}) if name in request else ""
-
-
 def _same(request: JSONObject) -> str:
     """Write a request so that equal ones are equal texts."""
     return json.dumps(request, sort_keys=True)
-
-
-def _fault(name: str, source: str, taken: Taken, verdict: Invalid) -> Fault:
-    code = verdict.issues[0].code
-    kinds = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
-    kind = kinds.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
-    needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
-    return Fault(name, taken.served, source, kind=kind, code=code, place=taken.place, needs=needs)
-
-
-def _streamed(completion: JSON) -> bytes:
-    """Write a stream anew; one that broke off still has no end."""
-    whole = events(completion, usage=isinstance(completion, dict) and "usage" in completion)
-    match completion:
-        case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
-            return b"".join(whole[:-2])
-        case _:
-            return b"".join(whole)
-
-
-def _written(body: bytes) -> JSONObject:
-    """Write a body: as text when it is some, else in base64."""
-    try:
-        return {"body": body.decode()}
-    except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode()}
-
-
-def _read(http: JSONObject) -> tuple[bytes, ...]:
-    """Read a body back: one part, or none when it is empty."""
-    packed = http.get("body_base64")
-    body = base64.b64decode(str(packed), validate=True) if packed is not None else str(http.get("body", "")).encode()
-    return (body,) if body else ()

@@ -18,8 +18,6 @@ DONE = b"data: [DONE]\n\n"
 PIECES = 4
 """In how many pieces a text comes at most, however long it is."""
 
-_SPELLED_ANEW = ("choices", "usage")
-
 BROKEN_OFF = "error"
 """The finish reason of a stream that does not add up: it must not pass for whole."""
 
@@ -45,37 +43,25 @@ def event(chunk: JSON) -> bytes:
 
 def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
-    choices = _choices(completion)
-    if choices is None:
+    choices: Any = completion.get("choices") if isinstance(completion, dict) else None
+    streamed = isinstance(choices, list) and bool(choices)
+    if not streamed or not all(isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices):
         yield completion
         return
     whole = cast("JSONObject", completion)
-    around: JSONObject = {name: value for name, value in whole.items() if name not in _SPELLED_ANEW}
+    around: JSONObject = {name: value for name, value in whole.items() if name not in {"choices", "usage"}}
     around |= {"object": "chat.completion.chunk"}
     around |= {"usage": None} if usage else {}
-    for part in chain.from_iterable(map(_parts, choices)):
-        around |= {"choices": [part]}
-        yield dict(around)
+    for choice in choices:
+        index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
+        parts = [
+            index | {"delta": delta, "logprobs": None, "finish_reason": None} for delta in _deltas(choice["message"])
+        ]
+        ended = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
+        yield from (around | {"choices": [part]} for part in (*parts, ended))
     if usage and "usage" in whole:
         around |= {"choices": [], "usage": whole["usage"]}
         yield around
-
-
-def _choices(completion: JSON) -> list[JSONObject] | None:
-    """Read the choices of a completion; None when it has none that could be streamed."""
-    choices: Any = completion.get("choices") if isinstance(completion, dict) else None
-    if not isinstance(choices, list) or not choices:
-        return None
-    whole = all(isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices)
-    return choices if whole else None
-
-
-def _parts(choice: JSONObject) -> Iterator[JSONObject]:
-    """Take a choice apart: a part for each delta, and one for how it ended."""
-    around: JSONObject = {"index": choice["index"]} if "index" in choice else {}
-    for delta in _deltas(choice["message"]):
-        yield around | {"delta": delta, "logprobs": None, "finish_reason": None}
-    yield {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
 
 
 def _deltas(message: JSONObject) -> Iterator[JSONObject]:
@@ -87,28 +73,20 @@ def _deltas(message: JSONObject) -> Iterator[JSONObject]:
     for name, text in texts.items():
         yield from ({name: piece} for piece in _pieces(text))
     for index, call in enumerate(calls):
-        yield from ({"tool_calls": [part]} for part in _call_parts(call, index))
-
-
-def _call_parts(call: JSON, index: int) -> Iterator[JSON]:
-    """Take one call apart: its id and its name first, then its arguments; one that is no object comes as it is."""
-    if not isinstance(call, dict):
-        yield call
-        return
-    first: JSONObject = call | {"index": index}
-    function = first.get("function")
-    if not isinstance(function, dict) or not isinstance(text := function.get("arguments"), str):
-        yield first
-        return
-    yield first | {"function": function | {"arguments": ""}}
-    for piece in _pieces(text):
-        yield {"index": index, "function": {"arguments": piece}}
+        part: JSON = call | {"index": index} if isinstance(call, dict) else call
+        match part:
+            case {"function": {"arguments": str(arguments)} as function}:
+                yield {"tool_calls": [part | {"function": function | {"arguments": ""}}]}
+                for piece in _pieces(arguments):
+                    yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+            case _:
+                yield {"tool_calls": [part]}
 
 
 def _pieces(text: str) -> Iterator[str]:
     """Cut a text into a few pieces; an empty one into none."""
-    size = -(-len(text) // PIECES)
-    return (text[start : start + size] for start in range(0, len(text), size)) if text else iter(())
+    size = -(-len(text) // PIECES) or 1
+    return (text[start : start + size] for start in range(0, len(text), size))
 
 
 def assembled(body: bytes) -> JSON:
@@ -134,15 +112,13 @@ def assembled(body: bytes) -> JSON:
             chunk = {"error": chunk, "choices": []}
         _keep(around, {name: value for name, value in chunk.items() if name != "choices"})
         parts: Any = chunk.get("choices")
-        fitting = [_add_choice(choices, part) for part in parts] if isinstance(parts, list) else [False]
+        fitting = [isinstance(parts, list)]
+        for part in parts if isinstance(parts, list) else []:
+            index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
+            fitting.append(index is not None and choices.setdefault(index, _AssembledChoice()).add(part))
         sound = sound and all(fitting)
     whole: list[JSON] = [choices[index].whole(index, sound=sound and done) for index in sorted(choices)]
     return {**around, "object": "chat.completion", "choices": whole} if chunks else None
-
-
-def _add_choice(choices: dict[int, _AssembledChoice], part: Any) -> bool:
-    index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
-    return index is not None and choices.setdefault(index, _AssembledChoice()).add(part)
 
 
 def events_in(body: bytes) -> Iterator[tuple[str, bytes]]:
@@ -186,7 +162,6 @@ class _AssembledCall:
 
     @property
     def whole(self) -> JSONObject:
-        """The call as a completion has it."""
         return {"type": "function"} | self.said | {"function": self.function | _joined(self.pieces)}
 
 
@@ -213,22 +188,14 @@ class _AssembledChoice:
         agrees = _settled(self.said, {name: value for name, value in delta.items() if name == "role"})
         agrees &= all(isinstance(delta.get(name), str | None) for name in _TEXTS)
         _gather(self.pieces, {name: value for name, value in delta.items() if name not in {"role", "tool_calls"}})
-        return self._add_calls(delta.get("tool_calls")) and agrees and not late
-
-    def _add_calls(self, parts: Any) -> bool:
-        """Take the deltas of calls; tell whether each belongs to a call, or begins the next one."""
-        if not isinstance(parts, list):
-            return not parts
-        fitting = [self._add_call(part) for part in parts]
+        parts: Any = delta.get("tool_calls") or []
+        fitting = [agrees, not late, isinstance(parts, list)]
+        for call in parts if isinstance(parts, list) else []:
+            index = _index_in(call)  # that of a call so far, or of the next one
+            if index == len(self.calls):
+                self.calls.append(_AssembledCall())
+            fitting.append(index is not None and index < len(self.calls) and self.calls[index].add(call))
         return all(fitting)
-
-    def _add_call(self, part: Any) -> bool:
-        index = _index_in(part)
-        if index is None or index > len(self.calls):
-            return False
-        if index == len(self.calls):
-            self.calls.append(_AssembledCall())
-        return self.calls[index].add(part)
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
         message: JSONObject = {"role": "assistant", "content": None} | self.said | _joined(self.pieces)
@@ -265,15 +232,15 @@ def _gather(pieces: _Pieces, delta: JSONObject) -> None:
 
 
 def _joined(pieces: _Pieces) -> JSONObject:
-    return {name: _whole(parts) for name, parts in pieces.items()}
-
-
-def _whole(parts: list[JSON]) -> JSON:
     """Join texts, and lists; of anything else the first that is no text stands for all: it must not be overlooked."""
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) == len(parts):
-        return "".join(texts) if parts else None
-    lists = [part for part in parts if isinstance(part, list)]
-    if len(lists) == len(parts):
-        return [*chain.from_iterable(lists)]
-    return next(part for part in parts if not isinstance(part, str))
+    whole: JSONObject = {}
+    for name, parts in pieces.items():
+        if not parts:
+            whole[name] = None
+        elif all(isinstance(part, str) for part in parts):
+            whole[name] = "".join(map(str, parts))
+        elif all(isinstance(part, list) for part in parts):
+            whole[name] = [*chain.from_iterable(cast("Any", parts))]
+        else:
+            whole[name] = next(part for part in parts if not isinstance(part, str))
+    return whole

@@ -52,18 +52,18 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
 def _recording(http: Any, cassette: Cassette) -> Any:
     """Make an HTTP client that sends through another one, and records what comes."""
     library: Any = library_of(http)
-    stream = type("RecordedStream", (_Tee, library.SyncByteStream, library.AsyncByteStream), {})
     kind: Any = type("Recorder", (_Recorder, library.BaseTransport, library.AsyncBaseTransport), {})
     made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
     defaults = {"headers": http.headers, "params": http.params, "cookies": http.cookies, "timeout": http.timeout}
-    return made(transport=kind(http, cassette, library, stream), **defaults)
+    return made(transport=kind(http, cassette, library), **defaults)
 
 
 class _Recorder:
     """A transport that sends through a sync or an async client; the base classes of its library make it one."""
 
-    def __init__(self, http: Any, cassette: Cassette, library: Any, stream: type[Any]) -> None:
-        self._http, self._cassette, self._library, self._stream = http, cassette, library, stream
+    def __init__(self, http: Any, cassette: Cassette, library: Any) -> None:
+        self._http, self._cassette, self._library = http, cassette, library
+        self._take = type("RecordedStream", (_Take, library.SyncByteStream, library.AsyncByteStream), {})
 
     def close(self) -> None:
         self._http.close()
@@ -72,51 +72,65 @@ class _Recorder:
         await self._http.aclose()
 
     def handle_request(self, request: Any) -> Any:
-        with self._taking(request) as take:
-            return take.handed_on(self._http.send(request, stream=True), self._stream)
+        take = self._take(request, self._cassette, self._library)
+        with take.watching():
+            return take.handed_on(self._http.send(request, stream=True))
 
     async def handle_async_request(self, request: Any) -> Any:
-        with self._taking(request) as take:
-            return take.handed_on(await self._http.send(request, stream=True), self._stream)
-
-    @contextlib.contextmanager
-    def _taking(self, request: Any) -> Generator[_Take, None, None]:
-        """Record one exchange; a connection that fails is a line too."""
-        take = _Take(request, self._cassette, self._library)
+        take = self._take(request, self._cassette, self._library)
         with take.watching():
-            yield take
+            return take.handed_on(await self._http.send(request, stream=True))
 
 
 class _Take:
-    """One exchange while it passes: the pieces so far, and the line in the end, once."""
+    """One exchange while it passes, as the stream of the response's body: the pieces so far, one line in the end."""
 
     def __init__(self, request: Any, cassette: Cassette, library: Any) -> None:
-        """Remember the request; what is no chat completion is not written."""
-        self.response: Any = None
         self._request = request
         self._cassette = cassette
         self._library = library
+        self._response: Any = None
         self._pieces: list[bytes] = []
-        self._done = not request.url.path.endswith(_RECORDED)
+        self._done = not request.url.path.endswith(_RECORDED)  # what is no chat completion is not written
 
-    def handed_on(self, response: Any, stream: type[Any]) -> Any:
+    def handed_on(self, response: Any) -> Any:
         """Return the response that the caller reads, its body passing by here."""
-        self.response = response
+        self._response = response
         if not response.is_stream_consumed:
             return self._library.Response(
-                response.status_code, headers=response.headers, stream=stream(self), extensions=response.extensions
+                response.status_code, headers=response.headers, stream=self, extensions=response.extensions
             )
         # A hook of the client's own has read the body: it is decoded.
         headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_WIRE}
-        self.response = self._library.Response(response.status_code, headers=headers, content=response.content)
-        self.piece(response.content)
-        self.ended(WireEnding.WHOLE)
-        return self.response
+        self._response = self._library.Response(response.status_code, headers=headers, content=response.content)
+        self._pieces.append(response.content)
+        self._ended(WireEnding.WHOLE)
+        return self._response
 
-    def piece(self, piece: bytes) -> bytes:
-        if not self._done:
-            self._pieces.append(piece)
-        return piece
+    def __iter__(self) -> Iterator[bytes]:
+        with self.watching():
+            for piece in self._response.iter_raw():
+                if not self._done:
+                    self._pieces.append(piece)
+                yield piece
+        self._ended(WireEnding.WHOLE)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with self.watching():
+            async for piece in self._response.aiter_raw():
+                if not self._done:
+                    self._pieces.append(piece)
+                yield piece
+        self._ended(WireEnding.WHOLE)
+
+    def close(self) -> None:
+        """Close the response underneath at once: a server goes on generating for a reader who merely went away."""
+        self._response.close()
+        self._ended(WireEnding.CUT, left=True)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+        self._ended(WireEnding.CUT, left=True)
 
     @contextlib.contextmanager
     def watching(self) -> Generator[None, None, None]:
@@ -126,64 +140,33 @@ class _Take:
         except self._library.TransportError as error:
             timed_out = isinstance(error, self._library.TimeoutException)
             closed = isinstance(error, self._library.RemoteProtocolError)
-            self.ended(WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET)
+            self._ended(WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET)
             raise
 
-    def ended(self, ending: WireEnding, *, left: bool = False) -> None:
+    def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
         """Write the line; only the first ending counts.
 
         With ``left`` it is the reader who closed the response: past an event stream's ``[DONE]`` it was whole all the
-        same, before that nobody knows what the reply would have been.
+        same, before that nobody knows what the reply would have been. A content encoding is undone where it can be.
         """
         if self._done:
             return
         self._done = True
         asked = decode(self._request.content, LINE_LIMITS)
         request: JSONObject = asked if isinstance(asked, dict) else {}
-        reply = HTTPReply(ending=ending) if self.response is None else self._reply(ending)
+        reply = HTTPReply(ending=ending)
+        if self._response is not None:
+            headers = {name: text for name, text in self._response.headers.items() if name.lower() in KEPT_HEADERS}
+            body, encoding = b"".join(self._pieces), {"content-encoding": headers.pop("content-encoding", "")}
+            try:
+                body = self._library.Response(_OK, headers=encoding, content=body).content
+            except self._library.DecodingError:
+                headers |= encoding
+            reply = HTTPReply(self._response.status_code, headers, (body,), ending)
         if left and _DONE.search(reply.body):
             reply, left = replace(reply, ending=WireEnding.WHOLE), False
         completion = None if left else completion_of(request, reply)
         self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
-
-    def _reply(self, ending: WireEnding) -> HTTPReply:
-        """Put the response together, its content encoding undone; bytes that cannot be decoded stay as they are."""
-        headers = {name: value for name, value in self.response.headers.items() if name.lower() in KEPT_HEADERS}
-        body = b"".join(self._pieces)
-        encoding = headers.pop("content-encoding", "")
-        try:
-            body = self._library.Response(_OK, headers={"content-encoding": encoding}, content=body).content
-        except self._library.DecodingError:
-            headers["content-encoding"] = encoding
-        return HTTPReply(self.response.status_code, headers, (body,), ending)
-
-
-class _Tee:
-    """The body of a response on its way to a sync or an async reader."""
-
-    def __init__(self, take: _Take) -> None:
-        self._take = take
-
-    def __iter__(self) -> Iterator[bytes]:
-        with self._take.watching():
-            for piece in self._take.response.iter_raw():
-                yield self._take.piece(piece)
-        self._take.ended(WireEnding.WHOLE)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with self._take.watching():
-            async for piece in self._take.response.aiter_raw():
-                yield self._take.piece(piece)
-        self._take.ended(WireEnding.WHOLE)
-
-    def close(self) -> None:
-        """Close the response underneath at once: a server goes on generating for a reader who merely went away."""
-        self._take.response.close()
-        self._take.ended(WireEnding.CUT, left=True)
-
-    async def aclose(self) -> None:
-        await self._take.response.aclose()
-        self._take.ended(WireEnding.CUT, left=True)
 
 
 def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:
