@@ -20,20 +20,12 @@ if TYPE_CHECKING:
     from strictreply.testing._wire import HTTPReply
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
-_MODULES = {
-    "Asked": "_scripts",
-    "AsyncScriptedClient": "mounting",
-    "Cassette": "_cassettes",
-    "Fault": "_steps",
-    "HTTPReply": "_wire",
-    "Kind": "_steps",
-    "LoopbackServer": "_server",
-    "ScriptedClient": "mounting",
-    "ScriptedModel": "_scripts",
-    "Step": "_steps",
-    "no_backoff": "_waiting",
-    "record": "_recorder",
-    "replay": "_cassettes",
+_MODULE_OF = {
+    **dict.fromkeys(("Cassette", "replay"), "_cassettes"),
+    **dict.fromkeys(("Fault", "Kind", "Step"), "_steps"),
+    **dict.fromkeys(("Asked", "ScriptedModel"), "_scripts"),
+    **dict.fromkeys(("AsyncScriptedClient", "ScriptedClient"), "mounting"),
+    **{"HTTPReply": "_wire", "LoopbackServer": "_server", "no_backoff": "_waiting", "record": "_recorder"},
 }
 
 __all__ = [
@@ -59,6 +51,6 @@ def __getattr__(name: str) -> Any:
     """Import on demand: the pytest plugin passes through here in every test run, and most need none of it."""
     if name in {"faults", "ok"}:
         return import_module(f"{__name__}.{name}")
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

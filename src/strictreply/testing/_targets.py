@@ -65,7 +65,10 @@ class Target:
             raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
         given = None if args is None else to_jsonable_python(args)
         if declared is None or place == "prose":
-            return cls(_prose(given), "prose", given=given is not None)
+            if not isinstance(given, str | None):
+                answer = "a structured one pass place='json' and the answer's type"
+                raise ValueError(f"args= must be str for a plain-text answer; for {answer}")  # noqa: TRY004 - of a value
+            return cls(PROSE if given is None else given, "prose", given=given is not None)
         if place == "json":
             schema = _of(Answer.of, declared).schema
             if schema is None:
@@ -124,23 +127,13 @@ class Target:
 
 def _of(make: Callable[[object], Made], declared: object) -> Made:
     """Compile a declaration, functions, classes and tools once for all the faults that are made of them."""
-    if not isinstance(declared, FunctionType | type | Tool):
-        return make(declared)
-    made: Made = _compiled(make, declared)
-    return made
+    known = isinstance(declared, FunctionType | type | Tool)
+    return cast("Made", _compiled(make, declared)) if known else make(declared)
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def _compiled(make: Callable[[object], Made], declared: object) -> Made:
     return make(declared)
-
-
-def _prose(given: JSON) -> JSON:
-    if given is not None and not isinstance(given, str):
-        raise ValueError(
-            "args= must be str for a plain-text answer; for a structured one pass place='json' and the answer's type"
-        )
-    return PROSE if given is None else given
 
 
 def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
