@@ -23,11 +23,7 @@ MAX_ROWS = 20
 
 @dataclass
 class ReplyTally:
-    """What was found in the files read so far; ``complete`` once all of them were read.
-
-    ``models`` and ``tools`` (the one called first in a reply) hold by name how many ``replies`` were seen, and how many
-    of them were ``invalid``.
-    """
+    """What was found in the files read so far; ``models`` and ``tools`` (the one called first) hold counts by name."""
 
     complete: bool = False
     replies: int = 0

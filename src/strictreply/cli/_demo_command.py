@@ -98,10 +98,7 @@ def serve(port: int, *, seed: int, failure_rate: float) -> None:
 
 
 def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> AskedQuestion:
-    """Ask one question and run what was called; only a valid reply gets that far.
-
-    Raises TransportFailed when the next question would fail in the same way.
-    """
+    """Ask one question and run what was called; raises TransportFailed when the next question would fail alike."""
     screen.print(Text(f"\n{question}", style="bold"))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
     live = Live(screen)

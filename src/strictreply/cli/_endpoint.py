@@ -103,10 +103,7 @@ def declare(sources: Sequence[str], **declared: Any) -> Contract:
 
 
 def load_tools(source: str) -> list[object]:
-    """Load tools from ``module:attribute`` or a JSON file of OpenAI or MCP definitions.
-
-    A file holds a list of definitions, one definition, or an object that holds them under ``tools``.
-    """
+    """Load tools from ``module:attribute``, or a JSON file of one or several definitions of OpenAI or MCP."""
     if source.endswith(".json"):
         try:
             found = json.loads(Path(source).read_text(encoding="utf-8"))

@@ -54,9 +54,9 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 
 
 def probe(app: str, prober: Probe, reports: Mapping[str, Path]) -> None:
-    """Probe an app and show the report; exits with 1 at findings, 2 when nothing could be tried, 130 after Ctrl-C.
+    """Probe an app, print the report, and write it to ``reports`` by format: ``json``, ``junit`` or ``html``.
 
-    ``reports`` are the files to write by format: ``json``, ``junit`` or ``html``.
+    Exits with 1 at findings, 2 when nothing could be tried, 130 after Ctrl-C.
     """
     for path in reports.values():  # before the work: what cannot be written after it
         if not path.absolute().parent.is_dir():
@@ -122,7 +122,6 @@ class Watcher:
     """Shows on stderr what happens: a bar, and each new cause of findings as it is met."""
 
     def __init__(self, screen: Console, app: str) -> None:
-        """Write to a console; the bar is for terminals only."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.progress = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
         self._screen = screen
@@ -147,7 +146,6 @@ class Watcher:
 
 
 def _print_report(report: Report, screen: Console) -> None:
-    """Print the counts by kind of fault, the findings by cause, and the verdict."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
     table.add_column("kind", footer="all")
     for outcome in _COLUMNS:

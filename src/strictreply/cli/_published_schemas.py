@@ -1,7 +1,4 @@
-"""The JSON Schemas of what strictreply takes and gives, for programs in any language.
-
-``schemas/`` in the repository holds them as files; a test holds the files to this code.
-"""
+"""The JSON Schemas of what strictreply takes and gives; ``schemas/`` in the repository holds them as files."""
 
 from __future__ import annotations
 

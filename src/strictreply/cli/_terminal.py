@@ -93,11 +93,9 @@ class Live:
     """Prints each attempt of a call to a console."""
 
     def __init__(self, console: Console) -> None:
-        """Print to ``console``."""
         self._console = console
 
     def __call__(self, attempt: Attempt) -> None:
-        """Print one attempt."""
         if attempt.correction is not None:
             self.line("asked", "\n".join(map(capped, attempt.correction.splitlines())), "cyan")
         if attempt.failure is not None:
@@ -159,7 +157,6 @@ def _message(raw: JSON) -> object:
 
 
 def _shown(value: object) -> str:
-    """Show text as it is but for what is not printable, and everything else as JSON."""
     return printable(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strictreply.testing import faults, ok
-    from strictreply.testing._cassettes import Cassette, replay
-    from strictreply.testing._recorder import record
+    from strictreply.testing._cassettes import Cassette, record, replay
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._steps import Fault, Kind, Step
@@ -20,13 +19,16 @@ if TYPE_CHECKING:
     from strictreply.testing._wire import HTTPReply
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
-_MODULE_OF = {
-    **dict.fromkeys(("Cassette", "replay"), "_cassettes"),
-    **dict.fromkeys(("Fault", "Kind", "Step"), "_steps"),
-    **dict.fromkeys(("Asked", "ScriptedModel"), "_scripts"),
-    **dict.fromkeys(("AsyncScriptedClient", "ScriptedClient"), "mounting"),
-    **{"HTTPReply": "_wire", "LoopbackServer": "_server", "no_backoff": "_waiting", "record": "_recorder"},
+_NAMES_IN = {
+    "_cassettes": ("Cassette", "record", "replay"),
+    "_scripts": ("Asked", "ScriptedModel"),
+    "_server": ("LoopbackServer",),
+    "_steps": ("Fault", "Kind", "Step"),
+    "_waiting": ("no_backoff",),
+    "_wire": ("HTTPReply",),
+    "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
 
 __all__ = [
     "Asked",

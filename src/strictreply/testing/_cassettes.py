@@ -1,7 +1,7 @@
 """What a live model gave, kept as JSON lines: written without secrets, read as steps of a script, and judged.
 
 A line holds the request's body, the completion that came of it (what ``strictreply check`` judges) and the HTTP
-response; how it is caught on the wire is :mod:`strictreply.testing._recorder`'s business.
+response.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import contextlib
 import io
 import json
 import os
+import re
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from openai import AsyncOpenAI, OpenAI
 
 from strictreply.contract._shaping import SHAPING
 from strictreply.reading._decoding import decode
@@ -26,8 +29,12 @@ from strictreply.testing._redaction import REDACTED, Redaction, RedactText
 from strictreply.testing._steps import Fault, Kind, Step
 from strictreply.testing._targets import ReplyPlace, spelled
 from strictreply.testing._wire import HTTPReply, Responder, Served, WireEnding, error_reply
+from strictreply.testing.mounting import library_of
+from strictreply.values._attempts import credentials_of
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
+
+Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"})
 """The headers of a response that are kept; of a request none is."""
@@ -35,6 +42,9 @@ KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "re
 _KINDS = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
 """The kinds of faults by the first word of an issue's code."""
 
+_RECORDED = "/chat/completions"
+_DONE = re.compile(rb"^data: ?\[DONE\]\r?$", re.MULTILINE)
+_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _OK = 200
 _PRIVATE = 0o600
 
@@ -116,15 +126,13 @@ class Taken:
 
 
 class Cassette:
-    """A file of recorded exchanges; lines are added as they come, whole or not at all.
+    """A file of recorded exchanges; lines are added as they come, whole or not at all, from any thread.
 
-    What looks like a secret is not written (see :func:`strictreply.testing._redaction.redacted`), nor are ``secrets``;
-    ``redact`` is given every text of a line after that, for more. The file is its owner's alone (0600). Safe to share
-    between threads.
+    What looks like a secret is not written, nor are ``secrets``; ``redact`` is given every text of a line after that,
+    for more. The file is its owner's alone (0600).
     """
 
     def __init__(self, path: str | Path, *, redact: RedactText | None = None, secrets: tuple[str, ...] = ()) -> None:
-        """Take the path of the file; it is made with the first line."""
         self.path: Path = Path(path)
         self._redaction = Redaction(redact).knowing(secrets)
         self._lock = threading.Lock()
@@ -163,10 +171,10 @@ class Cassette:
         ]
 
     def failures(self, tools: list[object] | None = None) -> list[Fault]:
-        """Return the recorded replies that do not fit, as faults with the code the strict gate gave.
+        """Return the recorded replies that do not fit what their requests asked for, as faults.
 
-        Each is judged by what its request asked for; ``tools`` stand in where a request names none. Where no reply
-        came, as with an HTTP error, there is nothing to judge.
+        ``tools`` stand in where a request names none. Where no reply came, as with an HTTP error, there is nothing to
+        judge.
         """
         judge = RecordingJudge(tools)
         given = f"[{', '.join(spelled(tool) for tool in tools)}]" if tools else ""
@@ -199,12 +207,11 @@ class Cassette:
 
 
 def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
-    """Serve a cassette: each request gets the response that was recorded for the same one.
+    """Serve a cassette: each request gets the response that was recorded for the same one, the last again and again.
 
     Requests are the same when their bodies are, after redaction: give the ``redact`` that the cassette was recorded
-    with. Of several recordings of one request each is served once, in order, and the last one stays. A request that
-    was not recorded is an HTTP 400 that says so, and in which members it differs from the nearest that was. Raises
-    ValueError when the file cannot be read as a cassette.
+    with. A request that was not recorded is an HTTP 400 that names the members in which it differs from the nearest
+    one. Raises ValueError when the file cannot be read as a cassette.
     """
     cassette = Cassette(path, redact=redact)
     waiting: dict[str, list[Served]] = {}
@@ -241,5 +248,151 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
 
 
 def _same(request: JSONObject) -> str:
-    """Write a request so that equal ones are equal texts."""
     return json.dumps(request, sort_keys=True)
+
+
+def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
+    """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
+
+    A line is added as the response to a chat completion ends, also when it broke off or was closed early, with the body
+    of the request and no secret that can be told; ``redact`` is given every text for more. Nothing else is recorded. As
+    with the SDK's ``with_options``, the copy shares the connections of its client, and closing one closes both.
+
+    Raises TypeError for another client, OSError when the file cannot be written.
+    """
+    sdk: Any = client
+    if not issubclass(type(sdk), OpenAI | AsyncOpenAI):
+        raise TypeError(f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy")
+    cassette = Cassette(path, redact=redact)
+    cassette.make()
+    given: Client = sdk.with_options(http_client=_recording(sdk._client, cassette))  # noqa: SLF001 - it has no other name
+    return given
+
+
+def _recording(http: Any, cassette: Cassette) -> Any:
+    library: Any = library_of(http)
+    kind: Any = type("Recorder", (_Recorder, library.BaseTransport, library.AsyncBaseTransport), {})
+    made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
+    defaults = {"headers": http.headers, "params": http.params, "cookies": http.cookies, "timeout": http.timeout}
+    return made(transport=kind(http, cassette, library), **defaults)
+
+
+class _Recorder:
+    """A transport that sends through a sync or an async client; the base classes of its library make it one."""
+
+    def __init__(self, http: Any, cassette: Cassette, library: Any) -> None:
+        self._http, self._cassette, self._library = http, cassette, library
+        self._take = type("RecordedStream", (_Take, library.SyncByteStream, library.AsyncByteStream), {})
+
+    def close(self) -> None:
+        self._http.close()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    def handle_request(self, request: Any) -> Any:
+        take = self._take(request, self._cassette, self._library)
+        with take.watching():
+            return take.handed_on(self._http.send(request, stream=True))
+
+    async def handle_async_request(self, request: Any) -> Any:
+        take = self._take(request, self._cassette, self._library)
+        with take.watching():
+            return take.handed_on(await self._http.send(request, stream=True))
+
+
+class _Take:
+    """One exchange while it passes, as the stream of the response's body: the pieces so far, one line in the end."""
+
+    def __init__(self, request: Any, cassette: Cassette, library: Any) -> None:
+        self._request = request
+        self._cassette = cassette
+        self._library = library
+        self._response: Any = None
+        self._pieces: list[bytes] = []
+        self._done = not request.url.path.endswith(_RECORDED)  # what is no chat completion is not written
+
+    def handed_on(self, response: Any) -> Any:
+        """Return the response that the caller reads, its body passing by here."""
+        self._response = response
+        if not response.is_stream_consumed:
+            return self._library.Response(
+                response.status_code, headers=response.headers, stream=self, extensions=response.extensions
+            )
+        # A hook of the client's own has read the body: it is decoded.
+        headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_WIRE}
+        self._response = self._library.Response(response.status_code, headers=headers, content=response.content)
+        self._pieces.append(response.content)
+        self._ended(WireEnding.WHOLE)
+        return self._response
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self.watching():
+            for piece in self._response.iter_raw():
+                if not self._done:
+                    self._pieces.append(piece)
+                yield piece
+        self._ended(WireEnding.WHOLE)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with self.watching():
+            async for piece in self._response.aiter_raw():
+                if not self._done:
+                    self._pieces.append(piece)
+                yield piece
+        self._ended(WireEnding.WHOLE)
+
+    def close(self) -> None:
+        """Close the response underneath at once: a server goes on generating for a reader who merely went away."""
+        self._response.close()
+        self._ended(WireEnding.CUT, left=True)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+        self._ended(WireEnding.CUT, left=True)
+
+    @contextlib.contextmanager
+    def watching(self) -> Generator[None, None, None]:
+        """Write the line of a response that a broken connection ends, or that never begins."""
+        try:
+            yield
+        except self._library.TransportError as error:
+            timed_out = isinstance(error, self._library.TimeoutException)
+            closed = isinstance(error, self._library.RemoteProtocolError)
+            self._ended(WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET)
+            raise
+
+    def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
+        """Write the line; only the first ending counts.
+
+        With ``left`` it is the reader who closed the response: past an event stream's ``[DONE]`` it was whole all the
+        same, before that nobody knows what the reply would have been. A content encoding is undone where it can be.
+        """
+        if self._done:
+            return
+        self._done = True
+        asked = decode(self._request.content, LINE_LIMITS)
+        request: JSONObject = asked if isinstance(asked, dict) else {}
+        reply = HTTPReply(ending=ending)
+        if self._response is not None:
+            headers = {name: text for name, text in self._response.headers.items() if name.lower() in KEPT_HEADERS}
+            body, encoding = b"".join(self._pieces), {"content-encoding": headers.pop("content-encoding", "")}
+            try:
+                body = self._library.Response(_OK, headers=encoding, content=body).content
+            except self._library.DecodingError:
+                headers |= encoding
+            reply = HTTPReply(self._response.status_code, headers, (body,), ending)
+        if left and _DONE.search(reply.body):
+            reply, left = replace(reply, ending=WireEnding.WHOLE), False
+        completion = None if left else completion_of(request, reply)
+        self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
+
+
+def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:
+    """Read the completion that a response carries, also a streamed one; None when none came as it was asked for."""
+    kind = next((value for name, value in reply.headers.items() if name.lower() == "content-type"), "")
+    streamed = kind.partition(";")[0].strip().lower() == "text/event-stream"
+    if reply.status != _OK or streamed != bool(request.get("stream")):
+        return None
+    value = assembled(reply.body) if streamed else decode(reply.body, LINE_LIMITS)
+    return value if isinstance(value, dict | list) else None

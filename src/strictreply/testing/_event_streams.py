@@ -27,11 +27,10 @@ _Pieces: TypeAlias = dict[str, list[JSON]]
 
 
 def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion as the events of a stream, ``data: [DONE]`` last.
+    """Write a completion as the events of a stream, ``data: [DONE]`` last; what is no completion is one event as it is.
 
-    ``usage`` adds the chunk that ``stream_options.include_usage`` asks for. What is no completion, as its envelope was
-    spoiled, becomes one event as it is. What an SDK puts together from the events is the completion again: each spoiled
-    value that has a place in a delta is in one.
+    ``usage`` adds the chunk that ``stream_options.include_usage`` asks for. An SDK puts the completion together again,
+    with each spoiled value that has a place in a delta.
     """
     return (*map(event, chunks(completion, usage=usage)), DONE)
 
@@ -65,7 +64,6 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
 
 
 def _deltas(message: JSONObject) -> Iterator[JSONObject]:
-    """Take a message apart: what is not written piece by piece, its texts, its calls."""
     texts = {name: message[name] for name in _TEXTS if isinstance(message.get(name), str)}
     listed: Any = message.get("tool_calls")
     calls: list[JSON] = listed if isinstance(listed, list) else []
@@ -84,7 +82,6 @@ def _deltas(message: JSONObject) -> Iterator[JSONObject]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a text into a few pieces; an empty one into none."""
     size = -(-len(text) // PIECES) or 1
     return (text[start : start + size] for start in range(0, len(text), size))
 
@@ -141,8 +138,6 @@ def events_in(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 @dataclass(slots=True)
 class _AssembledCall:
-    """One tool call so far: what is said of it once, and its arguments in pieces."""
-
     said: JSONObject = field(default_factory=dict[str, JSON])
     function: JSONObject = field(default_factory=dict[str, JSON])
     pieces: _Pieces = field(default_factory=dict[str, list[JSON]])
@@ -167,8 +162,6 @@ class _AssembledCall:
 
 @dataclass(slots=True)
 class _AssembledChoice:
-    """One choice so far."""
-
     around: JSONObject = field(default_factory=dict[str, JSON])
     said: JSONObject = field(default_factory=dict[str, JSON])
     pieces: _Pieces = field(default_factory=dict[str, list[JSON]])
@@ -206,7 +199,6 @@ class _AssembledChoice:
 
 
 def _index_in(part: Any) -> int | None:
-    """Read the index of a choice or a call, a whole number from 0; None when it has none."""
     index = part.get("index") if isinstance(part, dict) else None
     return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
 
@@ -226,7 +218,6 @@ def _settled(said: JSONObject, given: JSONObject) -> bool:
 
 
 def _gather(pieces: _Pieces, delta: JSONObject) -> None:
-    """Put the pieces of a delta to those before them; null says nothing."""
     for name, value in delta.items():
         pieces.setdefault(name, []).extend([] if value is None else [value])
 

@@ -1,8 +1,7 @@
 """Recorded replies: lines of JSON from files, read into what a contract can judge offline.
 
-Two layouts are known: chat-completion dumps (a completion, or a request and its response side by side, in a cassette
-with what became of it in HTTP), and one record a line with ``mode``, ``tools`` and ``reply``. What cannot be read is
-reported by its line, never dropped.
+A line is a chat completion, a request and its response side by side (a cassette's, with what became of it in HTTP), or
+a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its line, never dropped.
 """
 
 from __future__ import annotations
@@ -78,10 +77,9 @@ class RecordedVerdict:
 
 
 class RecordingJudge:
-    """Judges recordings by what their requests asked for, compiling each kind of request once."""
+    """Judges recordings by what their requests asked for; ``tools`` stand in for those that name none."""
 
     def __init__(self, tools: list[object] | None = None) -> None:
-        """``tools`` stand in for recordings that name none."""
         self._tools = tools
         self._contracts: dict[str, Contract] = {}
 
@@ -156,10 +154,9 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
 
 
 def _from_dump(record: JSONObject) -> Recording | str:
-    """Read a completion, or a request and its response side by side; a text that says why when there is no response.
+    """Read a completion, or a request and its response side by side; or return why there is no response.
 
-    What a cassette holds as the response is one, whatever it is: an app was given it with the status 200. Without one
-    its line says what came in place of it.
+    What a cassette holds as the response is one, whatever it is: an app was given it with the status 200.
     """
     request, http = record.get("request"), record.get("http")
     request = request if isinstance(request, dict) else record

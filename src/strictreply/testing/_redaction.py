@@ -112,7 +112,6 @@ class Redaction:
 
 
 def _without_named(text: str) -> str:
-    """Take out the values of members whose names say that they are secret, in JSON however deep in other JSON."""
     kept: list[str] = []
     end = 0
     for name in _NAMED.finditer(text):

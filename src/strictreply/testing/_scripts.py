@@ -31,10 +31,9 @@ _CONTEXT = 20
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, as it was at that moment, and what was served for it.
+    """One request, counted from 1, as it was at that moment, and what was served for it: None when nothing was left.
 
-    ``number`` counts from 1. ``step`` is None when the script had none left. ``first`` is the script's first request,
-    None for that one itself.
+    ``first`` is the script's first request, None for that one itself.
     """
 
     number: int
@@ -80,7 +79,6 @@ class ScriptedModel:
     """
 
     def __init__(self, *steps: Step, then: Step | None = None) -> None:
-        """Take the script; :meth:`script` gives another one later."""
         self._lock = threading.Lock()
         self.script(*steps, then=then)
 
@@ -97,7 +95,6 @@ class ScriptedModel:
             self._requests: list[Asked] = []
 
     def __call__(self, request: JSONObject) -> Served:
-        """Record a request, and serve the next step."""
         with self._lock:
             number = len(self._requests) + 1
             step = self._steps[number - 1] if number <= len(self._steps) else self._then
@@ -164,11 +161,10 @@ class ScriptedModel:
             raise AssertionError(f"the script has {steps} steps; request {over[0]} came after them")
 
     def assert_no_echo(self) -> None:
-        """Raise AssertionError when a text that only the model wrote came back in a prompt.
+        """Raise AssertionError when a text that only the model wrote came back in a system, user or tool turn.
 
-        A reply may be replayed as the assistant's own turn; in a system, user or tool turn it is an injection. The
-        message names the request, the role and the fault, never the text. A text that stood in a prompt before it was
-        served is the app's own.
+        The message names the request, the role and the fault, never the text. A text that stood in a prompt before it
+        was served is the app's own.
         """
         leaks = [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]
         if leaks:
@@ -189,11 +185,7 @@ class ScriptedModel:
                 served.append((request.step.name, _spellings(words)))
 
     def story(self) -> str:
-        """Report the script and what was asked, for the report of a failed test.
-
-        The words are ours and the app's. An app that quotes a reply in a correction is shown to do so: abridged, and
-        escaped where a terminal would act on it.
-        """
+        """Report the script and what was asked; what an app quotes of a reply is abridged and escaped."""
         lines = [f"script: {_counted(len(self._steps), 'step')}"]
         steps = [*enumerate(self._steps, 1), *([("then, for ever", self._then)] if self._then else [])]
         for place, step in steps:
@@ -240,7 +232,6 @@ def _spellings(words: Iterable[str]) -> set[str]:
 
 
 def _objects(value: Any) -> list[JSONObject]:
-    """Read a list of objects; what is none is left out."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

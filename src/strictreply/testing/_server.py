@@ -1,7 +1,6 @@
 """An OpenAI-compatible Chat Completions server on loopback: sockets and HTTP/1.1, nothing of what is answered.
 
-It sends every :class:`HTTPReply`, also those that no HTTP library would send. Any client in any language can be tested
-against it; it serves what :mod:`strictreply.testing._wire` knows.
+It sends every :class:`HTTPReply`, also those that no HTTP library would send.
 """
 
 from __future__ import annotations
@@ -31,14 +30,13 @@ _READ_BYTES = 65_536
 class LoopbackServer:
     """Serves a responder over HTTP; a context manager that serves from a thread while it is open.
 
-    ``responder`` gets the body of each request and may be called from several threads at once; whatever it raises
-    becomes a 500. ``host`` must be a loopback address or ``localhost``; ``port`` 0 takes a free one. ``log`` gets one
-    line a request; None keeps quiet. ``patience`` is how many seconds a response that hangs, pauses or never ends may
-    keep its connection, should the client not leave before.
+    ``responder`` may be called from several threads at once; whatever it raises becomes a 500. ``host`` must be a
+    loopback address or ``localhost``; ``port`` 0 takes a free one. ``log`` gets one line a request. ``patience`` is how
+    many seconds a response that hangs, pauses or never ends may keep its connection.
 
-    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port is bound at once,
-    so ``base_url`` is known before the server is opened; until then connections are refused. Closed, it breaks off
-    what is being served and does not open again.
+    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound: that is done at once, and
+    connections are refused until the server is opened. Closed, it breaks off what is being served and does not open
+    again.
     """
 
     def __init__(
@@ -50,7 +48,6 @@ class LoopbackServer:
         log: Callable[[str], None] | None = None,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        """Bind the port; nothing is served yet."""
         if not is_loopback(host):
             raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
         address = "127.0.0.1" if host == "localhost" else host
@@ -69,7 +66,6 @@ class LoopbackServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
     def __enter__(self) -> Self:
-        """Listen, and serve from a daemon thread."""
         self._server.server_activate()
         serve = self._server.serve_forever
         self._thread = threading.Thread(target=serve, args=(POLL_SECONDS,), name="strictreply-loopback", daemon=True)
@@ -79,7 +75,6 @@ class LoopbackServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop serving, break off every connection and free the port."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -116,7 +111,6 @@ class _Server(ThreadingTCPServer):
     def __init__(
         self, address: tuple[str, int], responder: Responder, log: Callable[[str], None] | None, patience: float
     ) -> None:
-        """Bind to a loopback address of either family; nothing is accepted before ``server_activate``."""
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.responder = responder
         self.log = log
@@ -155,8 +149,6 @@ class _Server(ThreadingTCPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Reads one request after another from a connection and sends what each is answered with."""
-
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
     disable_nagle_algorithm = True

@@ -111,10 +111,9 @@ def completion(
     finish_reason: str | None = None,
     usage: tuple[int, int] = (10, 5),
 ) -> JSONObject:
-    """Make a ``chat.completion`` of one choice.
+    """Make a ``chat.completion`` of one choice; ``usage`` is the tokens of the prompt and of the completion.
 
-    ``finish_reason`` None is the usual one: ``tool_calls`` with calls, else ``stop``. ``usage`` is the tokens of the
-    prompt and of the completion.
+    ``finish_reason`` None is the usual one: ``tool_calls`` with calls, else ``stop``.
     """
     prompt, answer = usage
     reason = finish_reason or ("tool_calls" if message.get("tool_calls") else "stop")
@@ -155,9 +154,9 @@ def wire(
 ) -> Iterator[bytes | Pause]:
     """Yield a response as the bytes that leave a server; :func:`ending_of` says what follows the last of them.
 
-    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD. A length that the
-    reply does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to
-    be cut. An endless body has no length and is chunked, unless it is raw; ``most`` is about how many bytes of it come.
+    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD. A length that the reply
+    does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to be cut. An
+    endless body is chunked, unless it is raw; ``most`` is about how many bytes of it come.
     """
     raw = reply.framing == "raw"
     if not (raw or reply.parts or reply.ending is WireEnding.WHOLE):
@@ -178,7 +177,6 @@ def wire(
 
 
 def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> bytes:
-    """Write the status line and the headers; those of the reply stay as they are."""
     headers = dict(reply.headers)
     given = {name.lower() for name in headers}
     if chunked and "transfer-encoding" not in given:

@@ -175,7 +175,6 @@ class _ClientOfResponder:
     """What the sync and the async client without HTTP have in common; ``_create`` differs."""
 
     def __init__(self, responder: Responder) -> None:
-        """Ask this responder."""
         self._responder = responder
         self.chat: SimpleNamespace = SimpleNamespace(completions=SimpleNamespace(create=self._create))
 

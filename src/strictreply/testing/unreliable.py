@@ -119,7 +119,6 @@ class UnreliableModel:
     """
 
     def __init__(self, scenario: Scenario, *, seed: int = 0, failure_rate: float = DEFAULT_FAILURE_RATE) -> None:
-        """Learn the scenario."""
         if not 0 <= failure_rate <= 1:
             raise ValueError("failure_rate must be between 0 and 1")
         self._scenario = scenario

@@ -89,8 +89,6 @@ def _row(tag: str, *cells: str | ET.Element) -> ET.Element:
 
 
 def _counts(report: Report) -> ET.Element:
-    """Lay out a row for each kind of fault: a bar of its outcomes, and their numbers."""
-
     def row(name: str, words: str, runs: Sequence[ProbeRun]) -> ET.Element:
         numbers = {outcome: sum(run.outcome is outcome for run in runs) for outcome in _RAN}
         seen = {outcome: number for outcome, number in numbers.items() if number}
@@ -133,7 +131,6 @@ def _findings(report: Report, outcome: ProbeOutcome) -> Iterator[ET.Element]:
 
 
 def _found(runs: Iterable[ProbeRun]) -> ET.Element:
-    """Lay out findings: the fault, what was served, and how to see it again."""
     rows = (
         _element(
             "tr",

@@ -1,8 +1,4 @@
-"""Specimens of the catalogue: each fault made from somebody's tools, what the strict gate says, and how it is shown.
-
-Excerpts are the one place where a served reply becomes words: abridged, and safe to print. The catalogue's page for
-people is made of them.
-"""
+"""Specimens of the catalogue: faults made from somebody's tools, abridged and safe to print, and the page of them."""
 
 from __future__ import annotations
 
@@ -71,10 +67,7 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
 
 
 def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
-    """Find the smallest parts in which what is served differs: the path, what would be good there, and what is.
-
-    An object that differs in many members, and what is of another type, is shown as a whole.
-    """
+    """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
     if _equal(clean, served):
         return
     parts: Iterable[tuple[str, object, object]] = ()
@@ -92,14 +85,12 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
 
 
 def _equal(clean: object, served: object) -> bool:
-    """Report whether two parts are the same JSON, or both are missing."""
     if clean is _MISSING or served is _MISSING:
         return clean is served
     return json.dumps(clean) == json.dumps(served)
 
 
 def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
-    """Show an HTTP response: its head, its body, and how it ends."""
     if reply.framing != "raw" and (reply.parts or reply.ending is WireEnding.WHOLE):
         yield f"HTTP {reply.status}"
         told = reply.headers.items() - EVENT_STREAM.items()
@@ -148,7 +139,6 @@ def _sample(name: str, described: str, **members: JSONObject) -> Tool:
 
 
 def _kind(name: str, **members: JSONObject) -> JSONObject:
-    """Write one of several kinds of objects, told apart by ``kind``."""
     properties = {"kind": {"const": name}, **members}
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 

@@ -48,7 +48,6 @@ class ProbeWorker:
     """A callable in a process of its own, which is killed when it is closed."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Talk to a process that has been started; see :meth:`start`."""
         self._process = process
 
     @property
@@ -109,14 +108,13 @@ class ProbeWorker:
 
 
 class Service:
-    """A running HTTP service: a call is a POST of the same body.
+    """A running HTTP service on loopback, each wait bounded by ``timeout`` seconds; a call is a POST of the same body.
 
     A 2xx is a value, an error with a JSON body or a 4xx a clean refusal, any other answer and a broken connection a
     crash. Raises ValueError when the address is not http on loopback.
     """
 
     def __init__(self, url: str, body: bytes, *, timeout: float) -> None:
-        """Take the address and the body; nothing is asked yet. ``timeout`` is in seconds, for each wait."""
         parts = urlsplit(url)
         if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
             raise ValueError(
@@ -169,7 +167,6 @@ class ProbeStage:
     """
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
-        """Start nothing yet."""
         self._connect = connect
         self._timeout = timeout
         self._port = port
@@ -178,10 +175,7 @@ class ProbeStage:
         self._subject: ProbeSubject | None = None
 
     async def play(self, responder: Responder, *, told: bool = False) -> Behaviour:
-        """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started.
-
-        ``told`` asks for its traceback and versions.
-        """
+        """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started."""
         subject = await self._opened()
         self._responder = responder
         begun = time.monotonic()
@@ -205,7 +199,6 @@ class ProbeStage:
             server.__exit__(None, None, None)
 
     async def _opened(self) -> ProbeSubject:
-        """Start the server and the app unless they run."""
         if self._server is None:
             patience = 2 * self._timeout  # a hanging reply must outlast the app
 

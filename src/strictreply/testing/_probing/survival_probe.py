@@ -89,10 +89,7 @@ def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What was learnt from good replies: what the first request asks for, the good result, the versions in use.
-
-    ``good`` is the result's digest; None when two good runs did not give the same.
-    """
+    """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same."""
 
     demand: Demand
     good: str | None
@@ -100,20 +97,15 @@ class Rehearsal:
 
 
 class GoodModel:
-    """Replies well to every request it can read, and keeps the first.
-
-    A request that no good reply can be made to is kept as ``trouble``, and raised.
-    """
+    """Replies well to every request, and keeps the first, or as ``trouble`` why no good reply can be made to one."""
 
     def __init__(self, hints: DemandHints) -> None:
-        """Take what no request says."""
         self._hints = hints
         self._lock = threading.Lock()
         self.demand: Demand | None = None
         self.trouble: ContractError | ValueError | None = None
 
     def __call__(self, request: JSONObject) -> Served:
-        """Reply well."""
         demand = Demand(request, self._hints)
         try:
             served = demand.good()
@@ -126,10 +118,7 @@ class GoodModel:
 
 
 async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
-    """Run the app twice with good replies.
-
-    Raises Unusable, with the reason and what to do, unless it asked the model and returned both times.
-    """
+    """Run the app twice with good replies; raises Unusable unless it asked the model and returned both times."""
     model = GoodModel(hints)
     demand, good = _understood(model, await stage.play(model, told=True))
     _, again = _understood(model, await stage.play(model, told=True))
@@ -173,7 +162,6 @@ class Probe:
         jobs: int = 2,
         port: int = 0,
     ) -> None:
-        """Start nothing yet."""
         self._name = name
         self._hints = hints
         self._kinds, self._names = frozenset(kinds), frozenset(names)
@@ -229,10 +217,7 @@ class Probe:
         )
 
     async def _tried(self, stage: ProbeStage, trial: ProbeTrial, good: str | None) -> ProbeRun:
-        """Serve one fault for every request, then for the first one only.
-
-        An app that asked once does the same again: it cannot recover.
-        """
+        """Serve one fault for every request, then, unless the app asked only once, for the first one only."""
         always, once = ScriptedModel(then=trial.fault), ScriptedModel(trial.fault)
 
         def first_then_good(request: JSONObject) -> Served:

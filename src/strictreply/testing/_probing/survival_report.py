@@ -1,6 +1,6 @@
 """What becomes of an app under malformed replies: its behaviour in a run, how that is judged, the report and its files.
 
-Values only. No text of a reply is in any of them but ``ProbeRun.served``, the excerpt of what the app was given.
+No text of a reply is in any of these values but ``ProbeRun.served``, the excerpt of what the app was given.
 """
 
 from __future__ import annotations
@@ -143,10 +143,9 @@ class ProbeRun:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a probe found.
+    """Everything that a probe found; ``complete`` is false when it was interrupted.
 
-    ``app`` is how the app was named, ``asks`` what its requests ask for, in words. ``versions`` are those of Python and
-    of the libraries that the app uses, by name. ``complete`` is false when the probe was interrupted.
+    ``asks`` is what the app's requests ask for, in words; ``versions`` are those of Python and the libraries it uses.
     """
 
     app: str
