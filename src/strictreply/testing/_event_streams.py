@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from strictreply.reading._decoding import decode
 from strictreply.testing._recordings import LINE_LIMITS
@@ -23,7 +23,6 @@ BROKEN_OFF = "error"
 
 _TEXTS = ("content", "refusal")
 _DONE = b"[DONE]"
-_Pieces: TypeAlias = dict[str, list[JSON]]
 
 
 def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
@@ -136,68 +135,6 @@ def events_in(body: bytes) -> Iterator[tuple[str, bytes]]:
                 continue
 
 
-@dataclass(slots=True)
-class _AssembledCall:
-    said: JSONObject = field(default_factory=dict[str, JSON])
-    function: JSONObject = field(default_factory=dict[str, JSON])
-    pieces: _Pieces = field(default_factory=dict[str, list[JSON]])
-
-    def add(self, part: JSONObject) -> bool:
-        """Take a delta; tell whether it fits what was said before."""
-        function: Any = part.get("function", {})
-        if not isinstance(function, dict):
-            return False
-        given = {name: value for name, value in part.items() if name not in {"index", "function"}}
-        agrees = _settled(self.said, given)
-        if "name" in function:
-            agrees = agrees and not (self.function.get("name") and function["name"])
-            _settled(self.function, {"name": function["name"]})
-        _gather(self.pieces, {name: value for name, value in function.items() if name != "name"})
-        return agrees and bool(self.function.get("name") or not function.get("arguments"))
-
-    @property
-    def whole(self) -> JSONObject:
-        return {"type": "function"} | self.said | {"function": self.function | _joined(self.pieces)}
-
-
-@dataclass(slots=True)
-class _AssembledChoice:
-    around: JSONObject = field(default_factory=dict[str, JSON])
-    said: JSONObject = field(default_factory=dict[str, JSON])
-    pieces: _Pieces = field(default_factory=dict[str, list[JSON]])
-    calls: list[_AssembledCall] = field(default_factory=list[_AssembledCall])
-    reason: JSON = None
-
-    def add(self, part: JSONObject) -> bool:
-        """Take a choice of a chunk; tell whether it is one, and fits what was said before."""
-        reason, delta = part.get("finish_reason"), cast("Any", part.get("delta"))
-        kept = {name: value for name, value in part.items() if name not in {"index", "delta", "finish_reason"}}
-        _keep(self.around, kept)
-        if not isinstance(delta, dict):
-            return False
-        more = reason is not None or any(delta[name] for name in delta if name != "role")
-        late = self.reason is not None and more  # nothing may be said once a finish reason has come
-        self.reason = self.reason if reason is None else reason
-        agrees = _settled(self.said, {name: value for name, value in delta.items() if name == "role"})
-        agrees &= all(isinstance(delta.get(name), str | None) for name in _TEXTS)
-        _gather(self.pieces, {name: value for name, value in delta.items() if name not in {"role", "tool_calls"}})
-        parts: Any = delta.get("tool_calls") or []
-        fitting = [agrees, not late, isinstance(parts, list)]
-        for call in parts if isinstance(parts, list) else []:
-            index = _index_in(call)  # that of a call so far, or of the next one
-            if index == len(self.calls):
-                self.calls.append(_AssembledCall())
-            fitting.append(index is not None and index < len(self.calls) and self.calls[index].add(call))
-        return all(fitting)
-
-    def whole(self, index: int, *, sound: bool) -> JSONObject:
-        message: JSONObject = {"role": "assistant", "content": None} | self.said | _joined(self.pieces)
-        if self.calls:
-            message["tool_calls"] = [call.whole for call in self.calls]
-        reason = self.reason if sound and self.reason else BROKEN_OFF
-        return {"index": index, "message": message, **self.around, "finish_reason": reason}
-
-
 def _index_in(part: Any) -> int | None:
     index = part.get("index") if isinstance(part, dict) else None
     return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
@@ -208,30 +145,90 @@ def _keep(around: JSONObject, given: JSONObject) -> None:
     around |= {name: value for name, value in given.items() if value is not None or name not in around}
 
 
-def _settled(said: JSONObject, given: JSONObject) -> bool:
-    """Keep what is said once; tell whether nothing contradicts what was said before."""
-    agrees = True
-    for name, value in given.items():
-        agrees &= not value or said.get(name) in (None, "", value)
-        said[name] = said.get(name) or value
-    return agrees
+@dataclass(slots=True)
+class _Pieces:
+    """An object so far: members that are said once, and members that come in pieces."""
+
+    said: JSONObject = field(default_factory=dict[str, JSON])
+    pieces: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
+
+    def add(self, delta: JSONObject, once: Container[str]) -> bool:
+        """Take a delta; tell whether nothing contradicts what was said before. Null says nothing."""
+        agrees = True
+        for name, value in delta.items():
+            if name in once:
+                agrees &= not value or self.said.get(name) in (None, "", value)
+                self.said[name] = self.said.get(name) or value
+            else:
+                self.pieces.setdefault(name, []).extend([] if value is None else [value])
+        return agrees
+
+    @property
+    def whole(self) -> JSONObject:
+        """Texts and lists are joined; of anything else the first that is no text stands for all, to be noticed."""
+        whole = dict(self.said)
+        for name, parts in self.pieces.items():
+            if not parts:
+                whole[name] = None
+            elif all(isinstance(part, str) for part in parts):
+                whole[name] = "".join(map(str, parts))
+            elif all(isinstance(part, list) for part in parts):
+                whole[name] = [*chain.from_iterable(cast("Any", parts))]
+            else:
+                whole[name] = next(part for part in parts if not isinstance(part, str))
+        return whole
 
 
-def _gather(pieces: _Pieces, delta: JSONObject) -> None:
-    for name, value in delta.items():
-        pieces.setdefault(name, []).extend([] if value is None else [value])
+@dataclass(slots=True)
+class _AssembledCall:
+    around: _Pieces = field(default_factory=_Pieces)
+    function: _Pieces = field(default_factory=_Pieces)
+
+    def add(self, part: JSONObject) -> bool:
+        """Take a delta; tell whether it fits what was said before."""
+        function: Any = part.get("function", {})
+        if not isinstance(function, dict):
+            return False
+        named = self.function.said.get("name")
+        agrees = self.around.add({name: part[name] for name in part if name not in {"index", "function"}}, part)
+        self.function.add(function, ("name",))
+        fits = "name" not in function if named else bool(function.get("name") or not function.get("arguments"))
+        return agrees and fits
+
+    @property
+    def whole(self) -> JSONObject:
+        return {"type": "function"} | self.around.whole | {"function": self.function.whole}
 
 
-def _joined(pieces: _Pieces) -> JSONObject:
-    """Join texts, and lists; of anything else the first that is no text stands for all: it must not be overlooked."""
-    whole: JSONObject = {}
-    for name, parts in pieces.items():
-        if not parts:
-            whole[name] = None
-        elif all(isinstance(part, str) for part in parts):
-            whole[name] = "".join(map(str, parts))
-        elif all(isinstance(part, list) for part in parts):
-            whole[name] = [*chain.from_iterable(cast("Any", parts))]
-        else:
-            whole[name] = next(part for part in parts if not isinstance(part, str))
-    return whole
+@dataclass(slots=True)
+class _AssembledChoice:
+    around: JSONObject = field(default_factory=dict[str, JSON])
+    message: _Pieces = field(default_factory=_Pieces)
+    calls: list[_AssembledCall] = field(default_factory=list[_AssembledCall])
+    reason: JSON = None
+
+    def add(self, part: JSONObject) -> bool:
+        """Take a choice of a chunk; tell whether it is one, and fits what was said before."""
+        reason, delta = part.get("finish_reason"), cast("Any", part.get("delta"))
+        _keep(self.around, {name: part[name] for name in part if name not in {"index", "delta", "finish_reason"}})
+        if not isinstance(delta, dict):
+            return False
+        more = reason is not None or any(delta[name] for name in delta if name != "role")
+        late = self.reason is not None and more  # nothing may be said once a finish reason has come
+        self.reason = self.reason if reason is None else reason
+        parts: Any = delta.get("tool_calls") or []
+        fitting = [not late, isinstance(parts, list), all(isinstance(delta.get(name), str | None) for name in _TEXTS)]
+        fitting.append(self.message.add({name: delta[name] for name in delta if name != "tool_calls"}, ("role",)))
+        for call in parts if isinstance(parts, list) else []:
+            index = _index_in(call)  # that of a call so far, or of the next one
+            if index == len(self.calls):
+                self.calls.append(_AssembledCall())
+            fitting.append(index is not None and index < len(self.calls) and self.calls[index].add(call))
+        return all(fitting)
+
+    def whole(self, index: int, *, sound: bool) -> JSONObject:
+        message: JSONObject = {"role": "assistant", "content": None} | self.message.whole
+        if self.calls:
+            message["tool_calls"] = [call.whole for call in self.calls]
+        reason = self.reason if sound and self.reason else BROKEN_OFF
+        return {"index": index, "message": message, **self.around, "finish_reason": reason}
