@@ -38,6 +38,7 @@ ChannelOption = Annotated[
 ]
 Retries = Annotated[int, typer.Option(min=0, help="Corrective asks after the first one.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for one call.")]
+Kinds = Annotated[list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
 Seed = Annotated[int, typer.Option(help="Chooses the model's mistakes; the same seed makes the same ones.")]
 FailureRate = Annotated[float, typer.Option(min=0, max=1, help="The share of first replies that are bad.")]
@@ -153,9 +154,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
     tools: Annotated[list[str] | None, typer.Option(help="Tools that only the prompt names, as for ask.")] = None,
     answer: Annotated[str | None, typer.Option(help="module:type of an answer that only the prompt tells.")] = None,
     good: Annotated[str | None, typer.Option(help="JSON: good arguments, or a good answer, to begin with.")] = None,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")
-    ] = None,
+    kind: Kinds = None,
     fault: Annotated[list[str] | None, typer.Option(help="This fault only; may be given several times.")] = None,
     clean: Annotated[list[str] | None, typer.Option(help="module:Class of an exception that is no crash.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
@@ -197,9 +196,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
 @app.command(name="faults", short_help="List the catalogue of malformed replies.")
 def faults(
     *,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")
-    ] = None,
+    kind: Kinds = None,
     tools: Annotated[list[str] | None, typer.Option(help="What --show makes the fault from, as for ask.")] = None,
     show: Annotated[str | None, typer.Option(metavar="NAME", help="Show what one fault serves.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,

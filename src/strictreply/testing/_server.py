@@ -15,7 +15,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
-from types import TracebackType
 from typing import Any, Self, cast
 
 from strictreply.testing._wire import HTTPReply, Pause, Responder, WireEnding, ending_of, error_reply, respond, wire
@@ -72,9 +71,7 @@ class LoopbackServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -155,9 +152,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self._read_body()
-        owner = self._owner
-        reply = body if isinstance(body, HTTPReply) else respond(owner.responder, self.command, self.path, body)
-        self._send(reply)
+        responder = self._owner.responder
+        self._send(body if isinstance(body, HTTPReply) else respond(responder, self.command, self.path, body))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
 

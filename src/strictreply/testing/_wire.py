@@ -32,9 +32,6 @@ EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Contr
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 """The statuses of responses without a body, beside those below 200 (RFC 9110 section 6.4.1)."""
 
-MODEL = "scripted"
-"""The one model that ``GET /v1/models`` lists; requests may name any."""
-
 _ROUTES = {"/chat/completions": "POST", "/models": "GET", "/health": "GET"}
 _SERVED = "POST …/chat/completions, GET …/models and GET /health are served"
 
@@ -213,7 +210,7 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
     if route == "/health":
         return HTTPReply.json(200, {"status": "ok"})
     if route == "/models":
-        model: JSON = {"id": MODEL, "object": "model", "created": 0, "owned_by": "strictreply"}
+        model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
     return _complete(responder, body)
 

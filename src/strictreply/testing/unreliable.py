@@ -132,7 +132,16 @@ class UnreliableModel:
             drafts = self._reply(request["messages"], demands, token_limit(request) or 0)
         except ValueError as error:
             return error_reply(400, str(error))
-        return self._completion(request, drafts)
+        dice = self._dice("ids", json.dumps(request["messages"]))
+        id_ = f"chatcmpl-{dice.getrandbits(96):024x}"
+        calls: list[JSON] = [native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts]
+        message = assistant(None, calls) if drafts[0].tool else assistant(drafts[0].text)
+        cut = any(draft.cut for draft in drafts)
+        asked = json.dumps([request["messages"], request.get("tools", [])])
+        tokens, written = (max(1, len(text) // CHARS_PER_TOKEN) for text in (asked, json.dumps(message)))
+        usage = tokens, (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else written
+        reason = "length" if cut else None
+        return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
 
     def _reply(self, turns: Sequence[JSONObject], demands: ReplyDemands, limit: int) -> list[Draft]:
         back = answered_reply(turns)
@@ -210,18 +219,6 @@ class UnreliableModel:
     def _dice(self, *parts: str) -> random.Random:
         """Make the dice of one decision: the same for the same seed and conversation."""
         return random.Random(json.dumps([self._seed, *parts]))
-
-    def _completion(self, request: JSONObject, drafts: Sequence[Draft]) -> JSONObject:
-        dice = self._dice("ids", json.dumps(request["messages"]))
-        id_ = f"chatcmpl-{dice.getrandbits(96):024x}"
-        calls: list[JSON] = [native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts]
-        message = assistant(None, calls) if drafts[0].tool else assistant(drafts[0].text)
-        cut = any(draft.cut for draft in drafts)
-        asked = json.dumps([request["messages"], request.get("tools", [])])
-        tokens, written = (max(1, len(text) // CHARS_PER_TOKEN) for text in (asked, json.dumps(message)))
-        usage = tokens, (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else written
-        reason = "length" if cut else None
-        return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
 
 
 def draw(

@@ -132,15 +132,18 @@ _TEXT: JSONObject = {"type": "string"}
 _SIZE: JSONObject = {"type": "integer", "minimum": 1}
 
 
+def _object(properties: JSONObject, **more: JSON) -> JSONObject:
+    return {"type": "object", "properties": properties, **more}
+
+
 def _sample(name: str, described: str, **members: JSONObject) -> Tool:
     """Declare a tool all of whose parameters are required, so that an example of its arguments has them all."""
-    schema = {"type": "object", "properties": members, "required": list(members)}
-    return Tool.from_json_schema(name, schema, described)
+    return Tool.from_json_schema(name, _object(members, required=[*members]), described)
 
 
 def _kind(name: str, **members: JSONObject) -> JSONObject:
-    properties = {"kind": {"const": name}, **members}
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    properties: JSONObject = {"kind": {"const": name}, **members}
+    return _object(properties, required=[*properties], additionalProperties=False)
 
 
 SAMPLES = (
@@ -161,32 +164,25 @@ SAMPLES = (
         days={"type": "array", "items": _SIZE, "uniqueItems": True, "minItems": 1},
         legs={"type": "array", "prefixItems": [_TEXT, _TEXT], "items": False},
         guests={"type": "array", "contains": {"const": "driver"}, "maxContains": 1},
-        labels={
-            "type": "object",
-            "properties": {"main": _TEXT},
-            "propertyNames": {"pattern": "^[a-z]+$"},
-            "additionalProperties": _TEXT,
-            "minProperties": 1,
-            "maxProperties": 2,
-        },
-        room={"type": "object", "properties": {"beds": _SIZE, "sea_view": False}, "required": ["beds"]},
+        labels=_object(
+            {"main": _TEXT},
+            propertyNames={"pattern": "^[a-z]+$"},
+            additionalProperties=_TEXT,
+            minProperties=1,
+            maxProperties=2,
+        ),
+        room=_object({"beds": _SIZE, "sea_view": False}, required=["beds"]),
         options={"type": "object", "additionalProperties": False},
         seat={"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^A"}]},
         refund={"oneOf": [{"type": "boolean"}, {"type": "number", "minimum": 0}]},
         level={"oneOf": [{"type": "integer", "maximum": 10}, {"type": "integer", "minimum": 5}]},
         payment={"oneOf": [_kind("card", number=_TEXT), _kind("cash", amount=_SIZE)]},
-        insurance={
-            "type": "object",
-            "properties": {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE},
-            "required": ["wanted", "name", "age"],
-            "if": {"properties": {"wanted": {"const": True}}},
-            "then": {"required": ["name"]},
-        },
-        driver={
-            "type": "object",
-            "properties": {"licence": _TEXT, "country": _TEXT},
-            "dependentRequired": {"licence": ["country"]},
-        },
+        insurance=_object(
+            {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE},
+            required=["wanted", "name", "age"],
+            **{"if": {"properties": {"wanted": {"const": True}}}, "then": {"required": ["name"]}},
+        ),
+        driver=_object({"licence": _TEXT, "country": _TEXT}, dependentRequired={"licence": ["country"]}),
         file={"type": "string", "contentEncoding": "base64"},
     ),
     _sample(
