@@ -27,9 +27,8 @@ from strictreply.values._replies import DirectAnswer, calls_of
 
 SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
 SERVED_QUESTIONS_SHOWN = 4
+# failures that the next question would meet too
 _LOST = frozenset({"connection", "timeout", "authentication_failed", "permission_denied", "not_found"})
-"""Failures that the next question would meet too."""
-
 _STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow", "rejected": "red", "failed": "red"}
 """The colours of the outcomes; ``sent again`` is a reply that came when the transport had failed before."""
 

@@ -23,9 +23,7 @@ from strictreply.values._errors import CallFailed, ContractError, TransportFaile
 if TYPE_CHECKING:
     from openai import OpenAI
 
-NO_KEY = "none"
-"""What a local server gets when there is no key: the SDK insists on one."""
-
+NO_KEY = "none"  # for a local server without a key: the SDK insists on one
 PUBLIC = "the OpenAI API"
 MAX_SAID_CHARS = 300
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")

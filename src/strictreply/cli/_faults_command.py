@@ -19,8 +19,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._json import JSON
 
-MAX_SHOWN = 12
-"""How many places of one fault are shown."""
+MAX_SHOWN = 12  # places of one fault
 
 
 def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:

@@ -34,9 +34,7 @@ from strictreply.testing._steps import Kind
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._json import JSON
 
-MAX_NAMED = 12
-"""How many faults with one cause are named on the terminal."""
-
+MAX_NAMED = 12  # faults with one cause
 STYLES = {
     ProbeOutcome.ACCEPTED: "red",
     ProbeOutcome.CRASHED: "yellow",

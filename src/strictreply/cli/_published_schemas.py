@@ -55,8 +55,7 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
 }
 """What the types of these members do not say."""
 
-_ON_REQUEST = frozenset({"request", "raw"})
-"""The members that ``Attempt.to_dict`` gives only with ``raw=True``."""
+_ON_REQUEST = frozenset({"request", "raw"})  # left out of an attempt unless ``raw=True``
 
 
 def published_schemas() -> dict[str, JSONObject]:

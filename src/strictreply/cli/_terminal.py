@@ -21,9 +21,7 @@ from strictreply.values._json import JSON
 from strictreply.wires._chat import peek
 
 MAX_SHOWN_CHARS = 240
-HANGING = 8
-"""The columns before the words: two spaces and a label."""
-
+HANGING = 8  # columns before the words: two spaces and a label
 _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
 
 

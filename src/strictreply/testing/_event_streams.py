@@ -12,15 +12,9 @@ from strictreply.reading._decoding import decode
 from strictreply.testing._recordings import LINE_LIMITS
 from strictreply.values._json import JSON, JSONObject
 
-DONE = b"data: [DONE]\n\n"
-"""The event that ends a stream; it is not JSON."""
-
-PIECES = 4
-"""In how many pieces a text comes at most, however long it is."""
-
-BROKEN_OFF = "error"
-"""The finish reason of a stream that does not add up: it must not pass for whole."""
-
+DONE = b"data: [DONE]\n\n"  # ends a stream; it is not JSON
+PIECES = 4  # of a text at most, however long it is
+BROKEN_OFF = "error"  # the finish reason of a stream that does not add up: it must not pass for whole
 _TEXTS = ("content", "refusal")
 _DONE = b"[DONE]"
 

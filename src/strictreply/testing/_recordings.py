@@ -29,9 +29,7 @@ _RESPONSE_KEYS = ("response", "completion", "output")
 _OK = 200
 _ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
 """How a cassette says that a response ended, and what that means."""
-NO_NAME = "-"
-"""What a recording calls a model or a tool that is not there."""
-
+NO_NAME = "-"  # of a model or a tool that is not there
 _SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 

@@ -21,12 +21,9 @@ from strictreply.values._json import JSONObject
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
-MAX_QUOTED = 2_000
-"""How many characters of a correction are shown in a story."""
-
+MAX_QUOTED = 2_000  # characters of a correction in a story
 _HEAD_SHARE = 0.7
-_CONTEXT = 20
-"""How many characters of what is good stand beside what is not, in an abridged text."""
+_CONTEXT = 20  # characters of what is good beside what is not, in an abridged text
 
 
 @dataclass(frozen=True, slots=True)

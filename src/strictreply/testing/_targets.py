@@ -27,8 +27,7 @@ Made = TypeVar("Made")
 
 PROSE = "It is done."
 
-MAX_REMEMBERED = 64
-"""How many declarations are kept compiled, the last used ones."""
+MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
 
 
 @dataclass(frozen=True)

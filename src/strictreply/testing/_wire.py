@@ -17,15 +17,11 @@ from typing import Literal, TypeAlias, cast
 from strictreply.testing._event_streams import events
 from strictreply.values._json import JSON, JSONObject
 
-CREATED = 1_767_225_600
-"""The time stamp of every completion: what is scripted has no clock."""
-
+CREATED = 1_767_225_600  # of every completion: what is scripted has no clock
 Framing: TypeAlias = Literal["length", "chunked", "raw"]
 """How the client learns where a body ends: by its length, by chunks, or not at all, as ``parts`` are the raw bytes."""
 
-MAX_ENDLESS_BYTES = 64_000_000
-"""How much of an endless body is sent before it is broken off, should the client never leave."""
-
+MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 """The headers of a streamed completion."""
 

@@ -25,15 +25,9 @@ from strictreply.values._json import JSONObject
 if TYPE_CHECKING:
     from respx import MockRouter
 
-BASE_URL = "http://model.invalid/v1"
-"""An address that no name server knows (RFC 2606): what is not mounted cannot get out."""
-
-MAX_ENDLESS_BYTES = 20_000_000
-"""How much of an endless body comes: more than the gate reads, less than over a socket, as no clock ends it before."""
-
-MAX_HEAD_BYTES = 100 * 1024
-"""How long the head of a response may be, as in httpcore."""
-
+BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
+MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
+MAX_HEAD_BYTES = 100 * 1024  # as in httpcore
 _LIBRARIES = ("httpx", "httpx2")
 
 _NOT_IN_BODY = ("extra_headers", "extra_query", "extra_body", "timeout")

@@ -41,9 +41,7 @@ from strictreply.values._replies import ToolCall
 
 DEFAULT_FAILURE_RATE = 0.6
 RELAPSE_RATE = 0.15
-DEFAULT_MAX_TOKENS = 256
-"""Where a reply is cut when the request sets no limit; with a larger limit than this nothing is cut."""
-
+DEFAULT_MAX_TOKENS = 256  # a reply is cut there without a limit; with a larger one nothing is cut
 CHARS_PER_TOKEN = 4
 MAX_QUOTED_RESULT = 500
 MAX_REMEMBERED = 512

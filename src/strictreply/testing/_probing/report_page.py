@@ -21,12 +21,8 @@ from strictreply.testing._probing.survival_report import (
 from strictreply.testing._steps import Kind
 from strictreply.values._issues import printable_lines
 
-SHOWN_OF_A_CAUSE = 4
-"""How many findings with one cause stand open; the others are folded."""
-
-MAX_LISTED = 6
-"""How many of the folded ones are named."""
-
+SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
+MAX_LISTED = 6  # names of folded findings
 _RAN = (*FINDINGS, ProbeOutcome.NOTHING, ProbeOutcome.CLEAN)
 _METHOD = (
     "Each fault was served for every request of a run; where the app asked again, once more with good replies after."

@@ -22,13 +22,9 @@ from strictreply.testing.faults._catalogue import ANYWHERE, Entry, judged
 from strictreply.values._issues import Issue, printable
 from strictreply.values._json import JSON, JSONObject
 
-MAX_CHARS = 400
-"""How much of a reply is shown unless told otherwise."""
-
+MAX_CHARS = 400  # of a reply, unless told otherwise
 MAX_PLACES = 6
-MAX_MEMBERS = 3
-"""In how many members an object may differ before it is shown as a whole."""
-
+MAX_MEMBERS = 3  # that may differ before an object is shown as a whole
 _MESSAGE = "choices[0].message."
 _MISSING = object()
 _AROUND = re.compile(r'"id": "[^"]*", "object": "[^"]*", "created": [0-9]+, "model": "[^"]*", ')
