@@ -23,16 +23,16 @@ MAX_ROWS = 20
 
 @dataclass
 class ReplyTally:
-    """What was found in the files read so far; ``models`` and ``tools`` (the one called first) hold counts by name."""
+    """What was found in the files read so far; ``by_model`` and ``by_tool`` (the one called first) count by name."""
 
     complete: bool = False
     replies: int = 0
-    invalid: list[dict[str, Any]] = field(default_factory=list)
+    by_code: Counter[str] = field(default_factory=Counter)
+    by_model: dict[str, dict[str, int]] = field(default_factory=dict)
+    by_tool: dict[str, dict[str, int]] = field(default_factory=dict)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    codes: Counter[str] = field(default_factory=Counter)
+    invalid_replies: list[dict[str, Any]] = field(default_factory=list)
     first: dict[str, str] = field(default_factory=dict)
-    models: dict[str, dict[str, int]] = field(default_factory=dict)
-    tools: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add(self, path: Path, judged: RecordedVerdict | UnreadableLine) -> None:
         """Count one line; a code counts once a reply."""
@@ -42,29 +42,30 @@ class ReplyTally:
         model, tool = judged.recording.model, judged.recording.called
         issues = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
         self.replies += 1
-        for rates, name in ((self.models, model), (self.tools, tool)):
+        for rates, name in ((self.by_model, model), (self.by_tool, tool)):
             rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
             rate["replies"] += 1
             rate["invalid"] += bool(issues)
         for code in {issue.code for issue in issues}:
-            self.codes[code] += 1
+            self.by_code[code] += 1
             self.first.setdefault(code, f"{path.name}:{judged.line}")
         if issues:
             where = {"file": str(path), "line": judged.line, "model": model, "tool": tool}
-            self.invalid.append({**where, "issues": [issue.to_dict() for issue in issues]})
+            self.invalid_replies.append({**where, "issues": [issue.to_dict() for issue in issues]})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON-safe values."""
+        """Return everything as JSON-safe values, the most frequent first."""
+        invalid = len(self.invalid_replies)
         return {
             "complete": self.complete,
             "replies": self.replies,
-            "valid": self.replies - len(self.invalid),
-            "invalid": len(self.invalid),
-            "by_code": dict(self.codes.most_common()),
-            "by_model": _worst_first(self.models),
-            "by_tool": _worst_first(self.tools),
+            "valid": self.replies - invalid,
+            "invalid": invalid,
+            "by_code": dict(self.by_code.most_common()),
+            "by_model": _worst_first(self.by_model),
+            "by_tool": _worst_first(self.by_tool),
             "unreadable": self.unreadable,
-            "invalid_replies": self.invalid,
+            "invalid_replies": self.invalid_replies,
         }
 
 
@@ -90,7 +91,7 @@ def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
         _print(tally, console())
     if not tally.complete:
         fail("interrupted: the counts are of what was read so far", Status.INTERRUPTED)
-    if tally.invalid or tally.unreadable or not tally.replies:
+    if tally.invalid_replies or tally.unreadable or not tally.replies:
         raise typer.Exit(Status.FAILED)
 
 
@@ -114,13 +115,13 @@ def _judged(
 
 
 def _print(tally: ReplyTally, screen: Console) -> None:
-    if tally.codes:
+    if tally.by_code:
         table = titled_table("What was wrong", "issue code", "replies")
         table.add_column("first seen at", overflow="fold")
-        for code, count in tally.codes.most_common():
+        for code, count in tally.by_code.most_common():
             table.add_row(printable(code), str(count), printable(tally.first[code]))
         screen.print(table, "")
-    for kind, rates in (("model", tally.models), ("tool", tally.tools)):
+    for kind, rates in (("model", tally.by_model), ("tool", tally.by_tool)):
         if not rates:
             continue
         table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
@@ -136,7 +137,7 @@ def _print(tally: ReplyTally, screen: Console) -> None:
         screen.print(printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"), style="red")
     if len(tally.unreadable) > MAX_ROWS:
         screen.print(f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all", style="red")
-    invalid, unreadable = len(tally.invalid), len(tally.unreadable)
+    invalid, unreadable = len(tally.invalid_replies), len(tally.unreadable)
     if not tally.replies and not unreadable:
         screen.print("no replies found")
         return

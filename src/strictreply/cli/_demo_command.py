@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from strictreply.cli._endpoint import Endpoint
-from strictreply.cli._terminal import Live, Status, capped, console, fail, interruptible
+from strictreply.cli._terminal import Live, Status, console, fail, interruptible, shortened
 from strictreply.client._client import StrictClient, wrap
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
@@ -112,7 +112,7 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
         live.line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
         return AskedQuestion(question, "rejected", error.attempts)
     if isinstance(exchange.reply, DirectAnswer):
-        live.line("said", capped(printable(str(exchange.reply.answer))))
+        live.line("said", shortened(printable(str(exchange.reply.answer))))
     for call in calls_of(exchange.reply):
         try:
             result = repr(client.contract.by_name[call.tool].run(call.args))

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Generator
 from enum import IntEnum
+from functools import partial
 from typing import NoReturn
 
 import typer
@@ -16,12 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from strictreply.values._attempts import Attempt
-from strictreply.values._issues import Issue, printable, printable_json, printable_lines
+from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._json import JSON
 from strictreply.wires._chat import peek
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label
+shortened = partial(capped, limit=MAX_SHOWN_CHARS)
 _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
 
 
@@ -95,11 +97,11 @@ class Live:
 
     def __call__(self, attempt: Attempt) -> None:
         if attempt.correction is not None:
-            self.line("asked", "\n".join(map(capped, attempt.correction.splitlines())), "cyan")
+            self.line("asked", "\n".join(map(shortened, attempt.correction.splitlines())), "cyan")
         if attempt.failure is not None:
             self.line("error", attempt.failure, "red")
             return
-        self.line("came", capped(excerpt(attempt.raw)))
+        self.line("came", shortened(excerpt(attempt.raw)))
         for issue in attempt.issues:
             self.line("wrong", described(issue, attempt.raw), "yellow")
         if attempt.accepted:
@@ -156,8 +158,3 @@ def _message(raw: JSON) -> object:
 
 def _shown(value: object) -> str:
     return printable(value) if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def capped(words: str) -> str:
-    """Cut what is too long to be read at a glance."""
-    return words if len(words) <= MAX_SHOWN_CHARS else words[: MAX_SHOWN_CHARS - 1] + "…"

@@ -208,7 +208,13 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
     if route == "/models":
         model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
-    return _complete(responder, body)
+    request = read_request(body)
+    if isinstance(request, HTTPReply):
+        return request
+    try:
+        return render(responder(request), request)
+    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
+        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
 
 
 def read_request(body: bytes) -> JSONObject | HTTPReply:
@@ -226,13 +232,3 @@ def read_request(body: bytes) -> JSONObject | HTTPReply:
     if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
         return error_reply(400, "'messages' must be a list of objects, at least one", param="messages")
     return request
-
-
-def _complete(responder: Responder, body: bytes) -> HTTPReply:
-    request = read_request(body)
-    if isinstance(request, HTTPReply):
-        return request
-    try:
-        return render(responder(request), request)
-    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
-        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")

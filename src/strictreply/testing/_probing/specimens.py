@@ -1,4 +1,4 @@
-"""Specimens of the catalogue: faults made from somebody's tools, abridged and safe to print, and the page of them."""
+"""Specimens of the catalogue: faults made from somebody's tools, shown abridged and safe to print."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from itertools import zip_longest
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import FORMAT_SAMPLES
 from strictreply.testing._event_streams import events
-from strictreply.testing._probing.survival_report import KIND_WORDS
 from strictreply.testing._scripts import abridged
-from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._steps import Fault
 from strictreply.testing._targets import Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import ANYWHERE, Entry, judged
+from strictreply.testing.faults._catalogue import Entry, judged
 from strictreply.values._issues import Issue, printable
 from strictreply.values._json import JSON, JSONObject
 
@@ -34,9 +32,6 @@ _ENDINGS = {
     WireEnding.RESET: "the connection is reset",
     WireEnding.HANG: "nothing more comes",
 }
-
-MAX_CELL_CHARS = 110
-MAX_CELL_LINES = 5
 
 
 def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
@@ -220,53 +215,3 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
 def specimen(entry: Entry, tools: Sequence[object] = ()) -> Specimen | None:
     """Make one fault, from the first of the tools that it can be made from, else from :data:`SAMPLES`."""
     return next(specimens(entry, [*tools, *SAMPLES]), None)
-
-
-_HEAD = """# The catalogue of malformed replies
-
-Every fault by its name, with the output of one specimen; `tools/write_faults.py` writes this page. `strictreply faults
---show NAME` shows the same at full length, `--tools shop:TOOLS` makes it from your own tools.
-
-```python
-from strictreply.testing import faults
-
-
-def search(query: str, limit: int = 5) -> None: ...  # your tool
-
-
-faults.trailing_comma(search)  # one fault, made from your own tool
-faults.wrong_type(search, "limit")  # at one place of its arguments
-```
-
-*Where* says which replies can be spoiled: `call` (a native call), `union` (the JSON union in the text), `json` (a
-structured answer), `prose` (plain text). What is shown is what differs from a good reply: `reads` gives a text as the
-model wrote it, `=` gives JSON.
-"""
-
-
-def catalogue_page(tools: Sequence[object]) -> str:
-    """Write the page, with specimens made from ``tools`` where that is possible."""
-    lines = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
-    for kind in Kind:
-        lines.append(f"## {kind.value}: {KIND_WORDS[kind]}\n")
-        lines += ["| fault | what is wrong | what is served | a strict gate says | where |", "|---|---|---|---|---|"]
-        for entry in CATALOGUE.values():
-            if entry.kind is kind:
-                needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
-                where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
-                found = specimen(entry, tools)
-                shown = found.shown(MAX_CELL_CHARS).splitlines() if found else []
-                served = "<br>".join([*map(_code, shown[:MAX_CELL_LINES]), *["…"] * (len(shown) > MAX_CELL_LINES)])
-                what = entry.summary.replace("|", r"\|")
-                lines.append(f"| `{entry.name}` | {what} | {served} | `{entry.code}` | {where}{needs} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _code(text: str) -> str:
-    """Quote text as code within a table: the fence is longer than any run of backticks in it."""
-    fence = "`"
-    while fence in text:
-        fence += "`"
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}".replace("|", r"\|")

@@ -100,13 +100,13 @@ class GoodModel:
     """Replies well to every request, and keeps the first, or as ``trouble`` why no good reply can be made to one."""
 
     def __init__(self, hints: DemandHints) -> None:
-        self._hints = hints
+        self.hints = hints
         self._lock = threading.Lock()
         self.demand: Demand | None = None
         self.trouble: ContractError | ValueError | None = None
 
     def __call__(self, request: JSONObject) -> Served:
-        demand = Demand(request, self._hints)
+        demand = Demand(request, self.hints)
         try:
             served = demand.good()
         except (ContractError, ValueError) as error:
@@ -142,6 +142,7 @@ def _understood(model: GoodModel, behaviour: Behaviour) -> tuple[Demand, Behavio
     return demand, behaviour
 
 
+@dataclass(slots=True)
 class Probe:
     """One probe of one app; :meth:`report` returns at any time what was found so far.
 
@@ -150,26 +151,21 @@ class Probe:
     many run side by side, ``port`` where the server listens, 0 for a free one.
     """
 
-    def __init__(
-        self,
-        name: str,
-        connect: Connect,
-        *,
-        hints: DemandHints = DemandHints(),  # noqa: B008 - a frozen value
-        kinds: Collection[Kind] = (),
-        names: Collection[str] = (),
-        timeout: float = DEFAULT_TIMEOUT,
-        jobs: int = 2,
-        port: int = 0,
-    ) -> None:
-        self._name = name
-        self._hints = hints
-        self._kinds, self._names = frozenset(kinds), frozenset(names)
-        self._stages = [ProbeStage(connect, timeout=timeout, port=port) for _ in range(jobs)]
+    name: str
+    connect: Connect
+    hints: DemandHints = field(default=DemandHints(), kw_only=True)
+    kinds: Collection[Kind] = field(default=(), kw_only=True)
+    names: Collection[str] = field(default=(), kw_only=True)
+    timeout: float = field(default=DEFAULT_TIMEOUT, kw_only=True)
+    jobs: int = field(default=2, kw_only=True)
+    port: int = field(default=0, kw_only=True)
+    _began: tuple[datetime, float] = field(init=False)
+    _rehearsal: Rehearsal | None = field(default=None, init=False)
+    _order: list[str] = field(default_factory=list[str], init=False)
+    _runs: list[ProbeRun] = field(default_factory=list[ProbeRun], init=False)
+
+    def __post_init__(self) -> None:
         self._began = (datetime.now(UTC), time.monotonic())
-        self._rehearsal: Rehearsal | None = None
-        self._order: list[str] = []
-        self._runs: list[ProbeRun] = []
 
     async def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
         """Probe the app; raises Unusable when it does not work with good replies either.
@@ -177,12 +173,13 @@ class Probe:
         ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends.
         """
         async with AsyncExitStack() as stack:
-            for stage in self._stages:
+            stages = [ProbeStage(self.connect, timeout=self.timeout, port=self.port) for _ in range(self.jobs)]
+            for stage in stages:
                 stack.push_async_callback(stage.close)
-            rehearsal = self._rehearsal = await rehearse(self._stages[0], self._hints)
-            for stage in self._stages:
-                stage.warm_up = GoodModel(self._hints)
-            trials, self._runs = planned(rehearsal.demand, kinds=self._kinds, names=self._names)
+            rehearsal = self._rehearsal = await rehearse(stages[0], self.hints)
+            for stage in stages:
+                stage.warm_up = GoodModel(self.hints)
+            trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
             self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)
@@ -195,7 +192,7 @@ class Probe:
 
             try:
                 async with asyncio.TaskGroup() as group:
-                    for stage in self._stages[: len(trials)]:
+                    for stage in stages[: len(trials)]:
                         group.create_task(work(stage))
             except BaseExceptionGroup as several:  # one is enough to say that the app does not start again
                 raise several.exceptions[0] from None
@@ -207,7 +204,7 @@ class Probe:
         place = {source: number for number, source in enumerate(self._order)}
         started, begun = self._began
         return Report(
-            app=self._name,
+            app=self.name,
             asks=self._rehearsal.demand.words,
             started=started,
             seconds=time.monotonic() - begun,
@@ -222,7 +219,7 @@ class Probe:
 
         def first_then_good(request: JSONObject) -> Served:
             served = once(request)
-            return served if len(once.requests) == 1 else Demand(request, self._hints).good()
+            return served if len(once.requests) == 1 else Demand(request, self.hints).good()
 
         behaviour = await stage.play(always)
         recovered = False
