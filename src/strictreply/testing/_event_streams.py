@@ -46,10 +46,10 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     around |= {"usage": None} if usage else {}
     for choice in choices:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
-        parts = [
+        parts: list[JSON] = [
             index | {"delta": delta, "logprobs": None, "finish_reason": None} for delta in _deltas(choice["message"])
         ]
-        ended = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
+        ended: JSON = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
         yield from (around | {"choices": [part]} for part in (*parts, ended))
     if usage and "usage" in whole:
         around |= {"choices": [], "usage": whole["usage"]}
@@ -64,7 +64,7 @@ def _deltas(message: JSONObject) -> Iterator[JSONObject]:
     for name, text in texts.items():
         yield from ({name: piece} for piece in _pieces(text))
     for index, call in enumerate(calls):
-        part: JSON = call | {"index": index} if isinstance(call, dict) else call
+        part: Any = call | {"index": index} if isinstance(call, dict) else call
         match part:
             case {"function": {"arguments": str(arguments)} as function}:
                 yield {"tool_calls": [part | {"function": function | {"arguments": ""}}]}

@@ -81,7 +81,8 @@ class ScriptedModel:
 
     def script(self, *steps: Step, then: Step | None = None) -> None:
         """Begin a new script, and forget what was asked before; TypeError for what is no step."""
-        for step in (*steps, *([then] if then is not None else [])):
+        given: tuple[Any, ...] = steps if then is None else (*steps, then)
+        for step in given:
             if not isinstance(step, Step):
                 name = getattr(step, "name", None)
                 meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
@@ -100,17 +101,17 @@ class ScriptedModel:
         if step is None:
             told = f"the script has {_counted(len(self._steps), 'step')}, and this is request {number}"
             return error_reply(400, told, code="script_spent")
-        served = deepcopy(step.served)
+        served: Any = deepcopy(step.served)
         match served:
             case {"choices": [{"message": {"tool_calls": [_, *_]} as message} as choice]} if not isinstance(
                 step, Fault
             ):
                 # A server never repeats an id; those of a fault may be what is wrong with it.
                 taken = frozenset(ids_in(_objects(request.get("messages"))))
-                cast("JSONObject", choice)["message"] = with_numbered_ids(message, taken)
+                choice["message"] = with_numbered_ids(message, taken)
             case _:
                 pass
-        return served
+        return cast("Served", served)
 
     def client(self) -> ScriptedClient:
         """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""

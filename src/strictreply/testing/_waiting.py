@@ -22,6 +22,10 @@ class _NoSleep(tenacity.DoSleep):
         return super().__new__(cls, 0.0)
 
 
+def _no_seconds(*_given: object, **_named: object) -> float:
+    return 0.0
+
+
 @contextmanager
 def no_backoff() -> Generator[None, None, None]:
     """Let retries come at once: ours, the openai SDK's own and those of anything built on tenacity.
@@ -32,7 +36,7 @@ def no_backoff() -> Generator[None, None, None]:
     client: Any = import_module("openai._base_client").BaseClient  # late: a second of import, for tests that use it
     with ExitStack() as stack:
         stack.enter_context(skipped())
-        for owner, name, value in ((tenacity, "DoSleep", _NoSleep), (client, _SDK_WAIT, lambda *_, **__: 0.0)):
+        for owner, name, value in ((tenacity, "DoSleep", _NoSleep), (client, _SDK_WAIT, _no_seconds)):
             if not hasattr(owner, name):
                 raise RuntimeError(f"no_backoff() cannot patch {owner.__name__}: it has no {name} as installed")
             stack.enter_context(mock.patch.object(owner, name, value))

@@ -6,7 +6,7 @@ same words. Nothing sleeps; where a client would wait longer than its read timeo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
@@ -178,7 +178,7 @@ class _ClientOfResponder:
 
     _create: Any
 
-    def _answered(self, keywords: JSONObject, make_client: Any) -> Any:
+    def _answered(self, keywords: JSONObject, make_client: Callable[[Responder], Any]) -> Any:
         """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
         # The body that the SDK would send; TypeError when a value of it is no JSON.
         given = {name: value for name, value in keywords.items() if name not in _NOT_IN_BODY}

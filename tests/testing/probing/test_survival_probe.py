@@ -112,8 +112,8 @@ def test_a_trial_becomes_a_run() -> None:
     run = trial.run
     assert (run.fault, run.at, run.code, run.kind) == ("wrong_type", "/order", "args.type", Kind.ARGS)
     tried = next(run for run in probed(sample_apps.retrying, names=["wrong_type"]).runs if run.at == "/order")
-    measured = {"seconds": tried.seconds, "requests": 3, "recovered": True}
-    assert tried == replace(run, outcome=ProbeOutcome.CLEAN, detail=tried.detail, **measured)
+    judged = replace(run, outcome=ProbeOutcome.CLEAN, detail=tried.detail)
+    assert tried == replace(judged, seconds=tried.seconds, requests=3, recovered=True)
     assert run.source == "faults.wrong_type(refund, '/order')"
     assert "arguments" in run.served
 

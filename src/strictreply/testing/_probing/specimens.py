@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from typing import Any
 
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import FORMAT_SAMPLES
@@ -61,7 +62,7 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
     """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
     if _equal(clean, served):
         return
-    parts: Iterable[tuple[str, object, object]] = ()
+    parts = list[tuple[str, object, object]]()
     if isinstance(clean, dict) and isinstance(served, dict):
         pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
         if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
@@ -123,7 +124,7 @@ _TEXT: JSONObject = {"type": "string"}
 _SIZE: JSONObject = {"type": "integer", "minimum": 1}
 
 
-def _object(properties: JSONObject, **more: JSON) -> JSONObject:
+def _object(properties: JSONObject, **more: Any) -> JSONObject:
     return {"type": "object", "properties": properties, **more}
 
 

@@ -85,7 +85,8 @@ class ProbeWorker:
         answer = await self._answer()
         if "died" in answer:
             return Behaviour(ProbeOutcome.CRASHED, f"its process {answer['died']}", lost=True)
-        return Behaviour(**answer | {"outcome": ProbeOutcome(answer["outcome"])})
+        answer["outcome"] = ProbeOutcome(answer["outcome"])
+        return Behaviour(**answer)
 
     async def close(self) -> None:
         """Kill the process and whatever it started."""
