@@ -168,9 +168,8 @@ def probe(  # noqa: PLR0913 - one parameter an option
     The faults are made from the tools that the app's own request declares. Nothing leaves this machine.
     """
     from strictreply.cli._endpoint import load_tools  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._faults_command import kinds_of, named  # noqa: PLC0415
-    from strictreply.cli._probe_command import connection, read_json  # noqa: PLC0415
-    from strictreply.cli._probe_command import probe as run_probe  # noqa: PLC0415
+    from strictreply.cli._fault_commands import connection, kinds_of, named, read_json  # noqa: PLC0415
+    from strictreply.cli._fault_commands import probe as run_probe  # noqa: PLC0415
     from strictreply.testing._demands import DemandHints  # noqa: PLC0415
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
 
@@ -203,7 +202,7 @@ def faults(
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
     from strictreply.cli._endpoint import load_tools  # noqa: PLC0415
-    from strictreply.cli._faults_command import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
+    from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
 
     if show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)
