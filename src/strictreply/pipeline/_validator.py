@@ -18,7 +18,6 @@ from strictreply.pipeline._rule import (
     PipelineRule,
     Profile,
     RuleGroup,
-    RuleStage,
     RuleSubject,
     ValidatorOptions,
     inert,
@@ -46,12 +45,10 @@ def step_of(step: object) -> PipelineStep | None:
 
 
 STEP_KNOWN: Final = PipelineRule(
-    id="step.known",
+    "step.known",
+    InvokeCode.UNKNOWN_STEP,
+    where("", lambda step: step_of(step) is not None),
     section="2.1",
-    stage=RuleStage.ENTRY,
-    code=InvokeCode.UNKNOWN_STEP,
-    message="the step must be one of PipelineStep, by its member, number or name",
-    breaches=where("", lambda step: step_of(step) is not None),
 )
 
 
