@@ -11,6 +11,7 @@ from typing import Final
 
 from strictreply.pipeline._sessions import (
     CLAIM_SECONDS,
+    Record,
     Records,
     SessionStoreFailed,
     TransactionalSessionStore,
@@ -100,16 +101,18 @@ class _SQLiteRecords:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def read(self, kind: type[Value], key: str) -> str | None:
-        """Return a text, None when there is none."""
+    def get(self, record: Record, /) -> str | None:
+        kind, key = record
         query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608 - a name of our own table
         row: tuple[str] | None = self._connection.execute(query, (key,)).fetchone()
         return None if row is None else row[0]
 
-    def write(self, kind: type[Value], key: str, text: str) -> None:
+    def __setitem__(self, record: Record, text: str, /) -> None:
+        kind, key = record
         self._connection.execute(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
 
-    def drop(self, kind: type[Value], key: str) -> None:
+    def pop(self, record: Record, default: None, /) -> None:  # noqa: ARG002 - as of a dict
+        kind, key = record
         self._connection.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
 
 
