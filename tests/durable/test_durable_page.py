@@ -22,7 +22,7 @@ from strictreply.testing import LoopbackServer, ScriptedModel, ok
 PAGE = Page.named("durable.md")
 FIRST_LINES = 15
 OWN_KINDS = {"RunCancelled", "RunGivenUp", "RunNotFound"}
-INTERNAL = {"told", "continued", "withdrawn", "database", "enqueue", "workflow", "end", "turn_id", "runs"}
+INTERNAL = {"told", "database", "enqueue", "workflow", "end", "turn_id", "runs"}
 
 
 def find_order(number: int) -> str:

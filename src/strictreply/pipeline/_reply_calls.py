@@ -17,6 +17,7 @@ from strictreply.pipeline._manifest_rules import REPLY_CALLS
 from strictreply.pipeline._rule import RuleSubject, judged_in_turn
 from strictreply.pipeline._tool_results import encodable
 from strictreply.pipeline._turn_effects import Asked, AskModel, TurnState, TurnStep
+from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentToolCall,
@@ -47,7 +48,7 @@ def ask(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
     state.asked.append(asked)
     calls = _manifest_calls(state, turn, asked.message)
     manifest = ToolCallManifest(tool_calls=calls)
-    if errors := tuple(judged_in_turn(RuleSubject(manifest, state.validator), REPLY_CALLS)):
+    if errors := tuple(judged_in_turn(RuleSubject(manifest, LOOP_VALIDATOR), REPLY_CALLS)):
         raise InvokeFailed(errors)  # before anything is run
     said = with_turns(turn, [_closing(asked)])
     ctx = replace(ctx, turn=replace(said, iterations=turn.iterations + 1, tool_calls=(*turn.tool_calls, *calls)))
