@@ -30,6 +30,7 @@ from strictreply.pipeline._rule import (
     is_empty,
     is_null,
     is_object,
+    is_one_of,
     is_populated,
     is_present,
     member_of,
@@ -54,11 +55,6 @@ _INITIAL: Final = _has_type(AgentPipelineContextType.INITIAL)
 _FOLLOW_ON: Final = _has_type(AgentPipelineContextType.FOLLOW_ON)
 _HAS_WORDS: Final = _has_type(AgentPipelineContextType.INITIAL, AgentPipelineContextType.FOLLOW_ON)
 _CONTINUATION: Final = _has_type(AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
-
-
-def _is_type(value: object) -> bool:
-    """Return whether a value is a type of request, or its name as JSON spells it."""
-    return isinstance(value, str) and value in frozenset(AgentPipelineContextType)
 
 
 def _has_input(subject: RuleSubject) -> bool:
@@ -94,7 +90,7 @@ _core: Final = partial(placed, "core", stage=RuleStage.CORE)
 CORE: Final[tuple[RuleGroup, ...]] = (
     _core(PipelineRule("context", InvokeCode.NULL_CONTEXT, where("", lambda ctx: not is_null(ctx))), section="2.1"),
     _core(
-        PipelineRule("type", InvokeCode.CORE_TYPE, where("/type", _is_type)),
+        PipelineRule("type", InvokeCode.CORE_TYPE, where("/type", is_one_of(AgentPipelineContextType))),
         PipelineRule("time_stamp", InvokeCode.CORE_TIMESTAMP, where("/time_stamp", is_present)),
         PipelineRule("correlation_id", InvokeCode.CORE_CORRELATION, where("/correlation_id", is_present)),
         PipelineRule("org", InvokeCode.CORE_ORG, where("/envelope/org", is_present)),
@@ -215,11 +211,6 @@ def _has_both(subject: RuleSubject) -> bool:
     calls = subject[_OUTGOING + CALLS]
     called = bool(_pending_calls(subject)) or not (is_null(calls) or isinstance(calls, ARRAYS))
     return called and not is_null(subject["/response_payload"])
-
-
-def _has_outcome(subject: RuleSubject) -> bool:
-    """Return whether there is an answer or a call; a blank answer is refused where the response is built."""
-    return isinstance(subject[_TEXT], str) or bool(_pending_calls(subject))
 
 
 def _left_for_the_server(subject: RuleSubject) -> list[Breach]:
@@ -367,7 +358,11 @@ _BY_STEP: Final = (
         ),
         post=(
             PipelineRule("not_both", InvokeCode.BOTH, unless(lambda subject: not _has_both(subject))),
-            PipelineRule("not_neither", InvokeCode.NEITHER, unless(_has_outcome)),
+            PipelineRule(  # a blank answer is refused where the response is built
+                "not_neither",
+                InvokeCode.NEITHER,
+                unless(lambda subject: isinstance(subject[_TEXT], str) or bool(_pending_calls(subject))),
+            ),
             PipelineRule("calls_for_client", InvokeCode.SERVER_CALL_LEFT, _left_for_the_server),
         ),
     ),

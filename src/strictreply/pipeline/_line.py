@@ -6,23 +6,18 @@ for functions :class:`PipelineRunner`. A failure stops the walk with nothing hal
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefunction, isgeneratorfunction
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from strictreply.contract._driving import adrive, drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
-    AgentPipelineContextType,
-    Envelope,
-    PipelineStep,
-)
+from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, Envelope, PipelineStep
 from strictreply.values._errors import ContractError
 
 _PROMPT: Final = (PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, PipelineStep.REASONER)
@@ -301,14 +296,12 @@ class PipelineRunner:
             raise ContractError(f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests")
         if idle := sorted(bodies.keys() - wanted):
             raise ContractError(f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type")
-        if unfit := [
-            step for step, body in bodies.items() if not callable(body) or _is_kind(body, inspect.isasyncgenfunction)
-        ]:
+        given: Mapping[PipelineStep, object] = bodies
+        if unfit := [step for step, body in given.items() if not callable(body) or _is_kind(body, isasyncgenfunction)]:
             raise ContractError(f"bodies must be functions, async functions or generators: {_named(unfit)}")
-        self._awaited = [step.name for step, body in bodies.items() if _is_kind(body, inspect.iscoroutinefunction)]
+        self._awaited = [step.name for step, body in bodies.items() if _is_kind(body, iscoroutinefunction)]
         self._bodies = {
-            step: body if _is_kind(body, inspect.isgeneratorfunction) else plain_body(body)
-            for step, body in bodies.items()
+            step: body if _is_kind(body, isgeneratorfunction) else plain_body(body) for step, body in bodies.items()
         }
         self._validator = LOOP_VALIDATOR if validator is None else validator
         self._clock = clock
@@ -330,7 +323,8 @@ class PipelineRunner:
     def _flow(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None) -> Generator[Any, Any, LineResult]:
         if not isinstance(ctx, AgentPipelineContext):
             raise ContractError("ctx must be an AgentPipelineContext; type_of(envelope) gives its type")
-        if cancel is not None and (not callable(cancel) or _is_kind(cancel, inspect.iscoroutinefunction)):
+        asked: object = cancel
+        if asked is not None and (not callable(asked) or _is_kind(asked, iscoroutinefunction)):
             raise ContractError("cancel must be a sync function that returns True or False, such as event.is_set")
         cancelled = (lambda: False) if cancel is None else cancel
         return line_flow(ctx, self._bodies, validator=self._validator, cancelled=cancelled, clock=self._clock)
@@ -358,9 +352,9 @@ def _called(effect: object) -> Any:
 
 def _perform(effect: object) -> Any:
     answer = _called(effect)
-    if not inspect.isawaitable(answer):
+    if not isawaitable(answer):
         return answer
-    if inspect.iscoroutine(answer):
+    if iscoroutine(answer):
         answer.close()
     return EffectRaised(ContractError("the body of a step returned an awaitable; use arun"))
 
@@ -368,6 +362,6 @@ def _perform(effect: object) -> Any:
 async def _aperform(effect: object) -> Any:
     answer = _called(effect)
     try:
-        return await answer if inspect.isawaitable(answer) else answer
+        return await answer if isawaitable(answer) else answer
     except Exception as error:  # noqa: BLE001 - as in a step
         return EffectRaised(error)

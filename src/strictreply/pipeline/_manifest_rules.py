@@ -28,6 +28,7 @@ from strictreply.pipeline._rule import (
     has_entries,
     is_null,
     is_object,
+    is_one_of,
     is_present,
     placed,
     unless,
@@ -220,11 +221,6 @@ REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
 """What the judge of replies leaves open in the calls of a model's reply: ids of text that UTF-8 cannot encode."""
 
 
-def _is_kind(value: object) -> bool:
-    """Return whether a value is a kind of response, or its name as JSON spells it (requirement P45)."""
-    return isinstance(value, str) and value in frozenset(ResponseKind)
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -270,7 +266,7 @@ _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.R
 
 RESPONSE: Final[tuple[RuleGroup, ...]] = (
     _response(
-        PipelineRule("kind", InvokeCode.RESPONSE_KIND, where("/kind", _is_kind)),
+        PipelineRule("kind", InvokeCode.RESPONSE_KIND, where("/kind", is_one_of(ResponseKind))),
         PipelineRule("session_id", InvokeCode.RESPONSE_SESSION_ID, where("/session_id", is_present)),
         PipelineRule("turn_id", InvokeCode.RESPONSE_TURN_ID, where("/turn_id", is_present)),
         PipelineRule("mode_display_name", InvokeCode.RESPONSE_MODE, where("/mode_display_name", is_present)),

@@ -10,7 +10,7 @@ from strictreply.contract._judge import judge
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._reply_calls import id_stem, identified, turn_of, with_turns
 from strictreply.pipeline._sessions import SessionClaim, manifest_id
-from strictreply.pipeline._tool_results import capped, denied, interrupted, with_results
+from strictreply.pipeline._tool_results import capped, substitute_result, with_results
 from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, earlier_calls, refuse_unfit, stored
 from strictreply.pipeline._values import (
     AgentPipelineContext,
@@ -244,7 +244,7 @@ def _resolved(
             continue
         decision = approval_of(given[call.tool_call_id])
         if decision is not None and decision.approved:
-            marked = ran | {call.tool_call_id: interrupted(call, limit)}
+            marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
             begun = replace(claim, manifest=with_results(claim.manifest, marked))
             yield from _kept(begun)
             state.claim = begun  # not before: a call that could not be marked was not begun
@@ -252,7 +252,8 @@ def _resolved(
             state.claim = replace(claim, manifest=with_results(claim.manifest, ran))
             yield from _kept(state.claim)
         else:
-            given[call.tool_call_id] = denied(call, "" if decision is None else decision.reason, limit)
+            said = "" if decision is None else decision.reason
+            given[call.tool_call_id] = substitute_result(call, "ApprovalDenied", limit, reason=said)
     return with_results(answered, given | ran)
 
 

@@ -105,23 +105,24 @@ def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
 
 
 def _manifest_calls(state: TurnState, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
-    """Make the manifest's calls; one that repeats too often is not the client's to answer, since it is not run."""
+    """Make the manifest's calls; a call of a tool without a function is the client's, and so is an approval.
+
+    One that repeats too often is not the client's to answer, since it is not run.
+    """
     tools = state.contract.by_name
-    made = [_manifest_call(call, message, tools[call.tool]) for call in state.calls]
+    made = [
+        AgentToolCall(
+            tool_call_id=str(call.id),
+            name=call.tool,
+            arguments_json=_arguments(call, message, tools[call.tool]),
+            requires_client_execution=tools[call.tool].function is None or tools[call.tool].needs_approval,
+            needs_approval=tools[call.tool].needs_approval,
+        )
+        for call in state.calls
+    ]
     return tuple(
         replace(call, requires_client_execution=False, needs_approval=False) if spent else call
         for call, spent in state.policy.suppressed(made, turn.tool_calls, tools=tools)
-    )
-
-
-def _manifest_call(call: ToolCall, message: Message, tool: Tool) -> AgentToolCall:
-    """Make the call of a manifest; a tool without a function is the client's, and so is an approval."""
-    return AgentToolCall(
-        tool_call_id=str(call.id),
-        name=call.tool,
-        arguments_json=_arguments(call, message, tool),
-        requires_client_execution=tool.function is None or tool.needs_approval,
-        needs_approval=tool.needs_approval,
     )
 
 

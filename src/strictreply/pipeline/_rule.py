@@ -114,6 +114,12 @@ def has_entries(value: object) -> bool:
     return isinstance(value, ARRAYS) and bool(value)
 
 
+def is_one_of(kinds: type[StrEnum]) -> Predicate:
+    """Ask for a member of an enum, or its name as JSON spells it."""
+    names = frozenset(kinds)
+    return lambda value: isinstance(value, str) and value in names
+
+
 def entries(value: object) -> list[object]:
     """Return the entries of an array; none of anything else."""
     return list(map(inert, value)) if isinstance(value, ARRAYS) else []

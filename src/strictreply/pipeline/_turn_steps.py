@@ -14,7 +14,7 @@ from strictreply.pipeline._loop_policy import suppressed_result
 from strictreply.pipeline._reconciling import resolve_results
 from strictreply.pipeline._reply_calls import ask, turn_of, with_turns
 from strictreply.pipeline._sessions import SessionStore
-from strictreply.pipeline._tool_results import abandoned, with_results
+from strictreply.pipeline._tool_results import substitute_result, with_results
 from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, UseStore, earlier_calls, stored
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import (
@@ -33,7 +33,7 @@ from strictreply.pipeline._values import (
     Turn,
     fingerprint,
 )
-from strictreply.values._json import JSONObject
+from strictreply.values._json import Message
 
 _CONVERSATION: Final = "default"
 _NO_SESSION: Final = (
@@ -85,12 +85,12 @@ class TurnSteps(TurnState):
         """Go on with a session: a new turn behind its last one."""
         session = yield from self._session(ctx)
         last: Turn | None = yield from stored(lambda store: store.turn(session.id, session.last_turn_id))
-        messages: list[JSONObject] = []
+        messages: list[Message] = []
         if last is not None and last.waiting is not None:  # nobody went on with it: what was said and run is kept
             results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
             limit = self.policy.max_result_chars
-            results |= {call.tool_call_id: abandoned(call, limit) for call in last.waiting.pending}
-            messages = [*last.messages, *self.result_turns(with_results(last.waiting, results))]
+            left = {call.tool_call_id: substitute_result(call, "Abandoned", limit) for call in last.waiting.pending}
+            messages = [*last.messages, *self.result_turns(with_results(last.waiting, results | left))]
         turn = with_turns(Turn(id=self.new_id()), [*messages, *ctx.envelope.messages])
         return replace(ctx, session=session, turn=turn)
 

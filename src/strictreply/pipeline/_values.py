@@ -75,15 +75,16 @@ class Value:
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    _none_is_absent: ClassVar[bool] = False
 
     def to_dict(self) -> JSONObject:
         """Return the value as plain JSON; lists stand for tuples."""
-        told: JSONObject = to_jsonable_python(self)
+        told: JSONObject = to_jsonable_python(self, exclude_none=self._none_is_absent)
         return told
 
     def to_json(self) -> str:
         """Return the value as a JSON text."""
-        return to_json(self).decode()
+        return to_json(self, exclude_none=self._none_is_absent).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -330,6 +331,8 @@ class AgentResponse(Value):
     None means that a member is not there at all; an empty list is there.
     """
 
+    _none_is_absent: ClassVar[bool] = True
+
     kind: ResponseKind
     session_id: str
     turn_id: str
@@ -349,15 +352,6 @@ class AgentResponse(Value):
             known = (self.session_id, self.turn_id)
             calls = (_waiting(_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
             object.__setattr__(self, "tool_calls", tuple(calls))
-
-    def to_dict(self) -> JSONObject:
-        """Return the response as plain JSON, without the members that are not there."""
-        told: JSONObject = to_jsonable_python(self, exclude_none=True)
-        return told
-
-    def to_json(self) -> str:
-        """Return the response as a JSON text, without the members that are not there."""
-        return to_json(self, exclude_none=True).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

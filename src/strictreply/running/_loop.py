@@ -140,10 +140,7 @@ class _RunningTurn:
     """One turn that is being run; as a context manager it gives back what an interrupted turn had claimed."""
 
     def __init__(
-        self,
-        client: StrictClient | AsyncStrictClient,
-        messages: str | Iterable[Message] | None,
-        keywords: RunKeywords,
+        self, client: StrictClient | AsyncStrictClient, messages: str | Iterable[Message] | None, keywords: RunKeywords
     ) -> None:
         request, asked = RunRequest.split(messages, keywords)
         contract = client.contract_for(**asked)

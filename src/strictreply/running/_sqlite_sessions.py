@@ -131,23 +131,19 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables in an empty file; leave a file alone that is not ours."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:
-        if _is_empty(connection):
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        program, version = (_number(connection, pragma) for pragma in ("application_id", "user_version"))
+        if not (tables or program or version):  # nothing is in it, and nobody has marked it
             for table in _TABLES.values():
                 connection.execute(f"CREATE TABLE {table} (id TEXT PRIMARY KEY, value TEXT NOT NULL)")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif _number(connection, "application_id") != APPLICATION_ID:
+        elif program != APPLICATION_ID:
             raise ContractError(f"{path!r} is a database of another program; give a path of its own")
-        elif (version := _number(connection, "user_version")) != SCHEMA_VERSION:
+        elif version != SCHEMA_VERSION:
             raise ContractError(f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})")
     with suppress(sqlite3.OperationalError):  # another process is opening it: WAL only lets readers pass a writer
         connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    """Return whether a database has nothing in it and nobody has marked it."""
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return not tables and not _number(connection, "application_id") and not _number(connection, "user_version")
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

@@ -23,14 +23,7 @@ from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.pipeline._turn_effects import Asked
-from strictreply.pipeline._values import (
-    AgentResponse,
-    Envelope,
-    Session,
-    ToolCallManifest,
-    Turn,
-    Value,
-)
+from strictreply.pipeline._values import AgentResponse, Envelope, Session, ToolCallManifest, Turn, Value
 from strictreply.running._sqlite_sessions import make_private, reason_of
 from strictreply.values._attempts import Usage
 from strictreply.values._errors import ContractError, StrictReplyError

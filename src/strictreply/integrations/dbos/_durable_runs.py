@@ -210,8 +210,7 @@ class DurableRun:
 
     def waiting(self) -> AgentResponse | None:
         """Return what the client has to answer, None while nothing waits; it does not wait for the run."""
-        _, status = self._last()
-        end = self._pause_of(status)
+        _, end = self._paused()
         return None if end is None else end.response
 
     def answer(self, results: Iterable[GivenResult]) -> None:
@@ -220,8 +219,7 @@ class DurableRun:
         Raises InvokeFailed when they do not fit (nothing is spent then), when no calls wait (NOT_FOUND), and when
         somebody else has answered them at this moment (ALREADY_CONSUMED).
         """
-        number, status = self._last()
-        end = self._pause_of(status)
+        number, end = self._paused()
         if end is None:
             message = "no calls of this run wait for results"
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("sessions.waiting", message),))
@@ -230,9 +228,7 @@ class DurableRun:
         if (end.session.org, end.session.user) != (org, user):
             message = "this run belongs to another org or user"
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message),))
-        answered_manifest(
-            end.waiting or ToolCallManifest(), envelope, end.turn
-        )  # nothing is spent when it does not fit
+        answered_manifest(end.waiting or ToolCallManifest(), envelope, end.turn)
         if not self._gone_on(number + 1, envelope, end):
             raise InvokeFailed((InvokeCode.ALREADY_CONSUMED.error("sessions.single_use"),))
 
@@ -241,13 +237,13 @@ class DurableRun:
 
         Nothing is done to a run that came to its end.
         """
-        number, status = self._last()
-        end = self._pause_of(status)
+        number, end = self._paused()
         if end is not None:
             # A request in the place of an answer: none can be given any more, unless somebody's came first.
             options = {"delay_seconds": _WITHDRAWING_SECONDS, "attributes": {_WITHDRAWN: True}}
-            ids = {"session_id": end.response.session_id, "turn_id": end.response.turn_id}
-            self._gone_on(number + 1, Envelope(org=self.runs.org, user=self.runs.user, **ids), end, **options)
+            org, user, response = self.runs.org, self.runs.user, end.response
+            envelope = Envelope(org=org, user=user, session_id=response.session_id, turn_id=response.turn_id)
+            self._gone_on(number + 1, envelope, end, **options)
             number += 1
         with store_errors(self.runs.url):
             self.runs.database.cancel_workflow(self.turn_id(number))
@@ -293,10 +289,11 @@ class DurableRun:
             case _:  # given up by DBOS itself: an earlier version of this library asked it to
                 raise _over("RunGivenUp", "too many workers died of it; retry() tries it again")
 
-    def _pause_of(self, status: Any) -> TurnEnd | None:
-        """Return the end of a turn that waits for the client, None for any other."""
+    def _paused(self) -> tuple[int, TurnEnd | None]:
+        """Return the number of the last turn, and its end if it waits for the client."""
+        number, status = self._last()
         end = self._end_of(status) if status.status == "SUCCESS" else None
-        return end if end is not None and end.waiting is not None else None
+        return number, end if end is not None and end.waiting is not None else None
 
     def _end_of(self, status: Any) -> TurnEnd:
         with store_errors(self.runs.url):
