@@ -320,7 +320,7 @@ class PipelineRunner:
         """Take a request down the line like :meth:`run`, awaiting async bodies; sync ones are called in place."""
         return await adrive(self._flow(ctx, cancel), _aperform)
 
-    def _flow(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None) -> Generator[Any, Any, LineResult]:
+    def _flow(self, ctx: object, cancel: Callable[[], bool] | None) -> Generator[Any, Any, LineResult]:
         if not isinstance(ctx, AgentPipelineContext):
             raise ContractError("ctx must be an AgentPipelineContext; type_of(envelope) gives its type")
         asked: object = cancel

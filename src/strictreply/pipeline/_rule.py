@@ -57,12 +57,16 @@ def _text(value: str) -> object:
     return text
 
 
+def _tuple(value: tuple[object, ...]) -> object:
+    return tuple(tuple.__iter__(value))
+
+
 _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (str, _text),
     (int, int.__int__),
     (float, float.__float__),
     (list, list.copy),
-    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (tuple, _tuple),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )
@@ -79,7 +83,9 @@ def member_of(value: object, name: str) -> object:
         return UNREADABLE
 
 
-_tokens: Final = lru_cache(maxsize=256)(lambda path: tuple(pointer_tokens(path)))
+@lru_cache(maxsize=256)
+def _tokens(path: str) -> tuple[str, ...]:
+    return tuple(pointer_tokens(path))
 
 
 def is_present(value: object) -> bool:

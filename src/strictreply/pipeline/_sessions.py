@@ -130,6 +130,7 @@ class SessionStore(Protocol):
         ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
         lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
         """
+        ...
 
     def keep(self, claim: SessionClaim) -> None:
         """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""

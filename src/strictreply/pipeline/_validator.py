@@ -80,14 +80,8 @@ class AgentPipelineContextValidator(ValidatorOptions):
     def __post_init__(self) -> None:
         if self.profile not in get_args(Profile):
             raise ContractError('profile must be "published" or "extended"')
-        if self.tools is None:
-            return
-        tools: object = self.tools
-        named = dict(tools) if isinstance(tools, Mapping) else {"": tools}
-        copied = {str(name): tool for name, tool in named.items() if isinstance(tool, Tool)}
-        if len(copied) != len(named):
-            raise ContractError("tools must map names to Tools: {tool.name: tool for tool in …}")
-        object.__setattr__(self, "tools", copied)  # which later changes of the caller's mapping do not reach
+        if self.tools is not None:  # a copy, which later changes of the caller's mapping do not reach
+            object.__setattr__(self, "tools", _copied(self.tools))
 
     def validate_core(self, ctx: AgentPipelineContext | object) -> InvokeResult:
         """Hold a context to the rules that hold at every step (AGN-036 section 3).
@@ -126,3 +120,11 @@ class AgentPipelineContextValidator(ValidatorOptions):
 
 LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=True)
 """Lets calls that are run here stand between two asks; the ResponseBuilder still sees the published rule (X13)."""
+
+
+def _copied(tools: object) -> dict[str, Tool]:
+    named = dict(tools) if isinstance(tools, Mapping) else {"": tools}
+    copied = {str(name): tool for name, tool in named.items() if isinstance(tool, Tool)}
+    if len(copied) != len(named):
+        raise ContractError("tools must map names to Tools: {tool.name: tool for tool in …}")
+    return copied

@@ -7,7 +7,7 @@ the validator can be shown any content; :meth:`Value.from_json` is strict.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import lru_cache
@@ -89,22 +89,16 @@ class Value:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Parse what :meth:`to_json` wrote; raise pydantic.ValidationError, a ValueError, with each place at fault."""
-        value: Self = cls._adapter().validate_json(text)
+        value: Self = _adapter_of(cls).validate_json(text)
         return value
 
     @classmethod
     def json_schema(cls) -> JSONObject:
         """Return the JSON Schema (2020-12) that :meth:`from_json` holds a text to."""
-        return cls._adapter().json_schema()
-
-    @classmethod
-    def _adapter(cls) -> TypeAdapter[Any]:
-        return _adapter_of(cast("Hashable", cls))  # mypy looks for the hash of a class among its instances' methods
+        return _adapter_of(cls).json_schema()
 
 
-@lru_cache(maxsize=64)
-def _adapter_of(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(TypeAdapter)
 
 
 class _Waiting:
@@ -118,7 +112,7 @@ class _Waiting:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy with them."""
         call = cast("AgentToolCall", self)
-        return _waiting, (_members(call), *_waits_in(call))
+        return _waiting, (_json_members(call), *_waits_in(call))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +159,6 @@ def _waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToo
     call = AgentToolCall(**members)
     object.__setattr__(call, "_waits_in", (session_id, turn_id))
     return call
-
-
-def _members(call: AgentToolCall) -> dict[str, Any]:
-    return {member.name: getattr(call, member.name) for member in fields(call)}
 
 
 def _waits_in(call: AgentToolCall) -> tuple[str, str]:
@@ -350,7 +340,7 @@ class AgentResponse(Value):
         given = cast("Any", self.tool_calls)
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
-            calls = (_waiting(_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
+            calls = (_waiting(_json_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
             object.__setattr__(self, "tool_calls", tuple(calls))
 
 
