@@ -30,11 +30,11 @@ from strictreply.contract._driving import drive
 from strictreply.coordination import validation
 from strictreply.coordination._action_answer import with_reply_format
 from strictreply.coordination._actions import ActionType, Branch, Origin, Permitted, ValidationResult
+from strictreply.coordination._agent_steering import retry_with_steering
 from strictreply.coordination._api_errors import ApiErrorClass
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._processors import ErrorMessage
 from strictreply.coordination._runs.run_state import create_initial_state
-from strictreply.coordination._steered_retries import retry_with_steering
 from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
 from strictreply.coordination.validation import ValidationProcessor
@@ -51,7 +51,6 @@ JUDGING = (
     "_action_shapes",
     "_permissions",
     "_api_errors",
-    "_reply_view",
     "_processors",
     "_validation_metrics",
     "_action_rules",

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, BranchType, ValidationResult
-from strictreply.coordination._agent_steering import ActionSteering, AgentSteering, generate_steering
+from strictreply.coordination._agent_steering import (
+    ActionSteering,
+    AgentSteering,
+    generate_steering,
+    retry_with_steering,
+)
 from strictreply.coordination._coordination_codes import DeclarationError, StateError
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak, ErrorPolicy, Reaction
 from strictreply.coordination._processors import (
@@ -41,7 +46,6 @@ from strictreply.coordination._runs.run_state import (
     mark_complete,
     validate_state,
 )
-from strictreply.coordination._steered_retries import retry_with_steering
 from strictreply.coordination._topology import END_NODE, USER, Topology
 from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import (

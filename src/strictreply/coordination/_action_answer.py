@@ -1,7 +1,6 @@
 """The one judgement of a reply, and the same as the answer of a contract.
 
-The processor judges by it what it is given, and a wrapped client's loop what a model replied, so that the two cannot
-differ.
+The processor judges by it what it is given, a wrapped client's loop what a model replied: the two cannot differ.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from strictreply.coordination._action_rules import judge_action, refused, system
 from strictreply.coordination._actions import ActionType, Origin, Source, ValidationResult
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._permissions import ActionTerms
-from strictreply.coordination._processors import Candidate, ProcessorChain, candidate_of
-from strictreply.coordination._reply_view import UNREADABLE, ReplyView, read_message, read_reply
+from strictreply.coordination._processors import ProcessorChain, ReplyView, read_message, read_reply
 from strictreply.coordination._runs.run_state import S, changed
 from strictreply.coordination._validation_metrics import Watch
 from strictreply.coordination.formats._action_formats import BaseResponseFormat
 from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue
 from strictreply.values._json import JSON, Extraction
-from strictreply.values._limits import Limits, Work
+from strictreply.values._limits import Work
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.wires._chat import peek
 
@@ -49,11 +47,10 @@ def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
 def place_in(exec_state: object) -> tuple[JSON, ...]:
     """Return where a conversation stands: its id, and how far it has come; empty when the state says nothing of it."""
     conversation, count, messages = (peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages"))
-    said = len(cast("list[object]", messages)) if isinstance(messages, list) else 0
     known: tuple[JSON, ...] = (
         conversation if isinstance(conversation, str) else "",
         count if isinstance(count, int) else 0,
-        said,
+        len(cast("list[object]", messages)) if isinstance(messages, list) else 0,
     )
     return known if any(known) else ()
 
@@ -65,7 +62,7 @@ def _formats(state: object) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """All that a verdict follows from, beside the reply.
+    """All that a verdict follows from, beside the reply; the tools' own checks are still to be asked after it.
 
     ``terms`` are what the reply is held to, ``chain`` reads it, ``extraction`` is what the reader forgives. ``pinned``
     is the format that the agent began this conversation in, None when it has not replied yet; with ``locked`` another
@@ -78,48 +75,29 @@ class Judgement:
     pinned: str | None = None
     locked: bool = False
 
-    @property
-    def limits(self) -> Limits:
-        """The caps of one reply."""
-        return self.terms.tools.limits
-
     def of_reply(self, raw: object) -> ValidationResult:
-        """Judge whatever came instead of an action; the tools' own checks are still to be asked."""
-        return self._verdict(lambda: read_reply(raw, self.extraction, self.limits))
+        """Judge whatever came instead of an action."""
+        return self.of_reading(lambda: read_reply(raw, self.extraction, self.terms.tools.limits))
 
     def of_message(self, message: object) -> ValidationResult:
         """Judge an assistant message whose envelope was opened before."""
-        return self._verdict(lambda: read_message(message, self.extraction, self.limits))
+        return self.of_reading(lambda: read_message(message, self.extraction, self.terms.tools.limits))
 
-    def of_reading(self, reading: ReplyView) -> ValidationResult:
-        """Judge what was read already."""
-        return self._verdict(lambda: reading)
-
-    def _verdict(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
-        found = self._candidate(read)
+    def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
+        """Judge what a function reads; one that raises, because it runs foreign code, reads nothing (M4)."""
+        found = self.chain.candidate(read)
         if isinstance(found, Invalid):
             return refused(found.issues, self.terms, Source(leniency=found.leniency))
-        changed = self._changed_format(found.source.response_format)
-        source = replace(found.source, notes=(*found.source.notes, *changed)) if changed else found.source
+        source = found.source
+        changes: tuple[Issue, ...] = ()
+        if source.response_format and self.pinned not in (None, source.response_format):  # requirements M119, X6
+            changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
+            source = replace(source, notes=(*source.notes, *changes))
         if found.origin is Origin.SYSTEM:
             return system_result(found.action, self.terms, source)
-        if changed and self.locked:
-            return refused(changed, self.terms, source)
+        if changes and self.locked:
+            return refused(changes, self.terms, source)
         return judge_action(found.action, self.terms, source)
-
-    def _candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
-        """Read a reply; what is returned is plain JSON, so that no foreign code runs after this."""
-        try:
-            reading = read()
-            return reading if isinstance(reading, Invalid) else candidate_of(self.chain.processors, reading)
-        except Exception:  # noqa: BLE001 - to look at an object is to run its code, which may raise anything (M4)
-            return Invalid((UNREADABLE,))
-
-    def _changed_format(self, now: str) -> tuple[Issue, ...]:
-        """Report a reply in another format than the one the agent began in (requirements M119, X6)."""
-        if not now or self.pinned in (None, now):
-            return ()
-        return (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +128,7 @@ class ActionAnswer(Answer):
         result = self.judgement.of_message(message)
         native = bool(peek(message, "tool_calls"))
         if not result.is_valid:
-            return Invalid(_placed(result.issues, "" if native else "/content"), result.source.leniency)
+            return _placed(result, "" if native else "/content")
         reply: AssistantReply = DirectAnswer(result)
         if native and result.calls:
             reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
@@ -158,8 +136,14 @@ class ActionAnswer(Answer):
 
     def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002 - it counts its own
         """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
-        result = self.judgement.of_reading(self._reading(value))
-        return result if result.is_valid else Invalid(_placed(result.issues, at), result.source.leniency)
+        limits = self.terms.tools.limits
+        view = ReplyView(reply=value, limits=limits)
+        if isinstance(value, dict):
+            view = ReplyView(mapping=value, limits=limits)
+        elif isinstance(value, str) and self.schema is None:  # where actions are objects, the text of one is none
+            view = ReplyView(text=value, extraction=self.judgement.extraction, limits=limits)
+        result = self.judgement.of_reading(lambda: view)
+        return result if result.is_valid else _placed(result, at)
 
     def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:
         """Return the calls of an action that is written in a format, for the tools' own checks."""
@@ -174,15 +158,7 @@ class ActionAnswer(Answer):
         for attempt in attempts:
             self.watch.attempted(self.terms.permitted.agent, attempt, action if attempt.accepted else None)
 
-    def _reading(self, value: JSON) -> ReplyView:
-        """Open a value; where actions are objects, the text of one is not an action."""
-        extraction, limits = self.judgement.extraction, self.judgement.limits
-        if isinstance(value, dict):
-            return ReplyView(mapping=value, limits=limits)
-        if isinstance(value, str) and self.schema is None:
-            return ReplyView(text=value, extraction=extraction, limits=limits)
-        return ReplyView(reply=value, limits=limits)
 
-
-def _placed(issues: tuple[Issue, ...], at: str) -> tuple[Issue, ...]:
-    return tuple(replace(issue, path=at + issue.path) for issue in issues)
+def _placed(result: ValidationResult, at: str) -> Invalid:
+    issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
+    return Invalid(issues, result.source.leniency)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, auto
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -27,40 +27,44 @@ MAX_INVOCATIONS = 128
 
 
 class Need(Enum):
-    """What an agent needs for an action; the second part is the code of the fault when it has not got it."""
+    """What an agent needs for an action."""
 
-    NEXT_AGENT = 1, AgentReplyCode.TOPOLOGY_NOT_ALLOWED
-    FINISH = 2, AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH
-    USER = 3, AgentReplyCode.TOPOLOGY_NO_USER
-    TOOLS = 4, AgentReplyCode.ACTION_NOT_PERMITTED
-    CONVERSATION = 5, AgentReplyCode.ACTION_NOT_PERMITTED
-    PARALLEL = 6, AgentReplyCode.ACTION_NOT_PERMITTED
-    LEAVE = 7, AgentReplyCode.ACTION_NOT_PERMITTED  # the application says so expressly
-    SYSTEM = 8, AgentReplyCode.ACTION_NOT_PERMITTED  # no agent has it
+    NEXT_AGENT = auto()
+    FINISH = auto()
+    USER = auto()
+    TOOLS = auto()
+    CONVERSATION = auto()
+    PARALLEL = auto()
+    LEAVE = auto()  # the application says so expressly
+    SYSTEM = auto()  # no agent has it
 
     @property
     def code(self) -> AgentReplyCode:
         """The code of the fault of an agent that lacks it."""
-        return self.value[1]
+        return _LACKING.get(self, AgentReplyCode.ACTION_NOT_PERMITTED)
 
 
+_LACKING = {
+    Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
+}
 Tools: TypeAlias = Mapping[str, Tool]
 Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
-"""Makes the members of a valid example beside ``next_action``; None when there is none to be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionShape:
-    """One action.
+    """One action, which an agent may use when it has all of ``needs``, the system always when ``systemic`` (X8).
 
-    ``properties`` are its members beside ``next_action`` and ``thought``, ``required`` those that may not be left out.
-    ``words`` say what it does; ``{agents}`` and ``{tools}`` in them are filled with what is permitted. An agent may use
-    it when it has all of ``needs``; the system may always when ``systemic`` (requirement X8).
+    ``properties`` are its members beside ``next_action`` and ``thought``. ``words`` say what it does; ``{agents}`` and
+    ``{tools}`` in them are filled with what is permitted. ``example`` are the members of a valid example, or makes
+    them: None when there is none to be made.
     """
 
     words: str
     needs: tuple[Need, ...]
-    example: Example
+    example: JSONObject | Example = field(default_factory=dict[str, JSON])
     properties: JSONObject = field(default_factory=dict[str, JSON])
     required: tuple[str, ...] = ()
     systemic: bool = False
@@ -80,11 +84,7 @@ def document_of(action: ActionType) -> JSONObject:
     """Return the JSON Schema of an action as a model is shown it; ``thought`` is always optional (requirement M39)."""
     shape = SHAPES[action]
     members = {"thought": {"type": "string"}, "next_action": {"const": action.value}}
-    return {
-        "type": "object",
-        "properties": members | shape.properties,
-        "required": ["next_action", *shape.required],
-    }
+    return {"type": "object", "properties": members | shape.properties, "required": ["next_action", *shape.required]}
 
 
 def union_document(allowed: Permitted) -> JSONObject:
@@ -93,10 +93,8 @@ def union_document(allowed: Permitted) -> JSONObject:
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
-    if schema is _NAME:
-        return {"enum": list(allowed.agents)}
-    if schema is _TOOL:
-        return {"enum": list(allowed.tools)}
+    if schema is _NAME or schema is _TOOL:
+        return {"enum": list(allowed.agents if schema is _NAME else allowed.tools)}
     if isinstance(schema, dict):
         return {key: _narrowed(part, allowed) for key, part in schema.items()}
     return [_narrowed(part, allowed) for part in schema] if isinstance(schema, list) else schema
@@ -144,13 +142,10 @@ def _part_without_nulls(value: JSON, schema: Any) -> JSON:
 
 
 def example_of(action: ActionType, allowed: Permitted, tools: Tools) -> JSONObject | None:
-    """Make a valid reply that asks for a permitted action; None when its tools admit no example."""
-    members = SHAPES[action].example(allowed, tools)
+    """Make a valid reply that asks for a permitted action; None when there are no agents, or its tools admit none."""
+    example = SHAPES[action].example
+    members = example(allowed, tools) if callable(example) else example
     return None if members is None else {"next_action": action.value, **members}
-
-
-def _members(**members: JSON) -> Example:
-    return lambda _allowed, _tools: dict(members)
 
 
 def _invocation(allowed: Permitted, _tools: Tools) -> JSONObject | None:
@@ -158,11 +153,8 @@ def _invocation(allowed: Permitted, _tools: Tools) -> JSONObject | None:
 
 
 def _invocations(allowed: Permitted, _tools: Tools) -> JSONObject | None:
-    """Hand over to the first two agents that may follow; where there is one only, to two instances of it."""
-    if not allowed.agents:
-        return None
-    agents = list((allowed.agents * 2)[:2])
-    return {"agents": agents, "agent_requests": dict.fromkeys(agents, _REQUEST)}
+    agents = list((allowed.agents * 2)[:2])  # where there is one only, two instances of it
+    return {"agents": agents, "agent_requests": dict.fromkeys(agents, _REQUEST)} if agents else None
 
 
 def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
@@ -175,6 +167,7 @@ def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
 
 
 _REQUEST = "what you want done"
+_ERROR = {"type": "kind_of_error", "message": "what went wrong"}
 _NAME: JSON = {"type": "string", "pattern": r"\S"}
 _TOOL: JSON = {"type": "string"}
 _TEXT: JSON = {"type": "string", "pattern": r"\S"}
@@ -184,17 +177,15 @@ _ONE_INVOCATION: JSON = {
     "properties": {"agent_name": _NAME, "request": _ANYTHING_ASKED},
     "required": ["agent_name"],
 }
+_INVOCATIONS: JSON = {"type": "array", "items": _ONE_INVOCATION, "minItems": 1, "maxItems": MAX_INVOCATIONS}
+_FUNCTION: JSON = {
+    "type": "object",
+    "properties": {"name": _TOOL, "arguments": {"type": "string"}},
+    "required": ["name", "arguments"],
+}
 _TOOL_CALL: JSON = {
     "type": "object",
-    "properties": {
-        "id": {"type": "string"},
-        "type": {"const": "function"},
-        "function": {
-            "type": "object",
-            "properties": {"name": _TOOL, "arguments": {"type": "string"}},
-            "required": ["name", "arguments"],
-        },
-    },
+    "properties": {"id": {"type": "string"}, "type": {"const": "function"}, "function": _FUNCTION},
     "required": ["id", "function"],
 }
 _ERROR_DETAILS: JSON = {
@@ -214,16 +205,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         "hand over to one of these agents: {agents}",
         (Need.NEXT_AGENT,),
         _invocation,
-        {
-            "action_input": {
-                "anyOf": [
-                    _NAME,
-                    _ONE_INVOCATION,
-                    {"type": "array", "items": _ONE_INVOCATION, "minItems": 1, "maxItems": MAX_INVOCATIONS},
-                ]
-            },
-            "request": _ANYTHING_ASKED,
-        },
+        {"action_input": {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}, "request": _ANYTHING_ASKED},
         ("action_input",),
     ),
     ActionType.PARALLEL_INVOKE: ActionShape(
@@ -246,18 +228,18 @@ SHAPES: Mapping[ActionType, ActionShape] = {
     ActionType.FINAL_RESPONSE: ActionShape(
         "finish with your answer, text or an object, in content",
         (Need.FINISH,),
-        _members(content="your answer"),
+        {"content": "your answer"},
         {"content": _CONTENT},
         ("content",),
     ),
-    ActionType.END_CONVERSATION: ActionShape("end this conversation", (Need.CONVERSATION,), _members()),
+    ActionType.END_CONVERSATION: ActionShape("end this conversation", (Need.CONVERSATION,)),
     ActionType.WAIT_AND_AGGREGATE: ActionShape(
-        "wait until the parallel branches are done and gather what they found", (Need.PARALLEL,), _members()
+        "wait until the parallel branches are done and gather what they found", (Need.PARALLEL,)
     ),
     ActionType.ERROR_RECOVERY: ActionShape(
         "report an error that the user can help with",
         (Need.USER,),
-        _members(error_details={"type": "kind_of_error", "message": "what went wrong"}, suggested_action="retry"),
+        {"error_details": _ERROR, "suggested_action": "retry"},
         {"error_details": _ERROR_DETAILS, "suggested_action": {"type": "string"}},
         ("error_details",),
         systemic=True,
@@ -265,7 +247,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
     ActionType.TERMINAL_ERROR: ActionShape(
         "stop with an error that nobody can mend",
         (Need.LEAVE,),
-        _members(error="what went wrong"),
+        {"error": "what went wrong"},
         {"error": _TEXT},
         ("error",),
         systemic=True,
@@ -273,7 +255,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
     ActionType.AUTO_RETRY: ActionShape(
         "try the same again",
         (Need.SYSTEM,),
-        _members(error_details={"type": "timeout", "message": "what went wrong"}),
+        {"error_details": _ERROR | {"type": "timeout"}},
         {"error_details": _ERROR_DETAILS},
         ("error_details",),
         systemic=True,
@@ -281,14 +263,14 @@ SHAPES: Mapping[ActionType, ActionShape] = {
     ActionType.TERMINATE_WORKFLOW: ActionShape(
         "finish the whole workflow with your answer, text or an object, in content",
         (Need.FINISH, Need.LEAVE),
-        _members(content="your answer"),
+        {"content": "your answer"},
         {"content": _CONTENT},
         ("content",),
     ),
     ActionType.ASK_USER: ActionShape(
         "ask the user the question in question",
         (Need.USER,),
-        _members(question="your question"),
+        {"question": "your question"},
         {"question": {"type": "string"}},
         ("question",),
     ),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from strictreply.contract._complaints import Checked
 from strictreply.contract._contract import Contract, by_name
@@ -23,7 +23,8 @@ from strictreply.values._issues import Issue, quote
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 
-SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
+_SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
+_SIMPLE = Branch()
 
 
 def permitted_actions(
@@ -36,54 +37,37 @@ def permitted_actions(
     allowed_agents: Iterable[str] | None = None,
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Work out what ``agent`` may do.
+    """Work out what ``agent`` may do with ``tools``, by their names, in ``branch`` (None for a simple one).
 
-    ``tools`` names those it has. ``leave`` names the actions that an application permits expressly, as
-    ``terminal_error`` and ``terminate_workflow`` need it. ``allowed_agents`` narrows whom it may hand over to; it never
-    adds anybody. The system needs no permission for its own actions, and may always turn to the user (requirements
-    M49, X8). A conversation is that of the branch's ``agents``, of any agent when it names none: nobody else ends it
-    (requirement M44).
+    ``leave`` names the actions that an application permits expressly. ``allowed_agents`` narrows whom the agent may
+    hand over to; it never adds anybody. The system needs no permission for its own actions, and may always turn to the
+    user (requirements M49, X8). A conversation is that of the branch's ``agents``, of any agent when it names none:
+    nobody else ends it (requirement M44).
 
     Raises ContractError when the topology has no such agent.
     """
     targets = topology.allowed_targets(agent)
     if origin is Origin.SYSTEM:
-        return Permitted(agent, SYSTEM_ACTIONS, (*targets, USER))
+        return Permitted(agent, _SYSTEM_ACTIONS, (*targets, USER))
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
-    standing = Standing(
-        next_agent=bool(targets),
-        finish=topology.may_finish(agent),
-        user=topology.may_ask_user(agent),
-        tools=bool(tools),
-        conversation=_talks(agent, branch),
-        parallel=branch is not None and branch.type is BranchType.PARALLEL,
-    )
-    return Permitted(agent, actions_of(standing, leave), targets, tuple(tools))
-
-
-def _talks(agent: str, branch: Branch | None) -> bool:
-    if branch is None or branch.type is not BranchType.CONVERSATION:
-        return False
-    return not branch.agents or agent in branch.agents
-
-
-class Standing(NamedTuple):
-    """Which needs an agent meets, each by the name of the need."""
-
-    next_agent: bool = False
-    finish: bool = False
-    user: bool = False
-    tools: bool = False
-    conversation: bool = False
-    parallel: bool = False
+    branch = branch or _SIMPLE
+    standing = {
+        Need.NEXT_AGENT: targets,
+        Need.FINISH: topology.may_finish(agent),
+        Need.USER: topology.may_ask_user(agent),
+        Need.TOOLS: tools,
+        Need.CONVERSATION: branch.type is BranchType.CONVERSATION and (not branch.agents or agent in branch.agents),
+        Need.PARALLEL: branch.type is BranchType.PARALLEL,
+    }
+    met = frozenset(need for need, is_met in standing.items() if is_met)
+    return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
 
 
 @cache
-def actions_of(standing: Standing, leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
-    """Return the actions of an agent of this standing; there are few, so that each is worked out once."""
-    met = {Need[name.upper()] for name, is_met in standing._asdict().items() if is_met}
+def actions_of(met: frozenset[Need], leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
+    """Return the actions of an agent that has met these needs; there are few such sets: each is worked out once."""
     return tuple(
         action
         for action, shape in SHAPES.items()
@@ -102,25 +86,21 @@ def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
     return code.at("/next_action", names=listed(names), found=quote(action.value))
 
 
-def leave_in(allowed: Permitted) -> frozenset[ActionType]:
-    """Return the actions among the permitted ones that an application must have permitted expressly."""
-    return frozenset(action for action in allowed.actions if Need.LEAVE in SHAPES[action].needs)
+def action_named(name: str) -> ActionType:
+    """Return an action by its name; ContractError lists those there are."""
+    try:
+        return ActionType(name)
+    except ValueError:
+        raise ContractError(f"{name!r} is no action; the actions are: {', '.join(ActionType)}") from None
 
 
-def read_leave(names: Iterable[ActionType | str]) -> frozenset[ActionType]:
-    """Read the actions that an application permits expressly.
-
-    Raises ContractError for what is no action, or one that only the system may ask for.
-    """
-    leave: set[ActionType] = set()
-    for name in names:
-        if name not in set(ActionType):
-            raise ContractError(f"{name!r} is no action; the actions are: {', '.join(ActionType)}")
-        action = ActionType(name)
+def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
+    """Read the actions that an application permits expressly; ContractError for one that is the system's own."""
+    leave = frozenset(map(action_named, names))
+    for action in leave:
         if Need.SYSTEM in SHAPES[action].needs:
             raise ContractError(f"{action.value!r} is the system's own; no agent can be permitted it")
-        leave.add(action)
-    return frozenset(leave)
+    return leave
 
 
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Checked]
@@ -140,7 +120,7 @@ class ActionTerms:
 
     permitted: Permitted
     tools: Contract
-    branch: Branch = field(default_factory=Branch)
+    branch: Branch = _SIMPLE
     extra: ExtraKeys = "forbid"
     checks: Checks = field(default_factory=lambda: MappingProxyType({}))
     place: tuple[JSON, ...] = ()
@@ -151,10 +131,10 @@ Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
 class Toolsets:
-    """The tools of the agents of one topology.
+    """The tools of the agents of one topology, a list for every agent or by the agent's name.
 
-    What an agent's own ``tools`` says goes before what was declared for it. Compiled sets are kept, one an agent, and
-    compiled anew when the agent declares other tools.
+    Compiled sets are kept, one an agent, and compiled anew when the agent declares other tools. Raises ContractError
+    for what declares no tool, and for an agent that is none of the topology's.
     """
 
     __slots__ = ("_declared", "_kept", "_limits", "_shared")
@@ -162,10 +142,6 @@ class Toolsets:
     def __init__(
         self, topology: Topology, tools: Declared | Mapping[str, Declared], limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        """Compile what is declared: a list of tools for every agent, or a mapping of agents to their tools.
-
-        Raises ContractError for what declares no tool, and for an agent that is none of the topology's.
-        """
         self._limits = limits
         self._shared = self._contract(() if isinstance(tools, Mapping) else tools)
         own = cast("Mapping[str, Declared]", tools) if isinstance(tools, Mapping) else {}
@@ -174,20 +150,15 @@ class Toolsets:
         self._declared = {agent: self._contract(declared) for agent, declared in own.items()}
         self._kept: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
-    def of(self, agent: str, own: Declared | None) -> Contract:
-        """Return what calls of an agent's tools are held to, ``own`` being what it declares itself, None for nothing.
-
-        Raises ContractError when that declares no tools.
-        """
+    def of(self, agent: str, own: Declared | None = None) -> Contract:
+        """Return what calls of an agent's tools are held to; ``own``, what it declares itself, goes before the rest."""
         if own is None:
             return self._declared.get(agent, self._shared)
         declared = tuple(own.items()) if isinstance(own, Mapping) else tuple(own)
         kept = self._kept.get(agent)
-        if kept is not None and kept[0] == declared:
-            return kept[1]
-        terms = self._contract(own)
-        self._kept[agent] = (declared, terms)
-        return terms
+        if kept is None or kept[0] != declared:
+            self._kept[agent] = kept = (declared, self._contract(own))
+        return kept[1]
 
     def _contract(self, declared: Declared) -> Contract:
         return Contract(tools=compiled(declared).values(), parallel=True, limits=self._limits)

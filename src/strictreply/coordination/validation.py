@@ -24,6 +24,7 @@ from strictreply.coordination._permissions import (
     Checks,
     Declared,
     Toolsets,
+    action_named,
     permitted_actions,
     read_leave,
 )
@@ -49,9 +50,6 @@ from strictreply.values._limits import DEFAULT_LIMITS, Limits
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 
 
-_SIMPLE = Branch()
-
-
 @runtime_checkable
 class Agent(Protocol):
     """An agent as far as it matters here; one that has ``tools``, a list or a mapping, is held to those."""
@@ -75,19 +73,11 @@ class _Kept:
     judgement: Judgement
     schemas: dict[tuple[Permitted, ExtraKeys], Schema]
 
-    def schema_of(self, allowed: Permitted, extra: ExtraKeys) -> Schema:
-        """Return the compiled schema of what is permitted; each is compiled once."""
-        if (schema := self.schemas.get((allowed, extra))) is None:
-            schema = Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
-            self.schemas[allowed, extra] = schema
-        return schema
-
 
 class ValidationProcessor:
-    """Judges every reply of every agent of a topology.
+    """Judges every reply of every agent of a topology; several threads and tasks may use it at once.
 
-    Its settings are values; what it keeps is compiled and changes no verdict: tools, and what each agent was judged by
-    last. It may be used by several threads and tasks at once.
+    What it keeps is compiled and changes no verdict: tools, and what each agent was judged by last.
     """
 
     def __init__(
@@ -105,13 +95,12 @@ class ValidationProcessor:
     ) -> None:
         """Hold replies to ``topology_graph``, written in ``response_format``: a registered name, or a format.
 
-        Without one, or with None, it is the registry's default: ``json``, until another is set. ``tools`` are those of
-        every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave`` names actions that are
-        permitted only expressly: ``terminal_error``, ``terminate_workflow``. With ``lock_format`` an agent that began a
-        conversation in one format is refused in another, and each verdict needs the ``exec_state`` that remembers it
-        (:func:`with_reply_format`); without it another format is a note. ``extraction`` names the leniencies of the
-        core's reader. Every verdict is counted in ``metrics``, and logged at DEBUG, with the raw reply only when
-        ``log_replies`` says what of it may be logged.
+        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave``
+        names actions that are permitted only expressly: ``terminal_error``, ``terminate_workflow``. With
+        ``lock_format`` an agent that began a conversation in one format is refused in another, and each verdict needs
+        the ``exec_state`` that remembers it (:func:`with_reply_format`); without it another format is a note.
+        ``extraction`` names the leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
+        DEBUG, with the raw reply only when ``log_replies`` says what of it may be logged.
 
         Raises ContractError (a ValueError) for an unknown format or leniency, with those there are, for an action that
         cannot be permitted, and for what declares no tool.
@@ -121,7 +110,10 @@ class ValidationProcessor:
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
         self._locks = lock_format
-        self._extraction = _read_extraction(extraction)
+        self._extraction: tuple[Extraction, ...] = (extraction,) if isinstance(extraction, str) else tuple(extraction)
+        for mode in self._extraction:
+            if mode not in get_args(Extraction):
+                raise ContractError(f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}")
         self._watch = Watch(metrics, log_replies)
         self._checks: Checks = MappingProxyType({})
         self._kept: dict[str, _Kept] = {}
@@ -143,19 +135,13 @@ class ValidationProcessor:
         It is given a copy of the action and what is permitted; it returns issues or None, or raises ValueError. Raises
         ContractError when ``action`` is none, or ``check`` is async.
         """
-        if action not in set(ActionType):
-            raise ContractError(f"{action!r} is no action; the actions are: {', '.join(ActionType)}")
+        kind = action_named(action)
         if inspect.iscoroutinefunction(check) or not callable(check):
             raise ContractError("an action validator must be a sync function")
-        kind = ActionType(action)
         self._checks = MappingProxyType({**self._checks, kind: (*self._checks.get(kind, ()), check)})
 
     async def process_response(
-        self,
-        raw_response: object,
-        agent: str | Agent,
-        branch: Branch | None = None,
-        exec_state: object = None,
+        self, raw_response: object, agent: str | Agent, branch: Branch | None = None, exec_state: object = None
     ) -> ValidationResult:
         """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
 
@@ -165,11 +151,10 @@ class ValidationProcessor:
         that the ids of agents' instances differ from round to round (requirement M32). It is only read. The tools' own
         checks run last and may be async.
 
-        Raises ContractError for an agent that is none of the topology's, and where formats are locked for a state that
-        is missing.
+        Raises ContractError for an agent that is none of the topology's, and for a missing state where formats are
+        locked.
         """
-        flow = self.judging(raw_response, agent, branch, exec_state)
-        return self._told(await adrive(flow, aperform_check), raw_response)
+        return await self.validate_response(raw_response, agent, None, branch, exec_state=exec_state)
 
     async def validate_response(
         self,
@@ -216,14 +201,9 @@ class ValidationProcessor:
         """Compile what a reply of an agent in a branch is held to."""
         name, tools = self._known(agent)
         allowed = permitted_actions(
-            self.topology,
-            name,
-            branch=branch,
-            tools=tools.by_name,
-            leave=self._leave,
-            allowed_agents=allowed_agents,
+            self.topology, name, branch=branch, tools=tools.by_name, leave=self._leave, allowed_agents=allowed_agents
         )
-        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
+        return ActionTerms(allowed, tools, branch or Branch(), self.response_format.extra, self._checks)
 
     def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
         """Return the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
@@ -233,19 +213,16 @@ class ValidationProcessor:
         may do nothing.
         """
         judgement = self._judgement(agent, branch, exec_state)
-        allowed, extra = judgement.terms.permitted, judgement.terms.extra
+        allowed, extra, written = judgement.terms.permitted, judgement.terms.extra, self.response_format
         if not allowed.actions:
             raise ContractError(f"{allowed.agent!r} may do nothing: review its edges and tools")
-        schema = None
-        if isinstance(self.response_format, JSONResponseFormat):
-            schema = self._kept[allowed.agent].schema_of(allowed, extra)
-        return ActionAnswer(
-            schema,
-            name="answer" if schema is None else "action",
-            judgement=judgement,
-            written=self.response_format,
-            watch=self._watch,
-        )
+        if not isinstance(written, JSONResponseFormat):
+            return ActionAnswer(None, name="answer", judgement=judgement, written=written, watch=self._watch)
+        schemas = self._kept[allowed.agent].schemas
+        if (schema := schemas.get((allowed, extra))) is None:
+            schema = Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
+            schemas[allowed, extra] = schema
+        return ActionAnswer(schema, name="action", judgement=judgement, written=written, watch=self._watch)
 
     def _judgement(
         self,
@@ -264,9 +241,12 @@ class ValidationProcessor:
         given = (branch, narrowed, pinned)
         kept = self._kept.get(name)
         if kept is None or kept.declared != declared or kept.given != given:
-            terms = self.terms(agent, branch, allowed_agents=narrowed)
             made = Judgement(
-                terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks
+                terms=self.terms(agent, branch, allowed_agents=narrowed),
+                chain=self._chain,
+                extraction=self._extraction,
+                pinned=pinned,
+                locked=self._locks,
             )
             schemas = kept.schemas if kept is not None and kept.declared == declared else {}
             self._kept[name] = kept = _Kept(declared, given, made, schemas)
@@ -284,13 +264,3 @@ class ValidationProcessor:
     def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
         self._watch.judged("" if result.permitted is None else result.permitted.agent, result, raw)
         return result
-
-
-def _read_extraction(given: Extraction | Iterable[Extraction]) -> tuple[Extraction, ...]:
-    """Read the leniencies; ContractError lists those there are."""
-    modes: tuple[Extraction, ...] = (given,) if isinstance(given, str) else tuple(given)
-    known = get_args(Extraction)
-    for mode in modes:
-        if mode not in known:
-            raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
-    return modes
