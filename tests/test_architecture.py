@@ -42,7 +42,6 @@ COORDINATION = (
     "_runs",
     "_validation_metrics",
     "_action_rules",
-    "_action_answer",
     "validation",
     "_error_policy",
     "_agent_steering",

@@ -21,15 +21,19 @@ from strictreply.coordination._runs.human_turn import request_human_input
 from strictreply.coordination._runs.next_node import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,
+    CycleLimit,
     RouteDecision,
     RouteReason,
+    RouteRule,
+    Routes,
+    RouteStrategy,
     RuleFailure,
     conditional_edge,
+    edge_map,
     explain_route,
     record_route,
     route_next,
 )
-from strictreply.coordination._runs.route_table import CycleLimit, RouteRule, Routes, RouteStrategy, edge_map
 from strictreply.coordination._runs.run_state import (
     DEFAULT_NODES,
     AgentState,

@@ -28,7 +28,6 @@ from strictreply import Contract, ContractError, Issue, Tool, Valid
 from strictreply.contract._checks import perform_check
 from strictreply.contract._driving import drive
 from strictreply.coordination import validation
-from strictreply.coordination._action_answer import with_reply_format
 from strictreply.coordination._actions import ActionType, Branch, Origin, Permitted, ValidationResult
 from strictreply.coordination._agent_steering import retry_with_steering
 from strictreply.coordination._api_errors import ApiErrorClass
@@ -37,7 +36,7 @@ from strictreply.coordination._processors import ErrorMessage
 from strictreply.coordination._runs.run_state import create_initial_state
 from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor, with_reply_format
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
@@ -54,7 +53,6 @@ JUDGING = (
     "_processors",
     "_validation_metrics",
     "_action_rules",
-    "_action_answer",
     "validation",
 )
 EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "concurrent", "multiprocessing"}

@@ -34,8 +34,14 @@ from strictreply.coordination._runs.human_turn import (
     human_input,
     request_human_input,
 )
-from strictreply.coordination._runs.next_node import RouteDecision, explain_route, route_next
-from strictreply.coordination._runs.route_table import RouteRule, Routes, RouteStrategy
+from strictreply.coordination._runs.next_node import (
+    RouteDecision,
+    RouteRule,
+    Routes,
+    RouteStrategy,
+    explain_route,
+    route_next,
+)
 from strictreply.coordination._runs.run_counting import Activity, RunMetrics, counted
 from strictreply.coordination._runs.run_state import (
     END,

@@ -12,10 +12,9 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeAlias, overload
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from strictreply.contract._tool import Tool
-from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._action_shapes import listed
 from strictreply.coordination._actions import ActionType, Permitted, ValidationResult
 from strictreply.coordination._error_policy import DEFAULT_BUDGET
@@ -26,6 +25,7 @@ from strictreply.coordination.formats._action_formats import (
     JSONResponseFormat,
     format_of,
 )
+from strictreply.coordination.validation import ActionAnswer
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import (
     MAX_CORRECTION_BYTES,
@@ -49,6 +49,7 @@ MUST_SELECT_RETRY: Final = 3
 
 NOTHING: Final = "(none — review topology)"
 JSON_FORMAT: Final = JSONResponseFormat()
+E_co = TypeVar("E_co", covariant=True)
 
 
 class SteeringMode(StrEnum):
@@ -73,52 +74,6 @@ class SteeringContext:
     retry_count: int = 0
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     response_format: BaseResponseFormat = JSON_FORMAT
-
-
-class SteeringTier(StrEnum):
-    """How much an agent is told: more with each retry, so that no two ask in the same words (requirement M75)."""
-
-    FAULTS = "faults"  # what was wrong, and what helps
-    CHOICE = "choice"  # besides, that it must choose, and among what
-    EXAMPLE = "example"  # besides, a reply of its own that is valid
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What an agent is told, before it is put into words; every name in it comes from what is permitted.
-
-    ``failures`` are the classes of failed calls when nothing else was wrong: then there is nothing to change.
-    ``reminder`` is how the agent's format says that replies are written, ``example`` a reply as the agent writes it.
-    """
-
-    permitted: Permitted
-    reminder: str
-    tier: SteeringTier = SteeringTier.FAULTS
-    retry_count: int = 0
-    categories: tuple[Category, ...] = ()
-    faults: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
-    example: str | None = None
-
-    def __str__(self) -> str:
-        """Put it into words, in at most 2 KB; never empty (requirement M68)."""
-        if self.failures:
-            return f"The call before this one failed ({', '.join(self.failures)}). Please do the same step again."
-        allowed = self.permitted
-        agents, actions, tools = (_named(names) for names in (allowed.agents, allowed.actions, allowed.tools))
-        opening = [verdict_words(self.retry_count)] if self.categories and self.retry_count else []
-        remedies = [_REMEDIES[category] for category in self.categories] or [_NO_FAULT]
-        helpful = (remedy.format(agents=agents, actions=actions, reminder=self.reminder) for remedy in remedies)
-        lines = [" ".join([*opening, *helpful]), *self.faults]
-        if self.example is not None:
-            words = f"{allowed.agent}, {self.retry_count} replies were invalid. Reply in exactly this form:"
-            lines += [words, self.example]
-        elif self.tier is not SteeringTier.FAULTS:
-            lines.append(f"You must select exactly one of these actions now: {actions}.")
-            lines += [f"The tools are: {tools}."] if allowed.tools else []
-        if len(lines) == 1:
-            return fitted(lines, MAX_CORRECTION_BYTES)
-        return fitted_before(lines[:-1], lines[-1], MAX_CORRECTION_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,21 +194,32 @@ def generate_steering(
 
 
 def steering_text(context: SteeringContext) -> str:
-    """Return what to change, or what is permitted, in at most 2 KB; never empty (requirement M68)."""
-    return str(advice(context))
+    """Return what to change, or what is permitted, in at most 2 KB; never empty (requirement M68).
 
-
-def advice(context: SteeringContext) -> Advice:
-    """Work out what there is to say to an agent."""
-    issues, count = context.issues, context.retry_count
-    categories = tuple(dict.fromkeys(issue.category for issue in issues))
-    told = Advice(context.permitted, context.response_format.reminder(), retry_count=count, categories=categories)
-    if categories == (Category.API_TRANSIENT,):
-        return replace(told, failures=tuple(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues)))
+    More is told with each retry, so that no two ask in the same words (M75): what was wrong and what helps; from the
+    third on that the agent must choose; behind that a reply of its own that is valid, where one can be made.
+    """
+    issues, allowed, count = context.issues, context.permitted, context.retry_count
+    categories = list(dict.fromkeys(issue.category for issue in issues))
+    if categories == [Category.API_TRANSIENT]:  # there is nothing to change
+        failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
+        return f"The call before this one failed ({failures}). Please do the same step again."
+    named = (allowed.agents, allowed.actions, allowed.tools)
+    agents, actions, tools = (listed(names) if names else NOTHING for names in named)
+    reminder = context.response_format.reminder()
+    remedies = [_REMEDIES[category] for category in categories] or [_NO_FAULT]
+    helpful = (remedy.format(agents=agents, actions=actions, reminder=reminder) for remedy in remedies)
+    opening = [verdict_words(count)] if issues and count else []
+    lines = [" ".join([*opening, *helpful]), *fault_lines(issues)[:MAX_LISTED_FAULTS]]
     example = _example(context) if count > MUST_SELECT_RETRY else None
-    insisting = SteeringTier.CHOICE if example is None else SteeringTier.EXAMPLE
-    tier = SteeringTier.FAULTS if count < MUST_SELECT_RETRY else insisting
-    return replace(told, tier=tier, faults=tuple(fault_lines(issues)[:MAX_LISTED_FAULTS]), example=example)
+    if example is not None:
+        lines += [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", example]
+    elif count >= MUST_SELECT_RETRY:
+        lines.append(f"You must select exactly one of these actions now: {actions}.")
+        lines += [f"The tools are: {tools}."] if allowed.tools else []
+    if len(lines) == 1:
+        return fitted(lines, MAX_CORRECTION_BYTES)
+    return fitted_before(lines[:-1], lines[-1], MAX_CORRECTION_BYTES)
 
 
 _REMEDIES: Final[Mapping[Category, str]] = {
@@ -277,11 +243,6 @@ def _example(context: SteeringContext) -> str | None:
     return next(iter(context.response_format.get_examples(allowed.actions, offered)), None)
 
 
-def _named(names: tuple[str, ...]) -> str:
-    """List names; where there are none, nothing that an agent says can help."""
-    return listed(names) if names else NOTHING
-
-
 class Exchanged(Protocol):
     """What an exchange of a wrapped client tells: its reply, every attempt, and the conversation up to the reply."""
 
@@ -301,20 +262,11 @@ class Exchanged(Protocol):
         ...
 
 
-class ExchangingClient(Protocol):
-    """A wrapped sync client, as far as it matters here."""
+class ExchangingClient(Protocol[E_co]):
+    """A wrapped client as far as it matters here; an async one gives an awaitable exchange."""
 
     @property
-    def exchange(self) -> Callable[..., Exchanged]:
-        """Make one call, with its story."""
-        ...
-
-
-class AsyncExchangingClient(Protocol):
-    """A wrapped async client, as far as it matters here."""
-
-    @property
-    def exchange(self) -> Callable[..., Awaitable[Exchanged]]:
+    def exchange(self) -> Callable[..., E_co]:
         """Make one call, with its story."""
         ...
 
@@ -333,7 +285,7 @@ Validate: TypeAlias = Callable[[object], ValidationResult | Awaitable[Validation
 
 @overload
 def retry_with_steering(
-    client: ExchangingClient,
+    client: ExchangingClient[Exchanged],
     answer: ActionAnswer,
     max_retries: int | None = None,
     *,
@@ -342,7 +294,7 @@ def retry_with_steering(
 ) -> ValidationResult: ...
 @overload
 def retry_with_steering(
-    client: AsyncExchangingClient,
+    client: ExchangingClient[Awaitable[Exchanged]],
     answer: ActionAnswer,
     max_retries: int | None = None,
     *,
@@ -391,7 +343,7 @@ def retry_with_steering(
         return _steered(client, answer, budget.max_retries, **request)
     with _counted_failure(answer):
         called: Exchanged | Awaitable[Exchanged] = client.exchange(contract=answer.contract, policy=budget, **request)
-    return _awaited(called, answer) if isinstance(called, Awaitable) else told(called, answer)
+    return _awaited(called, answer) if isinstance(called, Awaitable) else _accepted(called, answer)
 
 
 async def _steered(
@@ -417,7 +369,7 @@ async def _steered(
 async def _awaited(called: Awaitable[Exchanged], answer: ActionAnswer) -> ValidationResult:
     with _counted_failure(answer):
         exchange = await called
-    return told(exchange, answer)
+    return _accepted(exchange, answer)
 
 
 @contextmanager
@@ -429,7 +381,7 @@ def _counted_failure(answer: ActionAnswer) -> Generator[None]:
         raise
 
 
-def told(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
+def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
     """Count the attempts of an exchange, and give the action that was accepted; native calls are ``call_tool``."""
     answer.count(exchange.attempts, exchange.reply)
     if isinstance(exchange.reply, DirectAnswer):

@@ -82,7 +82,7 @@ _READS_AS: Final[Mapping[str, ApiErrorClass]] = {
 """Kinds of a core failure, reasons of a failed call and words of providers, beside the classes' own."""
 
 _MORE_SUGGESTIONS: Final[Mapping[ApiErrorClass, tuple[str, ...]]] = {
-    ApiErrorClass.INSUFFICIENT_CREDITS: ("Add credits to the API account", "Then retry the step"),
+    ApiErrorClass.INSUFFICIENT_CREDITS: ("Add credits to the API account", "Then retry the step")
 }
 
 

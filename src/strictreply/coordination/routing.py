@@ -26,13 +26,7 @@ from strictreply.coordination._actions import (
 )
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._error_policy import ErrorPolicy
-from strictreply.coordination._permissions import (
-    Declared,
-    Toolsets,
-    permitted_actions,
-    read_leave,
-    refusal_of,
-)
+from strictreply.coordination._permissions import Declared, Toolsets, permitted_actions, read_leave, refusal_of
 from strictreply.coordination._processors import plain_issues
 from strictreply.coordination._routing_decision import (
     BranchSpec,

@@ -39,11 +39,8 @@ from strictreply.coordination._runs.run_state import (
 from strictreply.coordination._runs.state_schema import ANYTHING, FLAG, LIST, OPTIONAL_TEXT, StateSchema, record
 from strictreply.values._json import JSONObject
 
-_REQUESTS = StateSchema(
-    record(
-        {"requires_human_input": FLAG, "next_agent": ANYTHING, "human_requests": LEDGER}, optional=["human_requests"]
-    )
-)
+_ASKED: JSONObject = {"requires_human_input": FLAG, "next_agent": ANYTHING, "human_requests": LEDGER}
+_REQUESTS = StateSchema(record(_ASKED, optional=["human_requests"]))
 _TURN = StateSchema(record({"messages": LIST, "human_feedback": OPTIONAL_TEXT}))
 
 
@@ -59,10 +56,9 @@ def request_human_input(
 ) -> S:
     """Ask a human: the flag is set, the next target is ``human_input``, and the request stands in the ledger.
 
-    ``prompt`` is what is put to the human, empty for the words of ``kind``. An answer leads to ``resume_to``, None for
-    where the graph begins; of an error, ``retry`` leads back to the interrupted agent unless ``resume_to`` says
-    otherwise, and ``skip`` to ``skip_to``. A request made while another is pending waits behind it, and interrupts the
-    same target.
+    ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where the graph begins; of
+    an error, ``retry`` leads back to the interrupted agent unless ``resume_to`` says otherwise, and ``skip`` to
+    ``skip_to``. A request made while another is pending waits behind it, and interrupts the same target.
     """
     state = adopted(state)
     interrupted = _interrupted(state)
@@ -89,33 +85,27 @@ def clear_human_input_request(
 ) -> S:
     """Cancel a request: flag and feedback are cleared, and the interrupted target stands again.
 
-    ``request_id`` is the request to cancel, one that expired, say; None for the first one. One that is not pending
-    any more is left as it is. While others wait the flag stays, and the next target is still ``human_input``: what is
-    cancelled behind the first one takes nothing of its feedback. The run goes on at ``home`` when nothing but the
-    human's turn was interrupted.
+    ``request_id`` is the request to cancel, None for the first one; one that is not pending any more is left as it is.
+    While others wait the flag stays, and the next target is still ``human_input``: what is cancelled behind the first
+    one takes nothing of its feedback. The run goes on at ``home`` when nothing but the human's turn was interrupted.
     """
     state = adopted(state)
     waiting = pending_requests(state)
     chosen = next((one for one in waiting if request_id in (None, one.id)), None)
     if chosen is None:
-        return _unflagged(state, home) if request_id is None else state
+        if request_id is not None:
+            return state
+        # a flag without a request; a run that was sent to the human by hand does not go there again
+        target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
+        return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
     settled = SettledHuman(chosen, decision=None, settled_at=now().isoformat())
     if chosen != waiting[0]:
         return _noted(state, settled)
     return _settled(state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted)
 
 
-def _unflagged(state: S, home: str) -> S:
-    """Clear a flag that no request stands behind; a run that was sent to the human by hand does not go there again."""
-    target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
-    return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
-
-
 def give_human_feedback(state: S, answer: str) -> S:
-    """Hand the human's answer to the state; :func:`human_input` reads it on its turn.
-
-    Raises ContractError for what is no text: an answer is a decision's name, a word for one, or free text.
-    """
+    """Hand the human's answer to the state, for :func:`human_input` to read; ContractError for what is no text."""
     return changed(state, human_feedback=require_text(answer))
 
 
@@ -138,8 +128,12 @@ def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None
     decision = read_answer(request.kind, feedback, words=words)
     if decision is None:
         return _asking(state, request, now)
-    settled = SettledHuman(request, decision, feedback, now().isoformat())
-    return _decided(_settled(state, settled, _target(settled, home)), settled)
+    said_to = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
+    target = said_to or (request.interrupted if request.redirected else None) or home
+    state = _settled(state, SettledHuman(request, decision, feedback, now().isoformat()), target)
+    # who answers to a run before this one says nothing of this one
+    aborts = decision is HumanDecision.ABORT and not request.carried
+    return mark_complete(state, RunEnding.ABORTED) if aborts else state
 
 
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
@@ -207,18 +201,6 @@ def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
     if not (waiting := pending_requests(state)):
         return changed(state, requires_human_input=False, next_agent=target)
     if settled.decision is not None:
-        state = _noted(state, *(one.redirected_to(target) for one in waiting))
+        news = (replace(one, interrupted=target, redirected=one.redirected + 1) for one in waiting)
+        state = _noted(state, *news)
     return _still_waiting(state)
-
-
-def _target(settled: SettledHuman, home: str) -> str:
-    """Return where an answer leads: as its request says, else where an answer before it has led, else home."""
-    request = settled.request
-    said = request.skip_to if settled.decision is HumanDecision.SKIP else request.resume_to
-    return said or (request.interrupted if request.redirected else None) or home
-
-
-def _decided(state: S, settled: SettledHuman) -> S:
-    """Complete a run that the human aborts; who answers to a run before it says nothing of this one."""
-    aborts = settled.decision is HumanDecision.ABORT and not settled.request.carried
-    return mark_complete(state, RunEnding.ABORTED) if aborts else state

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypedDict, TypeVar, cast
@@ -69,8 +69,7 @@ class ChatMessage(TypedDict):
 
 
 RoutingEntry = TypedDict(
-    "RoutingEntry",
-    {"ts": str, "from": str | None, "to": str, "reason": str, "loop_count": int, "task": str | None},
+    "RoutingEntry", {"ts": str, "from": str | None, "to": str, "reason": str, "loop_count": int, "task": str | None}
 )
 """One decision in ``routing_history``: when, from which node to which, why, at which count, on which task."""
 
@@ -78,9 +77,9 @@ RoutingEntry = TypedDict(
 class AgentState(TypedDict):
     """What agents share in one conversation (requirement R14); an application may subclass it with more.
 
-    ``human_requests`` is the ledger of :mod:`strictreply.coordination._runs.ledger`; its annotation is the reducer that
-    LangGraph merges it by. ``max_loop_count`` is this conversation's own limit. ``ending`` says why it is complete.
-    ``reply_formats`` are the formats that agents began to reply in, by their names (requirement M119).
+    ``human_requests`` is a ledger, annotated with the reducer that LangGraph merges it by. ``max_loop_count`` is this
+    conversation's own limit. ``ending`` says why it is complete. ``reply_formats`` are the formats that agents began to
+    reply in, by their names (requirement M119).
     """
 
     messages: list[ChatMessage]
@@ -126,22 +125,18 @@ ROUTING_FIELDS: Final[JSONObject] = {
 OPTIONAL_FIELDS: Final = tuple(_OURS)
 """The members that a state of the published form does not have."""
 
-_STATE = StateSchema(
-    record(
-        {
-            "messages": {"type": "array", "items": _MESSAGE},
-            "conversation_id": NAME,
-            "user_profile": record({"user_id": NAME}),
-            "current_task": OPTIONAL_TEXT,
-            "course_candidates": {"type": "array", "items": OBJECT},
-            "learning_plan": optional(OBJECT),
-            "human_feedback": OPTIONAL_TEXT,
-            **ROUTING_FIELDS,
-            "routing_history": {"type": "array", "items": HISTORY_ENTRY},
-        },
-        optional=OPTIONAL_FIELDS,
-    )
-)
+_FIELDS: JSONObject = {
+    "messages": {"type": "array", "items": _MESSAGE},
+    "conversation_id": NAME,
+    "user_profile": record({"user_id": NAME}),
+    "current_task": OPTIONAL_TEXT,
+    "course_candidates": {"type": "array", "items": OBJECT},
+    "learning_plan": optional(OBJECT),
+    "human_feedback": OPTIONAL_TEXT,
+    **ROUTING_FIELDS,
+    "routing_history": {"type": "array", "items": HISTORY_ENTRY},
+}
+_STATE = StateSchema(record(_FIELDS, optional=OPTIONAL_FIELDS))
 _COUNTED = StateSchema(record({"loop_count": COUNT}))
 
 
@@ -166,8 +161,8 @@ def create_initial_state(
 ) -> AgentState:
     """Begin a conversation: nothing decided, nothing counted, ids made for the conversation and the user if absent.
 
-    ``user_profile`` is copied. ``max_loop_count`` is the conversation's own limit, None for the configured one.
-    Raises StateError when what is given makes no valid state.
+    ``max_loop_count`` is the conversation's own limit, None for the configured one. Raises StateError when what is
+    given makes no valid state.
     """
     profile = copy.deepcopy(dict(user_profile or {}))
     state: AgentState = {
@@ -242,17 +237,15 @@ def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tup
 
 def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[Issue, ...]:
     """Return every fault of a state: fields that are missing or mistyped, and a ``next_agent`` that is no node."""
-    return (*_STATE.issues(state), *_target_issues(state, nodes))
-
-
-def _target_issues(state: object, nodes: Collection[str]) -> Iterator[Issue]:
-    """Yield the fault of a next agent that is not None and no node."""
+    issues = _STATE.issues(state)
     target: object = cast("Mapping[str, object]", state).get("next_agent") if isinstance(state, Mapping) else None
-    if target is not None and (not isinstance(target, str) or target not in nodes):
-        yield CoordinationCode.STATE_UNKNOWN_NODE.at("/next_agent", nodes=", ".join(nodes), found=quote(target))
+    if target is None or (isinstance(target, str) and target in nodes):
+        return issues
+    names = ", ".join(nodes)
+    return (*issues, CoordinationCode.STATE_UNKNOWN_NODE.at("/next_agent", nodes=names, found=quote(target)))
 
 
-def require(issues: Iterator[Issue] | tuple[Issue, ...]) -> None:
+def require(issues: Iterable[Issue]) -> None:
     """Raise StateError when there is anything to report."""
     if found := tuple(issues):
         raise StateError(found)
@@ -260,18 +253,16 @@ def require(issues: Iterator[Issue] | tuple[Issue, ...]) -> None:
 
 def state_to_json(state: Mapping[str, Any]) -> str:
     """Write a state as JSON; StateError names the fields that would not read back equal, such as dates and tuples."""
-    require(
-        CoordinationCode.STATE_NOT_JSON.at(pointer("", key)) for key, value in state.items() if not _reads_back(value)
-    )
+    faults: list[Issue] = []
+    for key, value in state.items():
+        try:
+            reads_back = decode(json.dumps(value, allow_nan=False), STATE_LIMITS) == value
+        except (TypeError, ValueError, RecursionError):
+            reads_back = False
+        if not reads_back:
+            faults.append(CoordinationCode.STATE_NOT_JSON.at(pointer("", key)))
+    require(faults)
     return json.dumps(state)
-
-
-def _reads_back(value: object) -> bool:
-    try:
-        written = json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return decode(written, STATE_LIMITS) == value
 
 
 def state_from_json(
