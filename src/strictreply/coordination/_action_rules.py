@@ -48,10 +48,7 @@ _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 
 
 def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | None:
-    """Return what to retry with, to follow "Please retry with:" (requirement M71).
-
-    None where another ask would not help: something ended it for good, or there is nothing the agent may do.
-    """
+    """Return what to retry with, to follow "Please retry with:" (M71); None where another ask would not help."""
     remedies = {issue.remedy for issue in issues}
     if Remedy.STOP in remedies or not allowed.actions:
         return None
@@ -87,11 +84,7 @@ class _Target(NamedTuple):
 
 
 def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
-    """Judge an action, wherever it comes from; never raises on what it holds, and never changes it.
-
-    All faults of the stage that fails are reported: of all targets the bad ones, of all calls the wrong ones
-    (requirement M43).
-    """
+    """Judge an action and leave it as it is; all faults of the stage that fails are reported (requirement M43)."""
     action = _named_action(candidate, terms.permitted)
     if isinstance(action, Issue):
         return refused((action,), terms, source)
@@ -230,7 +223,6 @@ def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:
-    """Read ``ask_user``: a question that says something (requirement M46)."""
     asked: str = spelled["question"]
     issues = () if asked.strip() else (AgentReplyCode.ACTION_NO_QUESTION.at("/question", found=quote(asked)),)
     return _Content(ActionType.ASK_USER, issues)
@@ -246,7 +238,6 @@ _READERS: Mapping[ActionType, Callable[[JSONObject, ActionTerms], _Content]] = {
 
 
 def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issue]:
-    """Report all targets that are not permitted, the first of them with the nearest that is (M42, M43)."""
     bad = [target for target in targets if target.written.strip() not in agents]
     return [
         AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(
@@ -283,10 +274,7 @@ def _instances(targets: list[_Target], spelled: JSONObject, terms: ActionTerms) 
 
 
 def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tuple[Issue, ...]:
-    """Run one check on a copy of the action; one that breaks refuses it.
-
-    Raises ContractError when the check gives neither issues nor None.
-    """
+    """Run one check on a copy of the action; one that breaks refuses it; ContractError when it gives no issues."""
     found: Iterable[Issue] | ValueError | None
     try:
         try:

@@ -67,10 +67,7 @@ class AgentInvocation:
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """What one agent may do at one moment: names only, so that it can be told, logged and kept.
-
-    ``actions`` are in the order of :class:`ActionType`, ``agents`` are those it may hand over to.
-    """
+    """What one agent may do at one moment, by names: ``agents`` are those it may hand over to."""
 
     agent: str
     actions: tuple[ActionType, ...] = ()

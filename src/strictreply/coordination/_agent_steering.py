@@ -86,10 +86,7 @@ class SteeringStats:
 
 
 class AgentSteering:
-    """Tells agents what to change when its mode says so, and counts it; any thread or task may ask.
-
-    A wrapped client takes an :class:`ActionSteering`. Raises ContractError for a mode that does not exist.
-    """
+    """Tells agents what to change when its mode says so, and counts it; any thread or task may ask."""
 
     __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
 
@@ -103,10 +100,7 @@ class AgentSteering:
         self._lock = threading.Lock()
 
     def prompt(self, context: SteeringContext) -> str | None:
-        """Return the text to put to the agent behind its prompt, None for none.
-
-        It is for one ask: it replaces the text before it and is not kept in any memory (requirements M69, M72).
-        """
+        """Return the text to put behind an agent's prompt for one ask, kept in no memory; None for none (M69, M72)."""
         spoken = {
             SteeringMode.NEVER: False,
             SteeringMode.ERROR: bool(context.issues),
@@ -349,7 +343,6 @@ def retry_with_steering(
 async def _steered(
     agent: RunningAgent, steering: str | None, max_retries: int, original_prompt: str, validate_response: Validate
 ) -> ValidationResult:
-    """Ask an agent that has no client of ours, as the published function does (requirement M70)."""
     attempts: tuple[Attempt, ...] = ()
     for number in range(1, max_retries + 1):
         prompt = original_prompt if steering is None else f"{original_prompt}\n\n{steering}"

@@ -103,10 +103,7 @@ class ApiError:
 
     @classmethod
     def of_report(cls, report: Mapping[str, Any]) -> Self:
-        """Read a report: ``classification`` (or ``type``), ``message``, ``is_retryable``, ``retry_after`` and others.
-
-        What is missing or mistyped counts as not said; the report is copied.
-        """
+        """Read ``classification`` (or ``type``) and the rest of a report; what is mistyped counts as not said."""
         details = copy.deepcopy(dict(report))
         message, retryable, suggestion = (details.get(key) for key in ("message", "is_retryable", "suggested_action"))
         return cls(
@@ -126,10 +123,7 @@ class ApiError:
 
     @classmethod
     def of_exception(cls, error: Exception) -> Self | None:
-        """Read an exception of an SDK, or a failed call of ours; None for a bug, which must pass through.
-
-        A failed call was retried already, so it is not retryable.
-        """
+        """Read an exception of an SDK, or a failed call, which was retried already; None for a bug, which must pass."""
         if isinstance(error, CallFailed):
             known = error if isinstance(error, TransportFailed) else None
             wait, details = (known.retry_after, _status(known.status_code)) if known else (None, {})
@@ -174,10 +168,7 @@ class ApiError:
 
 
 def read_error_message(message: object) -> ApiError | Invalid:
-    """Read a message with the role ``error``, a mapping or an object; Invalid for any other (requirement M87).
-
-    Its content is a report as JSON, or a mapping; any other text is the message of an error of unknown class.
-    """
+    """Read a message with the role ``error``: a report, JSON of one, or any other text; Invalid for others (M87)."""
     role = peek(message, "role")
     if role != ERROR_ROLE:
         expected = f'"{ERROR_ROLE}" in a message that reports an error'

@@ -84,10 +84,7 @@ class DeclarationError(ContractError):
 
 
 class StateError(StrictReplyError, ValueError):
-    """A state, or an update of one, does not have the fields that routing needs; ``issues`` holds every fault.
-
-    ``str()`` is made of our words, of field names and of node names: no value of the state is in it.
-    """
+    """A state, or an update, lacks what routing needs; ``issues`` holds all faults, ``str()`` no value of the state."""
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues: tuple[Issue, ...] = tuple(issues)

@@ -37,7 +37,6 @@ DEFAULT_REACTIONS: Final[Mapping[Category, Reaction]] = MappingProxyType(
 
 
 def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
-    """Return the categories that are not asked for again."""
     return frozenset(category for category, reaction in reactions.items() if reaction is not Reaction.RETRY)
 
 
@@ -124,10 +123,7 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoop:
-    """Do not ask again: the branch fails, and these are the actions and tools that the agent could have called.
-
-    ``snippet`` is the model's own words, at most 200 characters, kept out of ``repr``.
-    """
+    """Do not ask again: the branch fails. ``snippet`` are the model's own words, at most 200 characters."""
 
     agent: str
     count: int
@@ -148,10 +144,7 @@ class ContentLoop:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoopGuard:
-    """The limits on replies of words alone (M78): from the threshold on the agent is steered, at the limit it ends.
-
-    Raises ContractError when the threshold is below 1, or not below the limit.
-    """
+    """The limits on replies of words alone (M78): 1 <= ``steering_threshold`` < ``hard_limit``, else ContractError."""
 
     steering_threshold: int = 2
     hard_limit: int = 10

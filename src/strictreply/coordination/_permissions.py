@@ -76,10 +76,7 @@ def actions_of(met: frozenset[Need], leave: frozenset[ActionType] = frozenset())
 
 
 def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
-    """Report an action that is not permitted, under the code of the first of its needs that is not met.
-
-    What the permitted actions need is met.
-    """
+    """Report an action that is not permitted, under the code of the first of its needs that no permitted one has."""
     met = {need for other in allowed.actions for need in SHAPES[other].needs}
     code = next((need.code for need in SHAPES[action].needs if need not in met), AgentReplyCode.ACTION_NOT_PERMITTED)
     names = allowed.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else allowed.actions
@@ -165,10 +162,7 @@ class Toolsets:
 
 
 def compiled(declared: object) -> dict[str, Tool]:
-    """Compile declarations of tools, by name; in a mapping each goes by its key.
-
-    Raises ContractError for what declares no tool, and for two of the same name.
-    """
+    """Compile declarations of tools, by name, in a mapping by key; ContractError for what is none, and for twins."""
     if isinstance(declared, Mapping):
         named = cast("Mapping[str, object]", declared)
         return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())

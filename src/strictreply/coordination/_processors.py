@@ -57,7 +57,6 @@ def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue,
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether a value is one of JSON, whatever is in it."""
     if isinstance(value, str):
         return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
     if isinstance(value, dict):
@@ -216,10 +215,7 @@ class ResponseProcessor(ABC):
 
     @abstractmethod
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Translate a reply into an action with ``next_action``; the next processor is asked for None and Invalid.
-
-        Invalid says that the reply is written in this way, but faultily.
-        """
+        """Translate a reply into an action; None leaves it to the next processor, Invalid reports that it is faulty."""
 
     @abstractmethod
     def priority(self) -> int:
@@ -241,11 +237,7 @@ class RankedProcessor(ResponseProcessor):
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """What an application reports in place of a reply when the API failed.
-
-    ``content`` is a report (``classification``, ``message``, ``retry_after``, …) as a mapping or a JSON text, or any
-    other text.
-    """
+    """An error of the API in place of a reply: ``content`` is a report, a mapping or JSON text, or any other text."""
 
     content: JSON
     role: str = ERROR_ROLE
@@ -367,10 +359,7 @@ class ProcessorChain:
         return ProcessorChain((*self.processors, processor))
 
     async def process(self, response: object) -> JSONObject | None:
-        """Return the action that a raw reply asks for, unjudged; None when no processor can read it, or it ended badly.
-
-        Nothing is awaited, and nothing is raised, whatever the reply holds.
-        """
+        """Return the action that a raw reply asks for, unjudged; None when none can be read. Nothing is raised."""
         found = self.candidate(lambda: read_reply(response, ("strict",), DEFAULT_LIMITS))
         return None if isinstance(found, Invalid) else found.action
 
@@ -413,10 +402,7 @@ class ProcessorChain:
 
 
 def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
-    """Pass a processor each side of the reply that it looks at.
-
-    It may be foreign code: what it raises, or returns instead of an action, is its failure, an Issue.
-    """
+    """Pass a processor its sides of the reply; what it raises, or gives instead of an action, is an Issue of ours."""
     worst: Invalid | Issue | None = None
     for side in processor.views:
         response: object = getattr(view, side)

@@ -34,10 +34,7 @@ _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "double
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopologyEdge:
-    """``source`` may hand over to ``target``; ``conversation`` marks the two as partners that talk in turns.
-
-    Names are trimmed (requirement M47).
-    """
+    """``source`` may hand over to ``target``; ``conversation`` that they talk in turns. Names are trimmed (M47)."""
 
     source: str
     target: str
@@ -130,10 +127,7 @@ class Topology:
         return cls(tuple(one for one in declared if one not in RESERVED), tuple(marked), entries)
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """Return every node that an edge of ``node`` leads to, User and End included.
-
-        Raises ContractError when ``node`` is none of this topology's, here and in every question about one.
-        """
+        """Return every node that an edge of ``node`` leads to; for an unknown one all questions raise ContractError."""
         return self._answer(self._targets, node)
 
     def allowed_targets(self, agent: str) -> tuple[str, ...]:
@@ -195,7 +189,6 @@ class Topology:
         return "\n".join(["digraph topology {", *lines, "}", ""])
 
     def _node_ids(self) -> dict[str, str]:
-        """Return an id of ours for each node that is drawn: all agents, and User and End where an edge touches them."""
         touched = set(_ends(self.edges))
         drawn = (*self.agents, *(name for name in RESERVED if name in touched))
         return {name: f"n{index}" for index, name in enumerate(drawn)}
@@ -224,7 +217,6 @@ def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
 
 
 def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:
-    """Read agents and edges as they are spelt; agents are None when only edges name them."""
     if isinstance(source, Mapping):
         named = cast("Mapping[str, object]", source)
         for agent, targets in named.items():  # a lone text would be read letter by letter
@@ -280,7 +272,6 @@ def _name_issues(topology: Topology) -> Iterator[Issue]:
 
 
 def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str]) -> Iterator[Issue]:
-    """Report agents, edges and entries that are declared twice, reserved or unknown."""
     if not agents:
         yield CoordinationCode.TOPOLOGY_MALFORMED.at("/agents", expected="at least one agent")
     known = [*agents, *RESERVED]
@@ -314,7 +305,6 @@ def _conversations(edges: list[TopologyEdge]) -> frozenset[frozenset[str]]:
 
 
 def _reach_issues(agents: list[str], entries: list[str], targets: Mapping[str, tuple[str, ...]]) -> Iterator[Issue]:
-    """Report what no run could come to: agents out of reach, and an end."""
     if not entries:
         yield CoordinationCode.TOPOLOGY_NO_ENTRY.at("/entries")
         return

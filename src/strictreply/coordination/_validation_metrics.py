@@ -97,10 +97,7 @@ class ValidationSnapshot:
 
 
 class ValidationMetrics:
-    """Counters and a bounded history that any thread or task may add to; nothing is awaited while they are held.
-
-    ``rows`` bounds the history, the oldest going first; ``now`` is the clock. Raises ContractError for a bound below 0.
-    """
+    """Counters that any thread or task may add to, and the last ``rows`` verdicts; ContractError for fewer than 0."""
 
     __slots__ = ("_by_agent", "_faults", "_history", "_last", "_lock", "_now")
 
@@ -121,10 +118,7 @@ class ValidationMetrics:
         self._add(agent, action, error, result.issues, ValidationCounts(1, 0, 0, int(retry), int(steered)))
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
-        """Count one attempt of the core's loop, such as ``on_attempt`` is told of; a failed call is no validation.
-
-        ``action`` is what an accepted reply asked for, where that is known.
-        """
+        """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
             asked = ValidationCounts(1, 0, 0, int(attempt.tier > 0), int(attempt.correction is not None))
@@ -187,7 +181,6 @@ class Watch:
 
 
 def _log(agent: str, action: ActionType | None, issues: tuple[Issue, ...]) -> None:
-    """Log one verdict at DEBUG: who replied, the action or the faults' codes and places."""
     if _logger.isEnabledFor(logging.DEBUG):
         faults = ", ".join(f"{issue.code} at {issue.place}" for issue in issues)
         _logger.debug("reply of %r: %s", agent, f"invalid ({faults})" if issues else action)

@@ -99,7 +99,6 @@ def _final(case: RoutingCase) -> RoutingDecision:
 
 
 def _end_conversation(case: RoutingCase) -> RoutingDecision:
-    """End a conversation (requirement M100)."""
     words = "the agent ended the conversation"
     return stop(RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns)
 
@@ -118,10 +117,7 @@ def _ask_user(case: RoutingCase) -> RoutingDecision:
 
 
 def _brought_to_user(case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY) -> RoutingDecision:
-    """Bring an error to the user, who says how to go on (requirements M81, M88, M101).
-
-    The system's own errors reach the user whatever the topology says, an agent's only over an edge (M49, X8).
-    """
+    """Bring an error to the user; the system's own needs no edge (requirements M49, M81, M88, M101, X8)."""
     error = _api_error(case)
     step = tell_user(
         _details(case),
@@ -136,11 +132,7 @@ def _brought_to_user(case: RoutingCase, reason: RoutingReason = RoutingReason.RE
 
 
 def _terminal(case: RoutingCase) -> RoutingDecision:
-    """Show an error to the user and end: nothing is tried again (requirement M102).
-
-    An agent reaches the user so because it was permitted expressly to end a run (X8). The system's own word names the
-    class of the error as the reason.
-    """
+    """Show an error to the user and end: nothing is tried again (requirements M102, X8)."""
     error = _api_error(case)
     step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
     if case.result.origin is Origin.SYSTEM:
@@ -163,10 +155,7 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
 
 
 def route_of(case: RoutingCase, action: ActionType) -> Route:
-    """Return the route of an action; of the system's own word on a failed call the one that the policy says.
-
-    A row of the policy's table that differs from the published one goes before the error's class (requirement X5).
-    """
+    """Return the route of an action; for the system's own, a changed row of the policy goes first (requirement X5)."""
     if case.result.origin is not Origin.SYSTEM:
         return ROUTES[action]
     reaction = case.policy.changed(_api_error(case).issue.category)
@@ -216,7 +205,6 @@ def _details(case: RoutingCase, otherwise: JSONObject | None = None) -> JSONObje
 
 
 def _api_error(case: RoutingCase) -> ApiError:
-    """Read what is reported of an error; the action's own suggestion stands beside the details."""
     suggested = case.parsed.get("suggested_action")
     beside = {} if suggested is None else {"suggested_action": suggested}
     return ApiError.of_report(_details(case) | beside)
@@ -312,10 +300,7 @@ def _words(case: RoutingCase) -> str:
 def question_of(
     step: ExecutionStep, *, request_id: str, prompt: str = "", skip_to: str | None = None, requested_at: str = ""
 ) -> PendingHuman:
-    """Make the question that a step to the user puts: retry the failed agent, skip to ``skip_to``, or abort.
-
-    ``prompt`` empty puts the kind's own words. Raises ContractError for a step that is no error of an agent.
-    """
+    """Make the question that a step to the user puts; ContractError for a step that is no error of an agent."""
     failed = step.metadata.get("failed_agent")
     if step.step_type is not StepType.ERROR_RECOVERY or not isinstance(failed, str):
         raise ContractError("only an error_recovery step with a failed_agent is a question to the user")

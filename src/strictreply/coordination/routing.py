@@ -103,10 +103,7 @@ def _all_are(value: object, kind: type[list[object] | tuple[object, ...]], membe
 
 
 def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
-    """Return what is not permitted: the action, then whom it hands over to, then the tools that the agent has not got.
-
-    What is no call is the route's to refuse.
-    """
+    """Return what is not permitted: the action, whom it hands over to, the tools that the agent has not got."""
     if action not in allowed.actions:
         yield refusal_of(action, allowed)
     for index, invocation in enumerate(result.invocations if action in _HANDING_OVER else ()):
@@ -123,10 +120,7 @@ def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) 
 
 @dataclass(frozen=True, slots=True)
 class RouteKey:
-    """What a route depends on (requirements M112, X29): ``branch`` without its id, ``content`` a hash of what is asked.
-
-    ``topology_version`` changes with every edge, so no permission outlives the topology that gave it.
-    """
+    """What a route depends on (M112, X29): every edge changes the version, ``content`` hashes all that is asked for."""
 
     topology_version: str
     agent: str
@@ -276,10 +270,7 @@ class Router:
         return decision
 
     def suggest_alternative_route(self, agent: str, failed: str, visited: Collection[str] = ()) -> str | None:
-        """Return an agent to hand over to instead of ``failed``: permitted, not failed, not visited; None for none.
-
-        Raises ContractError when the topology has no such ``agent`` (requirement M109).
-        """
+        """Return an agent to hand over to instead of ``failed``, not visited; None for none (requirement M109)."""
         return next(iter(self.topology.alternatives(agent, failed, visited)), None)
 
     def _decided(

@@ -67,10 +67,7 @@ def format_in(exec_state: object, agent: str) -> str | None:
 
 
 def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
-    """Remember the format of an agent's first valid reply, for the verdicts that are given this state (M119).
-
-    Native calls are in no format. The state is left as it was when there is nothing to remember.
-    """
+    """Remember the format of an agent's first valid reply, if it has one, for later verdicts (requirement M119)."""
     spoken = result.source.response_format if result.is_valid else ""
     if not spoken or format_in(state, agent) is not None:
         return state
@@ -222,10 +219,7 @@ class _Kept:
 
 
 class ValidationProcessor:
-    """Judges every reply of every agent of a topology; several threads and tasks may use it at once.
-
-    What it keeps is compiled and changes no verdict: tools, and what each agent was judged by last.
-    """
+    """Judges every reply of every agent of a topology; several threads and tasks may use it at once."""
 
     def __init__(
         self,
@@ -397,7 +391,6 @@ class ValidationProcessor:
         return replace(judgement, terms=replace(judgement.terms, place=place)) if place else judgement
 
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
-        """Return an agent's name, and what calls of its tools are held to; ContractError for what is no agent."""
         name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
         if not isinstance(name, str):
             raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")

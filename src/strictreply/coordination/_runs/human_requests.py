@@ -238,10 +238,7 @@ def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHu
 
 
 def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[JSONObject]:
-    """Return the ledger of a new run that begins at ``entry``: pending requests are asked first, then it goes there.
-
-    ``flagged`` says that the run before was to ask a human, with or without a request.
-    """
+    """Return the ledger of a new run: what is pending, or was ``flagged`` without a request, comes before ``entry``."""
     pending = [found for found in read_ledger(ledger) if isinstance(found, PendingHuman)]
     if flagged and not pending:
         pending = [unworded(ledger, None)]

@@ -163,10 +163,7 @@ class Routes:
 
 
 def edge_map(routes: Routes | None = None, *, end_target: str = END) -> dict[str, str]:
-    """Return the mapping for LangGraph's ``add_conditional_edges``: each node to itself, the end to ``end_target``.
-
-    Pass LangGraph's own ``END`` for a graph without a node of that name (requirement X24).
-    """
+    """Return the mapping for ``add_conditional_edges``; ``end_target`` may be LangGraph's own ``END`` (X24)."""
     nodes = DEFAULT_NODES if routes is None else routes.nodes
     return {node: end_target if node == END else node for node in nodes}
 
@@ -347,10 +344,7 @@ def history_limit(routes: Routes) -> int:
 def record_route(
     state: S, decision: RouteDecision, *, source: str | None = None, now: Now = utc_now, limit: int = HISTORY_LIMIT
 ) -> S:
-    """Write a decision into ``routing_history``, which keeps the newest ``limit`` entries; no route changes by it.
-
-    ``source`` is the node that the run comes from, None for the target of the entry before.
-    """
+    """Write a decision into the newest ``limit`` of ``routing_history``; ``source`` None is where the last one led."""
     before: AgentState = state
     past = before.get("routing_history", [])
     entry: RoutingEntry = {
@@ -365,8 +359,6 @@ def record_route(
 
 
 class _RuleChoice(NamedTuple):
-    """What one rule chooses."""
-
     target: str
     reason: RouteReason
     rule: str

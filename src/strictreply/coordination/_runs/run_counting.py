@@ -69,10 +69,7 @@ class ActivityTally:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """All counters at one moment; ``by_name`` tells activities apart by node, model or tool.
-
-    ``targets`` and ``reasons`` count routes and have the same sum, ``strategies`` those of conversations with one.
-    """
+    """All counters at one moment; ``targets`` and ``reasons`` count routes, ``by_name`` the activities of each name."""
 
     targets: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -106,10 +103,7 @@ class MetricsSnapshot:
 
 
 class RunMetrics:
-    """Counters that any thread or task may add to; nothing is awaited while they are held.
-
-    ``clock`` gives seconds that never go back.
-    """
+    """Counters that any thread or task may add to; ``clock`` gives seconds that never go back."""
 
     __slots__ = ("_by_name", "_clock", "_lock", "_reasons", "_strategies", "_targets")
 

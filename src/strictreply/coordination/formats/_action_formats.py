@@ -41,10 +41,7 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True)
 class CoordinationContext:
-    """What the coordination permits an agent (requirement M63).
-
-    ``actions`` None stands for those that follow from the other fields; ``tools`` are what it may call.
-    """
+    """What the coordination permits an agent (M63); ``actions`` None are those that follow from the other fields."""
 
     next_agents: list[str] = field(default_factory=list[str])
     can_return_final_response: bool = False
@@ -195,10 +192,7 @@ _REGISTRY: Final = _Registry()
 
 
 def register_format(name: str, format_class: type[BaseResponseFormat], *, replace: bool = False) -> None:
-    """Register a format for all; ``replace`` puts it in the place of one of the same name.
-
-    Raises ContractError (a ValueError) for a name that is taken or blank, and for what is no format class.
-    """
+    """Register a format for all; ContractError for a blank name, one taken without ``replace``, and no format."""
     if not name.strip():
         raise ContractError("a format's name must not be blank")
     known = cast("object", format_class)
@@ -268,10 +262,7 @@ class SystemPromptBuilder:
         coordination_context: CoordinationContext,
         environmental: Mapping[str, object] | None = None,
     ) -> str:
-        """Write the prompt of an agent; only what ``coordination_context`` permits is told of.
-
-        ``environmental`` are facts such as the date. Raises ContractError when the agent's tools are declared wrongly.
-        """
+        """Write the prompt of an agent, with facts such as the date; ContractError for tools declared wrongly."""
         agent, context = agent_context, coordination_context
         declared = agent.tools if agent.tools_schema is None else agent.tools_schema
         if declared is not None:
@@ -294,7 +285,6 @@ class SystemPromptBuilder:
         return "\n\n".join(section for section in sections if section)
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
-        """Return how to reply, with examples; empty for an agent that may do nothing."""
         if not actions:
             return ""
         examples = self._format.get_examples(actions, context)

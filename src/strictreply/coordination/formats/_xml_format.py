@@ -72,8 +72,6 @@ class _Refused(Exception):
 
 
 class _Fields:
-    """The elements of one reply, as the parser meets them."""
-
     __slots__ = ("_depth", "_name", "_parts", "spelled_as_json", "texts")
 
     def __init__(self) -> None:
