@@ -34,7 +34,6 @@ COORDINATION = (
     "_coordination_codes",
     "_topology",
     "_actions",
-    "_action_shapes",
     "_permissions",
     "_api_errors",
     "_processors",

@@ -16,8 +16,8 @@ from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from openai_shapes import call, message
 from strictreply import ContractError
-from strictreply.coordination._action_shapes import SHAPES
 from strictreply.coordination._actions import ActionType, Branch
+from strictreply.coordination._permissions import SHAPES
 from strictreply.coordination.formats import (
     ActionFormat,
     BaseResponseFormat,

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, state_with, without
 from strictreply.coordination._coordination_codes import CoordinationCode, StateError
-from strictreply.coordination._runs.human_turn import request_human_input
 from strictreply.coordination._runs.next_node import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,
@@ -40,6 +39,7 @@ from strictreply.coordination._runs.run_state import (
     changed,
     create_initial_state,
     increment_loop_count,
+    request_human_input,
 )
 from strictreply.values._errors import ContractError, StrictReplyError
 

@@ -47,7 +47,6 @@ COORDINATION = Path(inspect.getfile(validation)).parent
 PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
 JUDGING = (
     "_actions",
-    "_action_shapes",
     "_permissions",
     "_api_errors",
     "_processors",

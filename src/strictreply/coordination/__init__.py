@@ -28,12 +28,6 @@ from strictreply.coordination._routing_decision import (
     StepType,
 )
 from strictreply.coordination._runs.human_requests import HumanKind, PendingHuman
-from strictreply.coordination._runs.human_turn import (
-    clear_human_input_request,
-    give_human_feedback,
-    human_input,
-    request_human_input,
-)
 from strictreply.coordination._runs.next_node import (
     RouteDecision,
     RouteRule,
@@ -47,9 +41,13 @@ from strictreply.coordination._runs.run_state import (
     END,
     HUMAN_INPUT,
     AgentState,
+    clear_human_input_request,
     create_initial_state,
+    give_human_feedback,
+    human_input,
     increment_loop_count,
     mark_complete,
+    request_human_input,
     validate_state,
 )
 from strictreply.coordination._topology import END_NODE, USER, Topology

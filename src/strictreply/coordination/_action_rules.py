@@ -17,11 +17,19 @@ from typing import Any, Final, NamedTuple, cast
 from strictreply.contract._checks import Check, Checked, check_of
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._judge_native import judge_message
-from strictreply.coordination._action_shapes import SHAPES, listed, member_names, schema_of, without_nulls
 from strictreply.coordination._actions import UNREAD, ActionType, AgentInvocation, Permitted, Source, ValidationResult
 from strictreply.coordination._api_errors import ApiError
 from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._permissions import ActionCheck, ActionTerms, refusal_of
+from strictreply.coordination._permissions import (
+    SHAPES,
+    ActionCheck,
+    ActionTerms,
+    listed,
+    member_names,
+    refusal_of,
+    schema_of,
+    without_nulls,
+)
 from strictreply.schema import SchemaRule
 from strictreply.schema._explaining import nearest
 from strictreply.values._errors import ContractError

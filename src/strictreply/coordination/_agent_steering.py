@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from strictreply.contract._tool import Tool
-from strictreply.coordination._action_shapes import listed
 from strictreply.coordination._actions import ActionType, Permitted, ValidationResult
 from strictreply.coordination._error_policy import DEFAULT_BUDGET
+from strictreply.coordination._permissions import listed
 from strictreply.coordination.formats._action_formats import (
     DEFAULT_FORMAT,
     BaseResponseFormat,

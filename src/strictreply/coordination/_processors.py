@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from strictreply.coordination._action_shapes import member_names
 from strictreply.coordination._actions import UNREAD, ActionType, Origin, Source
 from strictreply.coordination._api_errors import ERROR_ROLE, read_error_message
 from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._permissions import member_names
 from strictreply.reading._decoding import decode
 from strictreply.reading._extraction import extract
 from strictreply.schema import SchemaRule
@@ -353,10 +353,6 @@ class ProcessorChain:
             if not isinstance(cast("object", processor), ResponseProcessor):
                 raise ContractError(f"a processor is an instance of ResponseProcessor, not {type(processor).__name__}")
         self.processors = tuple(sorted(given, key=lambda processor: -processor.priority()))
-
-    def with_processor(self, processor: ResponseProcessor) -> ProcessorChain:
-        """Return a chain with one more processor, behind those of the same priority."""
-        return ProcessorChain((*self.processors, processor))
 
     async def process(self, response: object) -> JSONObject | None:
         """Return the action that a raw reply asks for, unjudged; None when none can be read. Nothing is raised."""

@@ -15,7 +15,6 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Self, TypeAlias, cast
 
-from strictreply.coordination._action_shapes import SHAPES, Need, listed
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -26,7 +25,16 @@ from strictreply.coordination._actions import (
 )
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._error_policy import ErrorPolicy
-from strictreply.coordination._permissions import Declared, Toolsets, permitted_actions, read_leave, refusal_of
+from strictreply.coordination._permissions import (
+    SHAPES,
+    Declared,
+    Need,
+    Toolsets,
+    listed,
+    permitted_actions,
+    read_leave,
+    refusal_of,
+)
 from strictreply.coordination._processors import plain_issues
 from strictreply.coordination._routing_decision import (
     BranchSpec,

@@ -17,7 +17,6 @@ from strictreply.contract._checks import Check, Checked, aperform_check, perform
 from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import checked_result, judge_action, refused, system_result
-from strictreply.coordination._action_shapes import ExtraKeys, closing, union_document
 from strictreply.coordination._actions import ActionType, Branch, Origin, Permitted, Source, ValidationResult
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._permissions import (
@@ -25,10 +24,13 @@ from strictreply.coordination._permissions import (
     ActionTerms,
     Checks,
     Declared,
+    ExtraKeys,
     Toolsets,
     action_named,
+    closing,
     permitted_actions,
     read_leave,
+    union_document,
 )
 from strictreply.coordination._processors import (
     ErrorMessageProcessor,
@@ -268,7 +270,7 @@ class ValidationProcessor:
 
     def register_processor(self, processor: ResponseProcessor) -> None:
         """Ask one more processor from now on, behind those of its priority; ContractError for what is none."""
-        self._chain = self._chain.with_processor(processor)
+        self._chain = ProcessorChain((*self._chain.processors, processor))
 
     def register_action_validator(self, action: ActionType | str, check: ActionCheck) -> None:
         """Run a check on every action of this kind that is right so far; it can refuse one, never let one through.

@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
-from strictreply.coordination._runs.human_turn import pending_requests
 from strictreply.coordination._runs.run_state import (
     DEFAULT_NODES,
     END,
@@ -34,6 +33,7 @@ from strictreply.coordination._runs.run_state import (
     RunEnding,
     S,
     changed,
+    pending_requests,
     require,
     utc_now,
 )

@@ -18,9 +18,19 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar, cast
 
 from strictreply.coordination._runs.human_requests import LEDGER, merge_ledgers
-from strictreply.coordination._runs.human_turn import adopted, ledger_of, pending_requests
 from strictreply.coordination._runs.next_node import RouteDecision, Routes, explain_route, history_limit, record_route
-from strictreply.coordination._runs.run_state import AgentState, Now, S, changed, increment_loop_count, require, utc_now
+from strictreply.coordination._runs.run_state import (
+    AgentState,
+    Now,
+    S,
+    adopted,
+    changed,
+    increment_loop_count,
+    ledger_of,
+    pending_requests,
+    require,
+    utc_now,
+)
 from strictreply.coordination._runs.state_schema import COUNT, FLAG, StateSchema, record
 from strictreply.values._json import JSONObject
 
@@ -154,11 +164,6 @@ class RunMetrics:
         self._by_name: dict[tuple[Activity, str], ActivityTally] = {}
 
 
-def measured(metrics: RunMetrics | None, activity: Activity, name: str) -> AbstractContextManager[None]:
-    """Measure what a block does, if there are metrics to count it in."""
-    return nullcontext() if metrics is None else metrics.measure(activity, name)
-
-
 Update: TypeAlias = Mapping[str, Any]
 """What a node returns: the fields it changes, or a whole state."""
 
@@ -185,6 +190,9 @@ def counted(
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
 
+    def measured() -> AbstractContextManager[None]:
+        return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
+
     def finished(state: AgentState, returned: object) -> dict[str, Any]:
         update = _read_update(returned)
         after = changed(apply_update(state, update), loop_count=increment_loop_count(state)["loop_count"])
@@ -200,13 +208,13 @@ def counted(
 
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured(metrics, Activity.NODE_EXECUTIONS, label):
+        with measured():
             returned = node(state, *args, **kwargs)
         return finished(state, returned)
 
     @functools.wraps(node)
     async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured(metrics, Activity.NODE_EXECUTIONS, label):
+        with measured():
             returned = await node(state, *args, **kwargs)
         return finished(state, returned)
 

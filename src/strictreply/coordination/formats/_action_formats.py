@@ -1,6 +1,6 @@
 """How agents are asked to write actions: the interface of a format, JSON, the registry, and the system prompts.
 
-Everything that a format says comes from the table of actions in :mod:`strictreply.coordination._action_shapes`.
+Everything that a format says comes from the table of actions in :mod:`strictreply.coordination._permissions`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Final, cast
 
 from strictreply.contract._describing import compact
 from strictreply.contract._tool import Tool
-from strictreply.coordination._action_shapes import SHAPES, ExtraKeys, Need, example_of
 from strictreply.coordination._actions import ActionType, Permitted
-from strictreply.coordination._permissions import ActionTerms, actions_of, compiled
+from strictreply.coordination._permissions import SHAPES, ActionTerms, ExtraKeys, Need, actions_of, compiled, example_of
 from strictreply.coordination._processors import ResponseProcessor, StructuredJSONProcessor
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON, JSONObject

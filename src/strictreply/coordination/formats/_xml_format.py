@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from strictreply.coordination._action_shapes import member_names
 from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._permissions import member_names
 from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor, View
 from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.reading._decoding import decode

@@ -13,10 +13,9 @@ from strictreply.coordination._agent_steering import ActionSteering, AgentSteeri
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
 from strictreply.coordination._permissions import ActionTerms, Declared
 from strictreply.coordination._runs.human_requests import HumanKind, Words
-from strictreply.coordination._runs.human_turn import pending_requests
 from strictreply.coordination._runs.next_node import RouteRule, Routes, is_count
 from strictreply.coordination._runs.run_counting import RunMetrics
-from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState
+from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState, pending_requests
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import AgentContext, BaseResponseFormat, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.formats._action_formats import format_of

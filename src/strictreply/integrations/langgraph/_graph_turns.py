@@ -26,9 +26,18 @@ from strictreply.coordination._runs.human_requests import (
     read_ledger,
     request_of,
 )
-from strictreply.coordination._runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
 from strictreply.coordination._runs.run_counting import Activity
-from strictreply.coordination._runs.run_state import HUMAN_INPUT, changed, create_initial_state, require, start_run
+from strictreply.coordination._runs.run_state import (
+    HUMAN_INPUT,
+    changed,
+    create_initial_state,
+    give_human_feedback,
+    human_input,
+    ledger_of,
+    pending_requests,
+    require,
+    start_run,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._verdict_routes import resume_after_error
 from strictreply.coordination.validation import with_reply_format
