@@ -28,14 +28,7 @@ from strictreply.coordination._routing_decision import (
     StepType,
 )
 from strictreply.coordination._runs.human_requests import HumanKind, PendingHuman
-from strictreply.coordination._runs.next_node import (
-    RouteDecision,
-    RouteRule,
-    Routes,
-    RouteStrategy,
-    explain_route,
-    route_next,
-)
+from strictreply.coordination._runs.next_node import RouteRule, Routes, RouteStrategy, explain_route, route_next
 from strictreply.coordination._runs.run_counting import Activity, RunMetrics, counted
 from strictreply.coordination._runs.run_state import (
     END,
@@ -53,7 +46,6 @@ from strictreply.coordination._runs.run_state import (
 from strictreply.coordination._topology import END_NODE, USER, Topology
 from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import (
-    ActionFormat,
     AgentContext,
     BaseResponseFormat,
     CoordinationContext,
@@ -67,18 +59,16 @@ from strictreply.coordination.formats import (
     set_default_format,
 )
 from strictreply.coordination.routing import RouteCache, RouteKey, Router, predict_next_route
-from strictreply.coordination.validation import Agent, ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor
 
 __all__ = [
     "END",
     "END_NODE",
     "HUMAN_INPUT",
     "USER",
-    "ActionFormat",
     "ActionSteering",
     "ActionType",
     "Activity",
-    "Agent",
     "AgentContext",
     "AgentInvocation",
     "AgentState",
@@ -102,7 +92,6 @@ __all__ = [
     "Reaction",
     "ResponseProcessor",
     "RouteCache",
-    "RouteDecision",
     "RouteKey",
     "RouteRule",
     "RouteStrategy",

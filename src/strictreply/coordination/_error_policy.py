@@ -72,13 +72,10 @@ class ErrorPolicy:
 
     def reaction(self, issues: Iterable[Issue]) -> Reaction:
         """Return what follows these faults: the gravest reaction to any of them, that to UNKNOWN for none."""
-        found = [
-            # where another ask would not help, none is made
-            Reaction.TERMINATE if reaction is Reaction.RETRY and issue.remedy is Remedy.STOP else reaction
-            for issue in issues
-            for reaction in (self.reactions[issue.category],)
-        ]
-        return max(found, key=_GRAVITY.index, default=self.reactions[Category.UNKNOWN])
+        found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
+        if (Reaction.RETRY, Remedy.STOP) in found:  # where another ask would not help, none is made
+            return Reaction.TERMINATE
+        return max((reaction for reaction, _ in found), key=_GRAVITY.index, default=self.reactions[Category.UNKNOWN])
 
     def changed(self, category: Category) -> Reaction | None:
         """Return the reaction that replaces the published one for a category; None where the published one stands."""

@@ -149,8 +149,8 @@ class RouteKey:
 class RouteCache:
     """The routes asked for last, at most ``max_routes`` of them; any thread or task may ask.
 
-    Decisions go in and come out as copies. For executors that add to a decision what is dear to find out: a
-    :class:`Router` alone decides faster than any key can be made, and so keeps nothing itself.
+    Decisions go in and come out as copies. It is for executors that add to a decision what is dear to find out: a
+    :class:`Router` decides faster than a key can be made, and keeps nothing itself.
     """
 
     __slots__ = ("_lock", "_routes", "max_routes")
@@ -295,7 +295,7 @@ class Router:
         if not result.is_valid or result.action_type is None:
             return route_invalid(case)
         action = ActionType(result.action_type)
-        for refused in _refusals(result, action, allowed):
+        if refused := next(_refusals(result, action, allowed), None):
             return refuse(RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code)
         return route_of(case, action)(case)
 

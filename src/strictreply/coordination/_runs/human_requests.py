@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply.coordination._coordination_codes import StateError
@@ -34,69 +33,53 @@ class HumanDecision(StrEnum):
     ABORT = "abort"
 
 
+Words: TypeAlias = Mapping[str, HumanDecision]
+"""What single answers mean, as whole texts; case, width and spaces around them do not matter."""
+
+
 class HumanKind(StrEnum):
-    """What is asked: ``decisions`` are those an answer may take, and ``prompt`` is put where a request has no words.
+    """What is asked: ``words`` are the answers that decide, and ``prompt`` is put where a request has no words.
 
     ``otherwise`` is what any other text decides, or None when it decides nothing and the human is asked again.
     """
 
     decisions: frozenset[HumanDecision]
+    words: Words
     otherwise: HumanDecision | None
     prompt: str
 
-    def __new__(
-        cls, value: str, decisions: Sequence[HumanDecision], otherwise: HumanDecision | None, prompt: str
-    ) -> Self:
+    def __new__(cls, value: str, prompt: str, otherwise: HumanDecision | None, spelt: Mapping[str, str]) -> Self:
         member = str.__new__(cls, value)
         member._value_ = value
-        member.decisions = frozenset(decisions)
+        member.decisions = frozenset(map(HumanDecision, spelt))
+        member.words = {word: HumanDecision(one) for one, words in spelt.items() for word in (one, *words.split())}
         member.otherwise = otherwise
         member.prompt = prompt
         return member
 
-    GENERAL = "general", (HumanDecision.FEEDBACK,), HumanDecision.FEEDBACK, "Please say how to go on."
+    GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
     PLAN_APPROVAL = (
         "plan_approval",
-        (HumanDecision.APPROVE, HumanDecision.REVISE, HumanDecision.FEEDBACK),
-        HumanDecision.FEEDBACK,
         "Do you agree with this plan? Answer approve or revise, or say what to change.",
+        HumanDecision.FEEDBACK,
+        {
+            "approve": "approved yes y ok okay agree agreed 同意 批准 可以 好 好的 是 没问题",
+            "revise": "no n 不同意 修改 不可以 不行",
+            "feedback": "",
+        },
     )
     COURSE_SELECTION = (
         "course_selection",
-        (HumanDecision.SATISFIED, HumanDecision.MORE, HumanDecision.ADJUST),
-        HumanDecision.ADJUST,
         "Are these courses what you want? Answer satisfied or more, or say what to adjust.",
+        HumanDecision.ADJUST,
+        {"satisfied": "yes y ok okay 满意 可以 好 好的", "more": "更多 再来 继续", "adjust": "no 调整 不满意"},
     )
     ERROR = (
         "error",
-        (HumanDecision.RETRY, HumanDecision.SKIP, HumanDecision.ABORT),
-        None,
         "A step failed. Answer retry, skip or abort.",
+        None,
+        {"retry": "重试", "skip": "跳过", "abort": "cancel stop 中止 取消"},
     )
-
-
-Words: TypeAlias = Mapping[str, HumanDecision]
-"""What single answers mean, as whole texts; case, width and spaces around them do not matter."""
-
-
-def _words(**spelt: str) -> Words:
-    return {word: HumanDecision(decision) for decision, words in spelt.items() for word in words.split()}
-
-
-DEFAULT_WORDS: Final[Mapping[HumanKind, Words]] = MappingProxyType(
-    {
-        HumanKind.GENERAL: {},
-        HumanKind.PLAN_APPROVAL: _words(
-            approve="approved yes y ok okay agree agreed 同意 批准 可以 好 好的 是 没问题",
-            revise="no n 不同意 修改 不可以 不行",
-        ),
-        HumanKind.COURSE_SELECTION: _words(
-            satisfied="yes y ok okay 满意 可以 好 好的", more="更多 再来 继续", adjust="no 调整 不满意"
-        ),
-        HumanKind.ERROR: _words(retry="重试", skip="跳过", abort="cancel stop 中止 取消"),
-    }
-)
-"""The words beside the decisions' own names, by kind; ``read_answer`` takes more, in any language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +179,7 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
         raise StateError(issues)
     found: list[HumanRequest] = []
     for entry in cast("list[Mapping[str, Any]]", value):
-        parts = {key: entry[key] for key in _PENDING if key in entry} | {"kind": _KINDS[entry["kind"]]}
+        parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry} | {"kind": _KINDS[entry["kind"]]}
         request = PendingHuman(**parts)
         if "settled_at" in entry:
             decision = entry["decision"] and HumanDecision(entry["decision"])
@@ -248,7 +231,7 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
 def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> HumanDecision | None:
     """Return what an answer decides; None means that the human must be asked again.
 
-    An answer is a decision's name or exactly one of the words in the table; ``words`` adds to it and wins over it.
+    An answer is a decision's name or exactly one of its kind's words; ``words`` adds to them and wins over them.
     Any other text decides ``kind.otherwise``: a word is never looked for inside a text, so no negation is taken for
     consent (requirement R26). Raises ContractError when ``words`` names a decision that this kind does not have, and
     for the bare name of another kind's decision where it would pass for free text: who writes ``abort`` under a plan
@@ -256,8 +239,7 @@ def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> 
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
-    table = {decision.value: decision for decision in kind.decisions} | {**DEFAULT_WORDS[kind]}
-    table |= {_plain(word): decision for word, decision in (words or {}).items()}
+    table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
     spelt = _plain(answer)
     mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
     if spelt not in table and spelt in _DECISIONS and mixes:
