@@ -211,12 +211,14 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     given: JSONObject | None = spelled.get("agent_requests")
     requests = {name.strip(): request for name, request in (given or {}).items()}
     agents: list[str] = spelled["agents"]
-    targets = [_Target(("agents", at), name, requests.get(name.strip())) for at, name in enumerate(agents)]
+    names = [name.strip() for name in agents]
+    targets = [_Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)]
     issues = _target_issues(targets, terms.permitted.agents)
     if given is None and terms.branch.is_parallel_spawn:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at("/agent_requests"))
     if given is not None:
-        issues += _request_issues([name.strip() for name in agents], requests, terms.permitted)
+        if requests.keys() != set(names):
+            issues += _request_issues(names, requests, terms.permitted)
         if len(requests) < len(given):
             issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, "/agent_requests"))  # the same name with other spaces
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))

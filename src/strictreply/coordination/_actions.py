@@ -92,8 +92,7 @@ class Source:
     leniency: tuple[str, ...] = ()
 
 
-UNREAD = Source()
-"""The source of what was never read from a reply."""
+UNREAD = Source()  # the source of what was never read from a reply
 
 
 @dataclass(frozen=True, slots=True)

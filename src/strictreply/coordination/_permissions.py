@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from enum import StrEnum, auto
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
@@ -30,11 +30,10 @@ ExtraKeys: TypeAlias = Literal["forbid", "allow"]
 """Whether an action may have members that its shape does not name (requirement X3)."""
 
 MAX_LISTED = 20
-MAX_INVOCATIONS = 128
-"""How many agents one action may hand over to at once."""
+MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
 
-class Need(Enum):
+class Need(StrEnum):
     """What an agent needs for an action."""
 
     NEXT_AGENT = auto()
@@ -321,15 +320,16 @@ def permitted_actions(
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
     branch = branch or _SIMPLE
-    standing = {
-        Need.NEXT_AGENT: targets,
-        Need.FINISH: topology.may_finish(agent),
-        Need.USER: topology.may_ask_user(agent),
-        Need.TOOLS: tools,
-        Need.CONVERSATION: branch.type is BranchType.CONVERSATION and (not branch.agents or agent in branch.agents),
-        Need.PARALLEL: branch.type is BranchType.PARALLEL,
-    }
-    met = frozenset(need for need, is_met in standing.items() if is_met)
+    talks = branch.type is BranchType.CONVERSATION and (not branch.agents or agent in branch.agents)
+    standing = (
+        (Need.NEXT_AGENT, targets),
+        (Need.FINISH, topology.may_finish(agent)),
+        (Need.USER, topology.may_ask_user(agent)),
+        (Need.TOOLS, tools),
+        (Need.CONVERSATION, talks),
+        (Need.PARALLEL, branch.type is BranchType.PARALLEL),
+    )
+    met = frozenset([need for need, is_met in standing if is_met])
     return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
 
 

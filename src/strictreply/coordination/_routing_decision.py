@@ -127,8 +127,7 @@ class RoutingDecision:
         return self.error_action is not None or any(step.step_type in _FAULT_STEPS for step in self.next_steps)
 
 
-_NOT_GIVEN: Final = cast("int", object())
-"""The absence of a count, told from every count."""
+_NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from every count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

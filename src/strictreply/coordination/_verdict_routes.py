@@ -40,8 +40,7 @@ from strictreply.values._replies import Invalid
 Route: TypeAlias = Callable[[RoutingCase], RoutingDecision]
 """Decides what a valid reply with one kind of action leads to."""
 
-_MIN_PARALLEL: Final = 2
-"""How many agents a parallel hand-over names at least (requirement M30)."""
+_MIN_PARALLEL: Final = 2  # how many agents a parallel hand-over names at least (requirement M30)
 
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 

@@ -51,8 +51,7 @@ NEXT_PRIORITY: Final = 100
 
 BUILT_IN_NAMES: Final = ("loop_limit", "loop_detected", "completion", "human_input", "next_agent", "fallback")
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
-HISTORY_LIMIT: Final = 50
-"""The entries that ``routing_history`` keeps at least, the newest."""
+HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ROUTED = StateSchema(record(ROUTING_FIELDS, optional=OPTIONAL_FIELDS))

@@ -50,15 +50,9 @@ from strictreply.values._json import JSONObject
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
 
-END: Final = "end"
-"""The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``."""
-
-HUMAN_INPUT: Final = "human_input"
-"""The target that asks the human."""
-
-COORDINATOR: Final = "coordinator"
-"""The node that runs begin with, unless a graph of yours says otherwise."""
-
+END: Final = "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
+HUMAN_INPUT: Final = "human_input"  # the target that asks the human
+COORDINATOR: Final = "coordinator"  # the node that runs begin with, unless a graph of yours says otherwise
 DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
 """The targets of the published routing logic (requirement R5)."""
 
@@ -138,8 +132,7 @@ ROUTING_FIELDS: Final[JSONObject] = {
 }
 """The members that a route is decided by."""
 
-OPTIONAL_FIELDS: Final = tuple(_OURS)
-"""The members that a state of the published form does not have."""
+OPTIONAL_FIELDS: Final = tuple(_OURS)  # the members that a state of the published form does not have
 
 _FIELDS: JSONObject = {
     "messages": {"type": "array", "items": _MESSAGE},

@@ -33,8 +33,7 @@ _CODES: Final[Mapping[str, CoordinationCode]] = {
 }
 """The code of each rule that these schemas use; all other faults are ones of type."""
 
-_NOT_ADMITTED: Final = 0.5
-"""Stands for a value that is no JSON of a state: no schema of one admits a fraction."""
+_NOT_ADMITTED: Final = 0.5  # stands for a value that is no JSON of a state: no schema of one admits a fraction
 
 
 def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObject:

@@ -25,8 +25,7 @@ from strictreply.values._replies import Invalid
 _ROOT: Final = "reply"
 _OPENING: Final = f"<{_ROOT}>\n"  # a line of its own: lines are counted from behind it
 _FIELD_DEPTH: Final = 2
-MAX_ELEMENTS: Final = 256
-"""More elements than any action has members: the rest of a flood is not read."""
+MAX_ELEMENTS: Final = 256  # more elements than any action has members: the rest of a flood is not read
 
 _JSON_ATTRIBUTE: Final = {"type": "json"}
 
