@@ -30,7 +30,7 @@ from integrations.langgraph_runs import (
     spread,
 )
 from strictreply.coordination import StateError, Topology
-from strictreply.coordination._runs.human_turn import pending_requests
+from strictreply.coordination._runs.run_state import pending_requests
 from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, ok
 from strictreply.values._errors import ContractError

@@ -15,10 +15,10 @@ import anyio
 from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
 from strictreply.contract._contract import Check, Checked, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._actions import Branch, ValidationResult
 from strictreply.coordination._error_policy import ContentLoop
 from strictreply.coordination._runs.run_counting import Activity
+from strictreply.coordination.validation import ActionAnswer
 from strictreply.integrations._extras import load
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import RunState, streak_of

@@ -8,21 +8,19 @@ from typing import Any, Final, NamedTuple, cast
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.contract._tool import Tool
-from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._actions import Permitted
 from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
 from strictreply.coordination._permissions import ActionTerms, Declared
 from strictreply.coordination._runs.human_requests import HumanKind, Words
-from strictreply.coordination._runs.human_turn import pending_requests
-from strictreply.coordination._runs.route_table import RouteRule, Routes, is_count
+from strictreply.coordination._runs.next_node import RouteRule, Routes, is_count
 from strictreply.coordination._runs.run_counting import RunMetrics
-from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState
+from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState, pending_requests
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import AgentContext, BaseResponseFormat, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.formats._action_formats import format_of
 from strictreply.coordination.routing import Router
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, node_of
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering

@@ -19,9 +19,8 @@ from strictreply.contract._describing import compact
 from strictreply.coordination._actions import Branch, BranchType
 from strictreply.coordination._coordination_codes import CoordinationCode, StateError
 from strictreply.coordination._error_policy import ContentStreak
-from strictreply.coordination._runs.human_turn import pending_requests
 from strictreply.coordination._runs.next_node import RouteReason
-from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, said
+from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests, said
 from strictreply.coordination._topology import Topology
 from strictreply.reading._decoding import decode
 from strictreply.values._attempts import Attempt

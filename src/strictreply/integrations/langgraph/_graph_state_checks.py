@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from strictreply.coordination._action_shapes import listed
 from strictreply.coordination._actions import ActionType, BranchType, Permitted
 from strictreply.coordination._coordination_codes import AgentReplyCode, CoordinationCode
-from strictreply.coordination._permissions import refusal_of
+from strictreply.coordination._permissions import listed, refusal_of
 from strictreply.coordination._runs.human_requests import PendingHuman, read_ledger
-from strictreply.coordination._runs.human_turn import ledger_of
+from strictreply.coordination._runs.run_state import ledger_of
 from strictreply.coordination._runs.state_schema import (
     COUNT,
     NAME,

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from strictreply.client._client import Exchange
 from strictreply.contract._describing import compact
-from strictreply.coordination._action_answer import with_reply_format
 from strictreply.coordination._action_rules import refused
 from strictreply.coordination._actions import Branch, BranchType, ValidationResult
 from strictreply.coordination._api_errors import ApiError
@@ -27,11 +26,21 @@ from strictreply.coordination._runs.human_requests import (
     read_ledger,
     request_of,
 )
-from strictreply.coordination._runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
 from strictreply.coordination._runs.run_counting import Activity
-from strictreply.coordination._runs.run_state import HUMAN_INPUT, changed, create_initial_state, require, start_run
+from strictreply.coordination._runs.run_state import (
+    HUMAN_INPUT,
+    changed,
+    create_initial_state,
+    give_human_feedback,
+    human_input,
+    ledger_of,
+    pending_requests,
+    require,
+    start_run,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._verdict_routes import resume_after_error
+from strictreply.coordination.validation import with_reply_format
 from strictreply.integrations.langgraph._graph_effects import AskAgent, AskHuman, JudgeReply, TurnFlow
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (

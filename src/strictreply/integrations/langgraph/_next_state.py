@@ -11,8 +11,15 @@ from strictreply.contract._describing import compact
 from strictreply.coordination._actions import Branch, BranchType, ValidationResult
 from strictreply.coordination._routing_decision import ExecutionStep, RoutingDecision, RoutingReason, StepType
 from strictreply.coordination._runs.human_requests import HumanKind
-from strictreply.coordination._runs.human_turn import put_question, request_human_input
-from strictreply.coordination._runs.run_state import RunEnding, changed, mark_complete, new_id, utc_now
+from strictreply.coordination._runs.run_state import (
+    RunEnding,
+    changed,
+    mark_complete,
+    new_id,
+    put_question,
+    request_human_input,
+    utc_now,
+)
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination._verdict_routes import question_of
 from strictreply.integrations.langgraph._graph_settings import ChatAgent

@@ -13,14 +13,13 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from strictreply.coordination._action_answer import place_in
 from strictreply.coordination._actions import Branch, BranchType
 from strictreply.coordination._routing_decision import RoutingReason, stop
 from strictreply.coordination._runs.human_requests import merge_ledgers
-from strictreply.coordination._runs.human_turn import ledger_of, pending_requests
 from strictreply.coordination._runs.next_node import RouteReason
-from strictreply.coordination._runs.run_state import changed, create_initial_state
+from strictreply.coordination._runs.run_state import changed, create_initial_state, ledger_of, pending_requests
 from strictreply.coordination._topology import Topology
+from strictreply.coordination.validation import place_in
 from strictreply.integrations.langgraph._graph_effects import GraphEffect, RunBranch
 from strictreply.integrations.langgraph._graph_settings import GraphSettings
 from strictreply.integrations.langgraph._graph_state import (

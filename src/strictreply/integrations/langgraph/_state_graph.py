@@ -10,8 +10,7 @@ from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._agent_steering import AgentSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._runs.human_requests import Words
-from strictreply.coordination._runs.next_node import explain_route
-from strictreply.coordination._runs.route_table import Routes, edge_map
+from strictreply.coordination._runs.next_node import Routes, edge_map, explain_route
 from strictreply.coordination._runs.run_counting import RunMetrics, counted
 from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, changed, require
 from strictreply.coordination._topology import Topology
