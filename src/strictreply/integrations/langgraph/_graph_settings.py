@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._actions import Permitted
-from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
+from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
 from strictreply.coordination._permissions import Declared
 from strictreply.coordination._runs.human_requests import HumanKind, Words
@@ -160,8 +160,8 @@ def agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valida
 def routes_of(topology: Topology, routes: Routes | None) -> Routes:
     """Return a table of routes with the graph's nodes: its limits, rules and strategies stay.
 
-    A rule may lead to an agent's node, where nothing is prepared for another node, and to the end; any other choice is
-    a failure of the rule, which the decision records.
+    A rule may end a run, or lead to an agent's node unless accepted calls, branches that are to be opened or a human
+    who is to be asked would be lost; any other choice is a failure of the rule, which the decision records.
     Raises ContractError for a table with nodes of its own.
     """
     given = Routes() if routes is None else routes
@@ -169,44 +169,22 @@ def routes_of(topology: Topology, routes: Routes | None) -> Routes:
         raise ContractError("the nodes of a graph are those of its topology; leave nodes= out of routes=")
     agents = tuple(map(node_of, topology.agents))
 
-    def bounded(rules: Iterable[RouteRule]) -> tuple[RouteRule, ...]:
-        return tuple(replace(rule, decide=_bounded_choice(rule, agents)) for rule in rules)
-
-    strategies = tuple(replace(one, rules=bounded(one.rules)) for one in given.strategies)
-    nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-    return replace(given, nodes=nodes, rules=bounded(given.rules), strategies=strategies)
-
-
-def _bounded_choice(rule: RouteRule, agents: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str | None]:
-    """Return the condition of a rule that raises ContractError, which the decision records, for a forbidden node.
-
-    Accepted calls, branches that are to be opened and a human who is to be asked would be lost if another agent came
-    first. A rule may end a run, and so drop them.
-    """
-
-    def decide(state: Mapping[str, Any]) -> str | None:
-        chosen = rule.decide(state)
-        if chosen is None or chosen == END:
+    def bounded(rule: RouteRule) -> RouteRule:
+        def decide(state: Mapping[str, Any]) -> str | None:
+            chosen = rule.decide(state)
+            if chosen is None or chosen == END:
+                return chosen
+            if chosen not in agents:
+                raise ContractError(f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}")
+            if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(cast("AgentState", state)):
+                raise ContractError(f"the rule {rule.name!r} may not choose an agent before tools, branches or a human")
             return chosen
-        if chosen not in agents:
-            raise ContractError(f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}")
-        if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(cast("AgentState", state)):
-            raise ContractError(f"the rule {rule.name!r} may not choose an agent before tools, branches or a human")
-        return chosen
 
-    return decide
+        return replace(rule, decide=decide)
 
-
-def steering_of(steering: AgentSteering | Steering | None) -> Steering:
-    """Return what corrects agents: ours in the mode and with the counts that are given, or the application's.
-
-    Raises ContractError for an object that cannot write a correction.
-    """
-    if steering is None or isinstance(steering, AgentSteering):
-        return ActionSteering(speaking=steering or AgentSteering())
-    if not callable(getattr(steering, "correction", None)):
-        raise ContractError("steering= must be an AgentSteering, or an object with correction(situation)")
-    return steering
+    strategies = tuple(replace(one, rules=tuple(map(bounded, one.rules))) for one in given.strategies)
+    nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
+    return replace(given, nodes=nodes, rules=tuple(map(bounded, given.rules)), strategies=strategies)
 
 
 def count_of(name: str, value: object, *, least: int) -> int:

@@ -128,10 +128,16 @@ def state_at_start(state: AgentState, agent: str, branch: Branch, **record_field
     ``record_fields`` go into the record of the branch: ``asked`` is what it is to do, ``spawner`` the agent that a
     parallel branch comes back to, ``meets`` where it may meet others, ``opening`` what its agent is told first.
     """
-    unsaid = {"max_loop_count": None, "ending": None, "reply_formats": {}, "threads": {}, "content_streaks": {}}
+    unsaid: JSONObject = {
+        "max_loop_count": None,
+        "ending": None,
+        "reply_formats": {},
+        "threads": {},
+        "content_streaks": {},
+    }
     home: JSONObject = {"home": branch.type.value}  # its type whenever no two agents talk in turns
     known = home | {"spawner": None, "meets": [], "opening": None, "leads_to": None} | record_fields
-    empty = {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
+    empty: JSONObject = {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
     begun = {"next_agent": node_of(agent), "branch": branch_record(branch) | known, **empty}
     return cast("RunState", {**unsaid, **state, **begun})
 

@@ -1,4 +1,4 @@
-"""The turns of a run, each a flow from one state to the next: of an agent, its tools, the human, and parallel branches.
+"""The turns of a run, each a flow from one state to the next: of an agent, its tools, and the human; and the beginning.
 
 A flow yields effects, which the graph performs. Every reply is judged before anything follows from it, and no call runs
 that was not judged valid in the same turn.
@@ -6,7 +6,7 @@ that was not judged valid in the same turn.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -44,7 +44,6 @@ from strictreply.integrations.langgraph._graph_state import (
     node_of,
     request_issues,
     state_at_start,
-    stored_outcome,
     streak_of,
     with_streak,
     with_turn,
@@ -79,14 +78,7 @@ class AskHuman:
     refused: ContractError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunBranch:
-    """Effect: run a parallel branch to its end; the answer is its last state."""
-
-    state: RunState
-
-
-GraphEffect: TypeAlias = AskAgent | AskHuman | Check | RunBranch | RunTools
+GraphEffect: TypeAlias = AskAgent | AskHuman | Check | RunTools
 TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
 
 
@@ -116,23 +108,20 @@ def begin(
     if state is None:
         first = create_initial_state(user_message, **initial)
     else:
-        _require_free(state, initial)
+        if initial:
+            raise ContractError(f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already")
+        history = state.get("routing_history", [])
+        opened = any(request.resume_to == BRANCH for request in pending_requests(state))  # asked before branches go on
+        if opened or (history and history[-1]["to"] == BRANCH):
+            inside = "the run of this state is inside parallel branches; answer their questions (Command(resume=…))"
+            raise ContractError(
+                f"begin: {inside} or resume it (invoke(None, config)) until it ends, and go on from there"
+            )
         require(request_issues(topology, state))
         stored = {key: value for key, value in state.items() if key != "__interrupt__"}  # added by ``invoke``
         first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
     begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
     return with_turn(begun, agent, user_message)
-
-
-def _require_free(state: RunState, initial: Mapping[str, object]) -> None:
-    """Raise ContractError for what a run that goes on cannot take, and for a state that another run still needs."""
-    if initial:
-        raise ContractError(f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already")
-    history = state.get("routing_history", [])
-    opened = any(request.resume_to == BRANCH for request in pending_requests(state))  # asked before branches go on
-    if opened or (history and history[-1]["to"] == BRANCH):
-        message = "begin: the run of this state is inside parallel branches; answer their questions (Command(resume=…))"
-        raise ContractError(f"{message} or resume it (invoke(None, config)) until it ends, and go on from there")
 
 
 def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> TurnFlow:
@@ -174,9 +163,10 @@ def _asked(
     outcome: Exchange | CallFailed
     outcome = yield AskAgent(agent, settings.request(agent, answer, streak, thread, steer=following.steer))
     answer.count(outcome.attempts, outcome.reply if isinstance(outcome, Exchange) else None)
-    for attempt in outcome.attempts if settings.metrics is not None else ():
-        model = str(attempt.request.get("model", agent.name))
-        settings.metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
+    if (metrics := settings.metrics) is not None:
+        for attempt in outcome.attempts:
+            model = str(attempt.request.get("model", agent.name))
+            metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
     return outcome
 
 
@@ -322,18 +312,3 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
         about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)
         words = f"A question from before is answered: {about}. {words}"
     return with_turn(state, told, words)
-
-
-def branch_turn(state: RunState) -> Generator[GraphEffect, Any, JSONObject]:
-    """Run a parallel branch to its end, and return what it changes in the state of the run that opened it.
-
-    What the branch left pending at a human is asked there, and the agent that opened the branch is told the answer.
-    """
-    last: RunState = yield RunBranch(state)
-    spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
-    leads_to = last["branch"].get("leads_to")
-    outcome = stored_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
-    spawner = node_of(state["branch"]["spawner"])
-    orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
-    settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
-    return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}

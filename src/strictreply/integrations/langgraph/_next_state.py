@@ -48,6 +48,7 @@ from strictreply.integrations.langgraph._graph_state import (
     node_of,
     outcome_record,
     state_at_start,
+    stored_outcome,
     with_turn,
 )
 from strictreply.values._issues import pointer
@@ -207,6 +208,20 @@ def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: list[s
     return with_turn(begun, spec["agent"], opening)
 
 
+def branch_outcome(state: RunState, last: RunState) -> JSONObject:
+    """Return what a parallel branch that ended in a ``last`` state changes in the state of the run that opened it.
+
+    What the branch left pending at a human is asked there, and the agent that opened the branch is told the answer.
+    """
+    spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
+    leads_to = last["branch"].get("leads_to")
+    outcome = stored_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
+    spawner = node_of(state["branch"]["spawner"])
+    orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
+    settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
+    return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
+
+
 def _meeting_points(topology: Topology, state: RunState) -> list[str]:
     """Return the agents at which a branch that is opened now ends, because others may lead there as well.
 
@@ -256,7 +271,7 @@ def join_branches(settings: GraphSettings, state: RunState) -> RunState:
 
 def _targets(state: RunState, specs: Iterable[JSONObject]) -> set[str]:
     """Return the agents that branches led to."""
-    return {state["outcomes"][spec["id"]].get("leads_to") for spec in specs} - {None}
+    return {target for spec in specs if (target := state["outcomes"][spec["id"]].get("leads_to")) is not None}
 
 
 def _leading(state: RunState, specs: Iterable[JSONObject], target: str) -> list[str]:

@@ -11,7 +11,7 @@ import anyio
 from strictreply.client._client import AsyncStrictClient
 from strictreply.contract._checks import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._agent_steering import AgentSteering
+from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._runs.human_requests import Words
 from strictreply.coordination._runs.next_node import explain_route
@@ -30,7 +30,6 @@ from strictreply.integrations.langgraph._graph_settings import (
     count_of,
     processor_of,
     routes_of,
-    steering_of,
 )
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
@@ -50,19 +49,18 @@ from strictreply.integrations.langgraph._graph_turns import (
     AskAgent,
     AskHuman,
     GraphEffect,
-    RunBranch,
     agent_turn,
-    branch_turn,
     human_turn,
     tools_turn,
 )
-from strictreply.integrations.langgraph._next_state import branch_states, join_branches
+from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
 from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._turn_effects import RunTools
 from strictreply.retry._steering import Steering
 from strictreply.running._run_values import RunEvent, ToolFinished
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._errors import CallFailed, ContractError
+from strictreply.values._json import JSONObject
 
 MAX_TURNS: Final = 5
 
@@ -107,12 +105,16 @@ def to_langgraph(
     ``skip_to`` without an edge, ``max_turns`` below 1. Raises ImportError without LangGraph.
     """
     processor = processor_of(topology, response_format, processor)
+    if steering is None or isinstance(steering, AgentSteering):
+        steering = ActionSteering(speaking=steering or AgentSteering())
+    elif not callable(getattr(steering, "correction", None)):
+        raise ContractError("steering= must be an AgentSteering, or an object with correction(situation)")
     settings = GraphSettings(
         agents=agents_of(topology, agents, processor),
         processor=processor,
         router=Router(topology, processor.response_format, policy=policy),
         prompts=SystemPromptBuilder(processor.response_format),
-        steering=steering_of(steering),
+        steering=steering,
         content_limit=content_limit or ContentLoopGuard(),
         max_turns=count_of("max_turns", max_turns, least=1),
         words=words,
@@ -131,26 +133,26 @@ class _GraphBuilder:
         self._settings, self._routes = settings, routes
         self._limit = None if limit is None else count_of("max_loop_count", limit, least=0)
         self._graph = load("langgraph.graph").StateGraph(RunState)
-        self._compiled = cache(self._graph.compile)
         self._tools = ToolRunner(LoopPolicy(), self._count_tool)
 
     def build(self) -> Any:
         """Add the nodes, and after each node the same function, which reads from the state where it leads."""
-        settings = self._settings
+        settings, compiled = self._settings, cache(self._graph.compile)
 
-        def join(state: RunState) -> Any:
-            return _changes(state, join_branches(settings, state))
+        def join(state: RunState) -> Generator[GraphEffect, Any, RunState]:
+            yield from ()  # there is nothing to wait for
+            return join_branches(settings, state)
 
-        async def ajoin(state: RunState) -> Any:  # there is nothing to await in it
-            return join(state)
+        async def arun_branch(state: RunState) -> JSONObject:
+            return branch_outcome(state, await compiled().ainvoke(state))
 
         for agent in settings.agents.values():
-            self._add(node_of(agent.name), *self._pair(partial(agent_turn, settings, agent)))
-        self._add(HUMAN_INPUT, *self._pair(partial(human_turn, settings)))
-        in_sync, in_async = (partial(tools_turn, settings, awaited=awaited) for awaited in (False, True))
-        self._add(TOOLS, *self._pair(in_sync, in_async))
-        self._add(JOIN, join, ajoin)
-        self._graph.add_node(BRANCH, _node(*self._pair(branch_turn)))  # counted by what runs in it
+            self._add(node_of(agent.name), partial(agent_turn, settings, agent))
+        self._add(HUMAN_INPUT, partial(human_turn, settings))
+        self._add(TOOLS, *(partial(tools_turn, settings, awaited=awaited) for awaited in (False, True)))
+        self._add(JOIN, join)
+        run_branch = _node(lambda state: branch_outcome(state, compiled().invoke(state)), arun_branch)
+        self._graph.add_node(BRANCH, run_branch)  # what runs in it is counted there
         self._graph.add_edge(BRANCH, JOIN)
         graph = load("langgraph.graph")
         targets = edge_map(self._routes, end_target=graph.END)
@@ -158,21 +160,19 @@ class _GraphBuilder:
             self._graph.add_conditional_edges(name, self._route, targets)
         return self._graph
 
-    def _pair(self, flow: _StateFlow, awaited: _StateFlow | None = None) -> tuple[_NodeFunction, _NodeFunction]:
-        """Return the sync and the async function of a flow; ``awaited`` is the flow of async runs when it differs."""
+    def _add(self, name: str, flow: _StateFlow, awaited: _StateFlow | None = None) -> None:
+        """Add a node whose executions count against the limit; ``awaited`` is another flow for async runs."""
+        guard = partial(counted, name=name, routes=self._routes, metrics=self._settings.metrics)
+        checked = self._joined if name == JOIN else self._checked
 
+        @guard
         def run(state: RunState) -> Any:
             return _changes(state, drive(flow(state), self._perform))
 
+        @guard
         async def arun(state: RunState) -> Any:
             return _changes(state, await adrive((awaited or flow)(state), self._aperform))
 
-        return run, arun
-
-    def _add(self, name: str, *pair: _NodeFunction) -> None:
-        """Add a node whose executions count against the limit."""
-        checked = self._joined if name == JOIN else self._checked
-        run, arun = (counted(one, name=name, routes=self._routes, metrics=self._settings.metrics) for one in pair)
         self._graph.add_node(name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state))))
 
     def _route(self, state: RunState) -> Any:
@@ -193,8 +193,9 @@ class _GraphBuilder:
 
     def _checked(self, state: RunState) -> RunState:
         """Check what a state holds, and put the limit of the call in the place of its own (requirement R34)."""
-        require(run_issues(self._settings.topology, state))
-        state = at_node(self._settings.topology, state)
+        topology = self._settings.topology
+        require(run_issues(topology, state))
+        state = at_node(topology, state)
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
     def _joined(self, state: RunState) -> RunState:
@@ -206,7 +207,6 @@ class _GraphBuilder:
         return changed(state, loop_count=state["loop_count"] + spent)
 
     def _perform(self, effect: GraphEffect) -> Any:
-        """Perform an effect of a sync run."""
         match effect:
             case AskAgent(agent=agent) if isinstance(agent.client, AsyncStrictClient):
                 raise ContractError(f"agent {agent.name!r} has an async client: use ainvoke or astream")
@@ -219,8 +219,6 @@ class _GraphBuilder:
                 return perform_check(effect)
             case RunTools(runs=runs):
                 return self._tools.run_all(runs)
-            case RunBranch(state=state):
-                return self._compiled().invoke(state)
             case AskHuman(question=question, refused=refused):
                 # The checkpoint keeps every answer, refused ones too: a turn that is run again is given them in their
                 # order, and interrupts only behind the last one.
@@ -245,8 +243,6 @@ class _GraphBuilder:
                 return await aperform_check(effect)
             case RunTools(runs=runs):
                 return await self._tools.arun_all(runs)
-            case RunBranch(state=state):
-                return await self._compiled().ainvoke(state)
             case AskHuman():
                 return self._perform(effect)
 
