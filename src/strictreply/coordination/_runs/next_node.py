@@ -51,6 +51,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ROUTED = StateSchema(record(ROUTING_FIELDS, optional=OPTIONAL_FIELDS))
 _ROUTED_BY_ID = StateSchema(record(ROUTING_FIELDS | {"conversation_id": NAME}, optional=OPTIONAL_FIELDS))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
+_HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 
 
 class _DocumentedLimit(int):
@@ -279,6 +280,8 @@ def _newest(state: AgentState, number: int) -> list[RoutingEntry]:
     """Return the newest recorded decisions; StateError when one of them is none."""
     past = _history(state)
     start = max(0, len(past) - number)
+    if not _HISTORY.issues(past[start:]):  # one check of all; only a broken one is looked for
+        return past[start:]
     places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(past[start:]))
     require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
     return past[start:]
