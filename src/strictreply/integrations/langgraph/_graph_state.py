@@ -11,12 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
-from types import MappingProxyType
 from typing import Annotated, Any, Final, cast
 
 from strictreply.contract._describing import compact
@@ -47,17 +46,11 @@ from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
 
-TOOLS: Final = "tools"
-"""The node that runs the calls of a reply."""
-
-BRANCH: Final = "branch"
-"""The node in which a parallel branch runs."""
-
-JOIN: Final = "join"
-"""The node where parallel branches come together."""
-
+TOOLS: Final = "tools"  # the node that runs the calls of a reply
+BRANCH: Final = "branch"  # the node in which a parallel branch runs
+JOIN: Final = "join"  # the node where parallel branches come together
 _NO_AGENTS: Final = (TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-_PREPARED: Final[Mapping[str, str]] = MappingProxyType({TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"})
+_PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
 """The fields that a node needs, by its name."""
 
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})  # the last two have a meaning in LangGraph's names
@@ -128,13 +121,8 @@ def state_at_start(state: AgentState, agent: str, branch: Branch, **record_field
     ``record_fields`` go into the record of the branch: ``asked`` is what it is to do, ``spawner`` the agent that a
     parallel branch comes back to, ``meets`` where it may meet others, ``opening`` what its agent is told first.
     """
-    unsaid: JSONObject = {
-        "max_loop_count": None,
-        "ending": None,
-        "reply_formats": {},
-        "threads": {},
-        "content_streaks": {},
-    }
+    unsaid: JSONObject = {"max_loop_count": None, "ending": None, "reply_formats": {}}
+    unsaid |= {"threads": {}, "content_streaks": {}}
     home: JSONObject = {"home": branch.type.value}  # its type whenever no two agents talk in turns
     known = home | {"spawner": None, "meets": [], "opening": None, "leads_to": None} | record_fields
     empty: JSONObject = {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}

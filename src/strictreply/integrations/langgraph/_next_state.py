@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from strictreply.contract._describing import compact
 from strictreply.coordination._action_answer import place_in
@@ -55,16 +54,18 @@ from strictreply.values._issues import pointer
 from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.wires._chat import peek
 
-_STATUS: Mapping[RoutingReason, RunStatus] = MappingProxyType(
-    {
-        RoutingReason.ABORTED: RunStatus.ABORTED,
-        RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
-        RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
-    }
-)
+_STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
+    RoutingReason.ABORTED: RunStatus.ABORTED,
+    RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
+    RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
+}
 
 _WITHOUT_CONTENT: Final = frozenset({RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED})
 """The reasons of a branch that ends without content of its own: its outcome is what was brought to it."""
+
+
+_Ended: TypeAlias = tuple[JSONObject, JSONObject]
+"""A branch as it was opened, and its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +175,7 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
     of branches divide that in turn, and a run executes limit + 1 nodes at most, whatever is opened (requirement R32).
     """
     spawned = state["spawned"] or {}
-    specs: Sequence[JSONObject] = spawned.get("branches", ())
-    meets = _meeting_points(topology, state)
+    specs, meets = spawned["branches"], _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
     states = []
     for index, spec in enumerate(specs):
@@ -229,7 +229,8 @@ def _meeting_points(topology: Topology, state: RunState) -> list[str]:
     branch itself. What lies behind the agent that opened them does not count: coming back to it ends a branch.
     """
     spawned = state["spawned"] or {}
-    waiting = _targets(state, spawned.get("waiting", ())) - {spawned["agent"]}
+    led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
+    waiting = {agent for agent in led if agent not in (None, spawned["agent"])}
     begun = [*(spec["agent"] for spec in spawned["branches"]), *waiting]
     reached = Counter(agent for one in begun for agent in _reached(topology, one, spawned["agent"]))
     shared = {agent for agent, times in reached.items() if times > 1}
@@ -244,51 +245,42 @@ def join_branches(settings: GraphSettings, state: RunState) -> RunState:
     bring; the rest wait. When no branch leads on, the agent that opened them is told. An agent that ends this branch as
     well is not asked here: the branch leads to it, and meets others there.
     """
-    spawned, specs = state["spawned"] or {}, branch_specs(state)
-    opener, outcomes = spawned["agent"], [state["outcomes"][spec["id"]] for spec in specs]
-    branch = branch_of(state, settings.max_turns)
-    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))  # the first holds
+    spawned = state["spawned"] or {}
+    opener, branch = spawned["agent"], branch_of(state, settings.max_turns)
+    ended = [(spec, state["outcomes"][spec["id"]]) for spec in branch_specs(state)]
+    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for _, one in ended))  # the first holds
     state = changed(state, spawned=None, reply_formats=dict(formats))
-    if any(one["status"] == RunStatus.ABORTED for one in outcomes):
+    if any(outcome["status"] == RunStatus.ABORTED for _, outcome in ended):
         aborted = stop(RoutingReason.ABORTED, "the user aborted the run")
         return _ended(state, Decided(settings.agents[opener], branch, aborted))
-    targets = _targets(state, specs)
-    onward = targets - {opener}
+    led = dict[str, list[_Ended]]()
+    for spec, outcome in ended:
+        if (target := outcome.get("leads_to")) is not None:
+            led.setdefault(target, []).append((spec, outcome))
+    onward = {*led} - {opener}
     here = onward - exits(state)
     if onward and not here:
         target = _first(settings.topology, onward, opener)[0]
-        agent = settings.agents[_leading(state, specs, target)[0]]
+        agent = settings.agents[led[target][0][1]["agent"]]
         decided = Decided(agent, branch, stop(RoutingReason.SEQUENTIAL, "the branches lead on"))
-        return _left(state, decided, target, _reports(state, specs))
-    if onward and len(targets) > 1:
-        return _opened_at(state, spawned, specs, _first(settings.topology, here, opener))
-    (target,) = targets or {opener}
-    led = _leading(state, specs, target) if onward else []
-    state = with_turn(state, target, _reports_text(_reports(state, specs), state["branch"]["asked"], led))
+        return _left(state, decided, target, _reports(ended))
+    if onward and len(led) > 1:
+        return _opened_at(state, spawned, ended, _first(settings.topology, here, opener))
+    (target,) = led or {opener}
+    leading = [outcome["agent"] for _, outcome in led[target]] if onward else []
+    state = with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
     node = node_of(target)
     return _asked_before(changed(state, next_agent=node), node, told=node)
 
 
-def _targets(state: RunState, specs: Iterable[JSONObject]) -> set[str]:
-    """Return the agents that branches led to."""
-    return {target for spec in specs if (target := state["outcomes"][spec["id"]].get("leads_to")) is not None}
-
-
-def _leading(state: RunState, specs: Iterable[JSONObject], target: str) -> list[str]:
-    """Return the agents that ended the branches which led to an agent."""
-    outcomes = (state["outcomes"][spec["id"]] for spec in specs)
-    return [one["agent"] for one in outcomes if one.get("leads_to") == target]
-
-
 def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
     """Return the agents that a branch can come to from one of its agents."""
-    reached: list[str] = []
-    ways = [agent]
+    reached, ways = set[str](), [agent]
     for node in ways:  # grows while it is walked
-        following = [one for one in topology.allowed_targets(node) if one != opener and one not in reached]
-        reached += following
+        following = {*topology.allowed_targets(node)} - reached - {opener}
+        reached |= following
         ways += following
-    return set(reached)
+    return reached
 
 
 def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
@@ -299,23 +291,22 @@ def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
     )
 
 
-def _opened_at(state: RunState, spawned: JSONObject, specs: list[JSONObject], agents: list[str]) -> RunState:
+def _opened_at(state: RunState, spawned: JSONObject, ended: list[_Ended], agents: list[str]) -> RunState:
     """Open a branch at each of these agents, with what the branches that led to it bring; the others wait."""
-    opened, met = [], list[str]()
+    opened = []
     for index, agent in enumerate(agents):
-        brought = [spec for spec in specs if state["outcomes"][spec["id"]].get("leads_to") == agent]
-        met += [spec["id"] for spec in brought]
+        brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
         branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
         seed = json.dumps([*place_in(state), branch_id])  # as the ids of the branches that an agent opens (M32)
         branch: JSONObject = {
             "id": branch_id,
             "agent": agent,
             "instance_id": f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}",
-            "request": json.dumps(_reports(state, brought)),
-            "met": _leading(state, brought, agent),
+            "request": json.dumps(_reports(brought)),
+            "met": [outcome["agent"] for _, outcome in brought],
         }
         opened.append(branch)
-    waiting = [spec for spec in specs if spec["id"] not in met]
+    waiting = [spec for spec, outcome in ended if outcome.get("leads_to") not in agents]
     state = changed(state, spawned={**spawned, "branches": opened, "waiting": waiting}, next_agent=BRANCH)
     return _asked_before(state, BRANCH, told=node_of(spawned["agent"]))
 
@@ -327,14 +318,13 @@ def _asked_before(state: RunState, target: str, *, told: str) -> RunState:
     return changed(state, human_requests=merge_ledgers(ledger_of(state), news)) if news else state
 
 
-def _reports(state: RunState, specs: Iterable[JSONObject]) -> list[JSON]:
+def _reports(ended: Iterable[_Ended]) -> list[JSON]:
     """Return what is told of branches; of a failure the reason, and no word that a model or a server wrote.
 
     What other branches had brought to an agent that failed is not lost with it.
     """
     reports: list[JSON] = []
-    for spec in specs:
-        outcome = state["outcomes"][spec["id"]]
+    for spec, outcome in ended:
         report = {"agent": spec["agent"], "instance_id": spec["instance_id"], "status": outcome["status"]}
         if outcome["status"] == RunStatus.COMPLETED:
             report["content"] = from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))
