@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from strictreply.client._client import OnAttempt
 from strictreply.integrations._extras import load
@@ -142,7 +142,8 @@ class Seam:
             raise
 
 
-class _Dialect(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Dialect:
     """How a provider writes: its raw completion as one of Chat Completions, and turns of that shape in its own."""
 
     completion: Callable[[Any], Any]

@@ -113,10 +113,9 @@ def begin(
         history = state.get("routing_history", [])
         opened = any(request.resume_to == BRANCH for request in pending_requests(state))  # asked before branches go on
         if opened or (history and history[-1]["to"] == BRANCH):
-            inside = "the run of this state is inside parallel branches; answer their questions (Command(resume=…))"
-            raise ContractError(
-                f"begin: {inside} or resume it (invoke(None, config)) until it ends, and go on from there"
-            )
+            inside = "begin: the run of this state is inside parallel branches; answer their questions"
+            resume = "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, and go on from there"
+            raise ContractError(f"{inside} {resume}")
         require(request_issues(topology, state))
         stored = {key: value for key, value in state.items() if key != "__interrupt__"}  # added by ``invoke``
         first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
@@ -159,9 +158,8 @@ def _asked(
     following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
     if isinstance(following, ContentLoop):
         return following
-    thread = state["threads"].get(agent.name, [])
-    outcome: Exchange | CallFailed
-    outcome = yield AskAgent(agent, settings.request(agent, answer, streak, thread, steer=following.steer))
+    request = settings.request(agent, answer, streak, state["threads"].get(agent.name, []), steer=following.steer)
+    outcome: Exchange | CallFailed = yield AskAgent(agent, request)
     answer.count(outcome.attempts, outcome.reply if isinstance(outcome, Exchange) else None)
     if (metrics := settings.metrics) is not None:
         for attempt in outcome.attempts:
@@ -189,6 +187,9 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
     manifest, state = ToolCallManifest(), changed(state, calling=None)
     for run in runs:
         (outcome,) = yield RunTools((run,))
+        if (metrics := settings.metrics) is not None:
+            done, seconds = outcome.error is None, outcome.result.execution_ms / 1000
+            metrics.done(Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds)
         if outcome.is_broken:
             issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
             return _routed(settings, agent, state, refused((issue,), terms))
@@ -268,16 +269,12 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     """
     topology, state = settings.topology, _with_questions_before(state)
     require(request_issues(topology, state))
-    brought, asking = state["human_feedback"], changed(state, human_feedback=None)
-    state = human_input(asking)  # the question is put among the messages
+    brought = state["human_feedback"]
+    state = human_input(changed(state, human_feedback=None))  # the question is put among the messages
     settled: HumanRequest = (request := pending_requests(state)[0])
     refusal, decisions = None, request.kind.decisions
-    question: JSONObject = {
-        "id": request.id,
-        "kind": request.kind.value,
-        "question": request.question,
-        "decisions": sorted(decision.value for decision in decisions),
-    }
+    question: JSONObject = {"id": request.id, "kind": request.kind.value, "question": request.question}
+    question["decisions"] = sorted(decision.value for decision in decisions)
     home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
     words = {word: decision for word, decision in (settings.words or {}).items() if decision in decisions}
     while not isinstance(settled, SettledHuman):

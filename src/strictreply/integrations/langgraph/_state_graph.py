@@ -16,7 +16,7 @@ from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._runs.human_requests import Words
 from strictreply.coordination._runs.next_node import explain_route
 from strictreply.coordination._runs.route_table import Routes, edge_map
-from strictreply.coordination._runs.run_counting import Activity, RunMetrics, counted
+from strictreply.coordination._runs.run_counting import RunMetrics, counted
 from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, changed, require
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder
@@ -57,7 +57,6 @@ from strictreply.integrations.langgraph._next_state import branch_outcome, branc
 from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._turn_effects import RunTools
 from strictreply.retry._steering import Steering
-from strictreply.running._run_values import RunEvent, ToolFinished
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._json import JSONObject
@@ -133,7 +132,7 @@ class _GraphBuilder:
         self._settings, self._routes = settings, routes
         self._limit = None if limit is None else count_of("max_loop_count", limit, least=0)
         self._graph = load("langgraph.graph").StateGraph(RunState)
-        self._tools = ToolRunner(LoopPolicy(), self._count_tool)
+        self._tools = ToolRunner(LoopPolicy(), lambda _: None)
 
     def build(self) -> Any:
         """Add the nodes, and after each node the same function, which reads from the state where it leads."""
@@ -246,19 +245,17 @@ class _GraphBuilder:
             case AskHuman():
                 return self._perform(effect)
 
-    def _count_tool(self, event: RunEvent) -> None:
-        if isinstance(event, ToolFinished) and (metrics := self._settings.metrics) is not None:
-            outcome = event.outcome
-            seconds = outcome.result.execution_ms / 1000
-            metrics.done(Activity.TOOL_EXECUTIONS, event.call.tool, succeeded=outcome.error is None, seconds=seconds)
-
 
 def _node(run: _NodeFunction, arun: _NodeFunction) -> Any:
     """Make a node that can be invoked and awaited; LangChain's RunnableLambda would trace every node a second time."""
-    members = {
-        "invoke": lambda _, state, config=None, **__: run(state),  # noqa: ARG005 - LangChain's signature
-        "ainvoke": lambda _, state, config=None, **__: arun(state),  # noqa: ARG005
-    }
+
+    def invoke(_: object, state: RunState, *__: object, **___: object) -> Any:
+        return run(state)
+
+    def ainvoke(_: object, state: RunState, *__: object, **___: object) -> Any:
+        return arun(state)
+
+    members = {"invoke": invoke, "ainvoke": ainvoke}
     return type("GraphNode", (load("langchain_core.runnables").Runnable,), members)()
 
 
