@@ -30,12 +30,7 @@ from strictreply.contract._fidelity.comparing import (
     Scalar,
     Union,
 )
-from strictreply.contract._fidelity.spellings import (
-    SPELLINGS,
-    encoded,
-    one_of,
-    text_of_bytes,
-)
+from strictreply.contract._fidelity.spellings import SPELLINGS, encoded, one_of, text_of_bytes
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote

@@ -57,6 +57,7 @@ _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ROUTED = StateSchema(record(ROUTING_FIELDS, optional=OPTIONAL_FIELDS))
 _ROUTED_BY_ID = StateSchema(record(ROUTING_FIELDS | {"conversation_id": NAME}, optional=OPTIONAL_FIELDS))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
+_HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,8 +407,9 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
     past = state.get("routing_history", [])
     start = max(0, len(past) - window - 1)
     newest = past[start:]
-    places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(newest))
-    require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
+    if _HISTORY.issues(newest):  # one check of all; only a broken entry is looked for
+        places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(newest))
+        require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
     if newest and newest[-1]["loop_count"] == state["loop_count"]:
         newest = newest[:-1]
     trail: list[tuple[str, str | None]] = []
