@@ -76,7 +76,8 @@ class DurableRuns:
         read_url(url)
         self.name = name
         self.url = url
-        self.org, self.user = org, user
+        self.org: str = org
+        self.user: str = user
         self._connecting = threading.Lock()
         self._database: Any = None
         self._settings = TurnSettings(client=client, keywords=keywords, loop=loop, agent=agent)

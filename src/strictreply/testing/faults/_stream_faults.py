@@ -33,11 +33,12 @@ class GoodStream:
         half = len(text) // 2
         self.target = target
         self._first, self._last = around[0], around[-1]
-        self.pieces = text[:half], text[half:-1], text[-1:]
+        self.pieces: tuple[str, str, str] = text[:half], text[half:-1], text[-1:]
         self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]
-        self.deltas = [*self.opening, *map(self.said, self.pieces)]
-        self.events = self.events_of(self.deltas)
-        self.head, self.tail = self.events[: len(self.opening) + 2], self.events[len(self.opening) + 2 :]
+        self.deltas: list[JSONObject] = [*self.opening, *map(self.said, self.pieces)]
+        self.events: list[bytes] = self.events_of(self.deltas)
+        self.head: list[bytes] = self.events[: len(self.opening) + 2]
+        self.tail: list[bytes] = self.events[len(self.opening) + 2 :]
 
     def said(self, text: JSON) -> JSONObject:
         """Return the delta of a piece of the text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -34,7 +34,7 @@ class Subschemas:
     def fits(self, node: Node, value: JSON) -> bool:
         """Report whether a value fits a sub-schema; False where that cannot be asked."""
         here = node.pointer is not None  # else it stands in another document
-        return here and self._is_valid(node, lambda: {"allOf": [self._parts.refer(node.schema)]}, value)
+        return here and self._is_valid(node, {"allOf": [self._parts.refer(node.schema)]}, value)
 
     def examples(self, *nodes: Node, also: JSONObject | None = None) -> list[JSON]:
         """Make a small value that fits all of some sub-schemas, and ``also`` when given; empty when none was found."""
@@ -48,7 +48,7 @@ class Subschemas:
         if graph.root is not None:
             graph.root.edges.extend(SchemaEdge("allOf", None, Applies.HERE, node) for node in nodes)
         for value in proposals(graph):
-            if self._is_valid(str(also), lambda: also, value) and all(self.fits(node, value) for node in nodes):
+            if self._is_valid(str(also), also, value) and all(self.fits(node, value) for node in nodes):
                 yield value
 
     def below(self, node: Node, token: str | int) -> Iterator[Node]:
@@ -68,9 +68,9 @@ class Subschemas:
                 yield edge.target
 
     def _matches(self, pattern: str, name: str) -> bool:
-        return self._is_valid(pattern, lambda: {"pattern": pattern}, name)
+        return self._is_valid(pattern, {"pattern": pattern}, name)
 
-    def _is_valid(self, key: object, schema: Callable[[], dict[str, Any]], value: JSON) -> bool:
+    def _is_valid(self, key: object, schema: dict[str, Any], value: JSON) -> bool:
         try:
             return self._parts.engine((key,), schema, Work()).is_valid(value)
         except (ValueError, TypeError, OverflowError, RecursionError):
