@@ -187,6 +187,8 @@ class InvokeFailed(StrictReplyError):
     A step's body raises it to fail with these errors; a tool loop raises it when a step failed.
     """
 
+    __module__ = "strictreply"
+
     def __init__(self, errors: tuple[InvokeError, ...], *, step: str = "") -> None:
         """Report every broken rule, and the ``step`` where that was seen, empty when it was before the first."""
         self.errors = errors
@@ -202,6 +204,8 @@ class InvokeFailed(StrictReplyError):
 
 class IterationsExceeded(InvokeFailed):
     """The model was asked ``iterations`` times in one turn and gave no answer (requirements T38, P68)."""
+
+    __module__ = "strictreply"
 
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations

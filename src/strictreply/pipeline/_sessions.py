@@ -45,6 +45,8 @@ class SessionConflict(InvokeFailed):
     ``run`` is what that turn came to: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
+    __module__ = "strictreply.running"
+
     def __init__(self, session_id: str, turn_id: str) -> None:
         super().__init__((InvokeCode.SESSION_CONFLICT.error("sessions.unmoved", path=_MANIFEST),))
         self.session_id = session_id
@@ -63,6 +65,8 @@ class SessionStoreFailed(StrictReplyError):
     no message and no traceback. ``run`` is what a run had come to when its store failed, the answer included when there
     was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
+
+    __module__ = "strictreply.running"
 
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
         happened = f"raised {type(cause).__name__}" if reason == "failed" and cause is not None else REASONS[reason][0]
