@@ -46,12 +46,12 @@ def text(retry_count: int = 1, issues: tuple[Issue, ...] = BAD_FORMAT, **changes
 
 
 def faults_in(told: str) -> list[str]:
-    """Give the faults that a text lists."""
+    """Return the faults that a text lists."""
     return [line for line in told.splitlines() if line.startswith("- ")]
 
 
 def example_in(told: str) -> Any:
-    """Give the reply that a text ends with, None when it shows none."""
+    """Return the reply that a text ends with, None when it shows none."""
     try:
         return json.loads(told.splitlines()[-1])
     except ValueError:
@@ -59,7 +59,7 @@ def example_in(told: str) -> Any:
 
 
 def insists(told: str) -> bool:
-    """Tell whether more stands in a text than what was wrong and what helps."""
+    """Return whether a text holds more than what was wrong and what helps."""
     return len(told.splitlines()) > 1 + len(faults_in(told))
 
 

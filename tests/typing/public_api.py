@@ -64,7 +64,7 @@ class Refund(BaseModel):
 
 
 def order_of(refund: Refund) -> int:
-    """Say which order is paid back."""
+    """Name the order that is paid back."""
     return refund.order
 
 
