@@ -11,11 +11,7 @@ from corrections import EXAMPLE, STEERING, TOOLS, Invoice, said, situation, term
 from scripted import call
 from strictreply.contract._tool import Tool
 from strictreply.retry._steering import Situation
-from strictreply.values._issues import (
-    Code,
-    Issue,
-    pointer,
-)
+from strictreply.values._issues import Code, Issue, pointer
 
 ONE_FAULT = {
     "type": call("search", {"query": 1}),

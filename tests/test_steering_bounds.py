@@ -12,10 +12,7 @@ from corrections import EXAMPLE, STEERING, said, situation, terms_of
 from scripted import call
 from strictreply.contract._tool import Tool
 from strictreply.retry._steering import MAX_CORRECTION_BYTES, Situation, TieredSteering
-from strictreply.values._issues import (
-    Category,
-    Issue,
-)
+from strictreply.values._issues import Category, Issue
 
 
 @given(

@@ -15,9 +15,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
 from strictreply.retry._steering import example_for
-from strictreply.values._issues import (
-    pointer_tokens,
-)
+from strictreply.values._issues import pointer_tokens
 from strictreply.values._replies import Invalid
 
 SCALARS = st.one_of(

@@ -1,7 +1,7 @@
 """Change single lines of the source, drawn by a seed over all packages, and run the tests that belong to each.
 
-It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed out``. The tests that
-killed are then run without a mutant: they must pass.
+It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed out``. The tests
+that killed are then run without a mutant: they must pass.
 """
 
 from __future__ import annotations
@@ -107,12 +107,17 @@ def tests_of(path: Path) -> list[Path]:
 
 
 def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
-    """Run the module's tests on a copy with the mutant: killed (and by which test), survived, or too slow to tell."""
+    """Run tests on a copy with the mutant: killed (and by which test), survived, or too slow to tell.
+
+    First those of the module, then those of ``make quick``.
+    """
     target = copy / mutant.path
     source = target.read_bytes()
     target.write_bytes(mutant.applied(source))
     try:
         done = pytest_in(copy, ["-x", "-rfE", *map(str, tests_of(mutant.path))], SECONDS)
+        if done.returncode in {0, 5}:
+            done = pytest_in(copy, ["-x", "-rfE", "-n", "auto", "--quick"], SECONDS)
     except subprocess.TimeoutExpired:
         return "timed out", ""
     finally:
@@ -137,9 +142,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--only", default="", help="take of the sample only mutants whose line holds this text")
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     given = parser.parse_args()
     drawn, killed, killers = sample(given.count, given.seed), 0, set[str]()
+    drawn = [mutant for mutant in drawn if given.only in str(mutant)]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "checkout")
         if not given.list:

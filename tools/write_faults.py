@@ -4,15 +4,71 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strictreply.testing._probing.specimens import catalogue_page
+from strictreply.testing._probing.specimens import specimen
+from strictreply.testing._probing.survival_report import KIND_WORDS
+from strictreply.testing._steps import Kind
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.faults._catalogue import ANYWHERE
 from strictreply.testing.shop_scenario import SCENARIO
 
+MAX_CELL_CHARS = 110
+MAX_CELL_LINES = 5
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "faults.md"
+
+
+_HEAD = """# The catalogue of malformed replies
+
+Every fault by its name, with the output of one specimen; `tools/write_faults.py` writes this page. `strictreply faults
+--show NAME` shows the same at full length, `--tools shop:TOOLS` makes it from your own tools.
+
+```python
+from strictreply.testing import faults
+
+
+def search(query: str, limit: int = 5) -> None: ...  # your tool
+
+
+faults.trailing_comma(search)  # one fault, made from your own tool
+faults.wrong_type(search, "limit")  # at one place of its arguments
+```
+
+*Where* says which replies can be spoiled: `call` (a native call), `union` (the JSON union in the text), `json` (a
+structured answer), `prose` (plain text). What is shown is what differs from a good reply: `reads` gives a text as the
+model wrote it, `=` gives JSON.
+"""
+
+
+def catalogue_page() -> str:
+    """Return the page, with specimens made from the demo's tools where that is possible."""
+    lines = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
+    for kind in Kind:
+        lines.append(f"## {kind.value}: {KIND_WORDS[kind]}\n")
+        lines += ["| fault | what is wrong | what is served | a strict gate says | where |", "|---|---|---|---|---|"]
+        for entry in CATALOGUE.values():
+            if entry.kind is kind:
+                needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
+                where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
+                found = specimen(entry, SCENARIO.tools)
+                shown = found.shown(MAX_CELL_CHARS).splitlines() if found else []
+                served = "<br>".join([*map(_code, shown[:MAX_CELL_LINES]), *["…"] * (len(shown) > MAX_CELL_LINES)])
+                what = entry.summary.replace("|", r"\|")
+                lines.append(f"| `{entry.name}` | {what} | {served} | `{entry.code}` | {where}{needs} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _code(text: str) -> str:
+    """Quote text as code within a table: the fence is longer than any run of backticks in it."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", r"\|")
 
 
 def main() -> None:
     """Write the page."""
-    PAGE.write_text(catalogue_page(SCENARIO.tools), encoding="utf-8")
+    PAGE.write_text(catalogue_page(), encoding="utf-8")
     print(f"wrote {PAGE.name}")
 
 

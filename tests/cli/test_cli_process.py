@@ -22,6 +22,8 @@ from strictreply.testing._wire import HTTPReply
 from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._json import JSONObject
 
+pytestmark = pytest.mark.one_lane
+
 on_a_terminal = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this platform opens no pseudo-terminals")
 
 SELF_INTERRUPTING = """

@@ -10,6 +10,8 @@ import pytest
 import strictreply
 from cli.running import Command
 
+pytestmark = pytest.mark.one_lane
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

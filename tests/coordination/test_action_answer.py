@@ -15,7 +15,6 @@ from openai_shapes import call, message
 from scripted import AsyncClient, Client, completion
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Issue, RetryPolicy, Tool, ToolCall, Valid, wrap
 from strictreply.contract._answer import Answer
-from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
 from strictreply.coordination.formats import (
     JSONResponseFormat,
@@ -24,7 +23,7 @@ from strictreply.coordination.formats import (
     XMLProcessor,
     XMLResponseFormat,
 )
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Verdict, calls_of

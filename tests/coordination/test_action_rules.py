@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
 from openai_shapes import call, message
 from strictreply.coordination._action_rules import suggested_actions
-from strictreply.coordination._action_shapes import SHAPES, Need, document_of, example_of, schema_of, union_document
 from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, Permitted
+from strictreply.coordination._permissions import SHAPES, Need, document_of, example_of, schema_of, union_document
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.schema import Schema

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
 from strictreply.coordination._runs.human_requests import HumanKind
-from strictreply.coordination._runs.human_turn import give_human_feedback, human_input, request_human_input
-from strictreply.coordination._runs.next_node import MAX_LOOP_COUNT_VARIABLE, RouteReason, explain_route, route_next
-from strictreply.coordination._runs.route_table import Routes, edge_map
+from strictreply.coordination._runs.next_node import (
+    MAX_LOOP_COUNT_VARIABLE,
+    RouteReason,
+    Routes,
+    edge_map,
+    explain_route,
+    route_next,
+)
 from strictreply.coordination._runs.run_counting import counted
 from strictreply.coordination._runs.run_state import (
     DEFAULT_NODES,
     AgentState,
     changed,
+    give_human_feedback,
+    human_input,
     increment_loop_count,
     mark_complete,
+    request_human_input,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +16,12 @@ from coordination.keyed import KeyedFormat
 from coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from openai_shapes import call, message
 from strictreply import ContractError
-from strictreply.coordination._action_shapes import SHAPES
 from strictreply.coordination._actions import ActionType, Branch
+from strictreply.coordination._permissions import SHAPES
 from strictreply.coordination.formats import (
     ActionFormat,
     BaseResponseFormat,
     CoordinationContext,
-    FormatRegistry,
     JSONResponseFormat,
     ResponseProcessor,
     StructuredJSONProcessor,
@@ -31,7 +30,10 @@ from strictreply.coordination.formats import (
     get_format,
     is_format_registered,
     list_formats,
+    register_format,
+    set_default_format,
 )
+from strictreply.coordination.formats._action_formats import _REGISTRY
 from strictreply.coordination.formats._xml_format import read_tagged
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
@@ -70,35 +72,42 @@ def test_a_format_has_six_methods(missing: str) -> None:
         type("Partial", (BaseResponseFormat,), methods)()
 
 
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Leave the shared registry as it was."""
+    classes, default = _REGISTRY.classes, _REGISTRY.default
+    yield
+    _REGISTRY.classes, _REGISTRY.default = classes, default
+
+
 @pytest.mark.req("M61")
+@pytest.mark.usefixtures("registry")
 def test_the_registry_begins_with_json() -> None:
     """One format by default; unknown names are refused with the list, as a default, too."""
     assert list_formats() == ["json"]
     assert (is_format_registered("json"), is_format_registered("xml")) == (True, False)
     assert isinstance(get_format("json"), JSONResponseFormat)
     assert isinstance(get_format(), JSONResponseFormat)
-    formats = FormatRegistry()
-    for refused in (formats.get_format, formats.set_default_format):
+    for refused in (get_format, set_default_format):
         with pytest.raises(ValueError, match="json"):
             refused("yaml")
-    formats.register_format("xml", XMLResponseFormat)
-    assert formats.list_formats() == ["json", "xml"]
-    formats.set_default_format("xml")
-    assert isinstance(formats.get_format(), XMLResponseFormat)
-    assert list_formats() == ["json"]
+    register_format("xml", XMLResponseFormat)
+    assert list_formats() == ["json", "xml"]
+    set_default_format("xml")
+    assert isinstance(get_format(), XMLResponseFormat)
 
 
 @pytest.mark.req("M61")
 @pytest.mark.parametrize(
     ("name", "kind"), [("json", XMLResponseFormat), ("x", object), ("x", XML), ("", XMLResponseFormat)]
 )
+@pytest.mark.usefixtures("registry")
 def test_registering_is_checked(name: str, kind: Any) -> None:
     """A taken or blank name and what is no format class are refused; taking a name over must be said."""
-    formats = FormatRegistry()
     with pytest.raises(ContractError):
-        formats.register_format(name, kind)
-    formats.register_format("json", XMLResponseFormat, replace=True)
-    assert isinstance(formats.get_format("json"), XMLResponseFormat)
+        register_format(name, kind)
+    register_format("json", XMLResponseFormat, replace=True)
+    assert isinstance(get_format("json"), XMLResponseFormat)
 
 
 def test_the_printed_registry_example_runs() -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from coordination.tutor import NOON, asked
 from strictreply.coordination._coordination_codes import CoordinationCode, StateError
 from strictreply.coordination._runs.human_requests import (
-    DEFAULT_WORDS,
     HumanDecision,
     HumanKind,
     PendingHuman,
@@ -48,7 +47,7 @@ def test_each_kind_has_its_decisions(kind: HumanKind, decisions: set[str]) -> No
     """An answer to a kind of question decides one of a few named things, each by its own name."""
     assert kind.decisions == decisions
     assert {read_answer(kind, name) for name in decisions} == decisions
-    assert all(decision in kind.decisions for decision in DEFAULT_WORDS[kind].values())
+    assert all(decision in kind.decisions for decision in kind.words.values())
     assert kind.otherwise in {None, *kind.decisions}
 
 
@@ -114,13 +113,13 @@ def test_a_negation_is_no_consent(answer: str) -> None:
 
 
 @pytest.mark.req("R26")
-@given(before=st.text(max_size=8), after=st.text(max_size=8), word=st.sampled_from(sorted(DEFAULT_WORDS[PLAN])))
+@given(before=st.text(max_size=8), after=st.text(max_size=8), word=st.sampled_from(sorted(PLAN.words)))
 def test_a_word_within_a_text_decides_nothing(before: str, after: str, word: str) -> None:
     """Only a whole answer that is a known word can approve, whatever stands around one."""
     answer = before + word + after
     assume(answer.strip().casefold() not in set(HumanDecision) - PLAN.decisions)
     if read_answer(PLAN, answer) is HumanDecision.APPROVE:
-        known = {"approve", *(word for word, means in DEFAULT_WORDS[PLAN].items() if means is HumanDecision.APPROVE)}
+        known = {"approve", *(word for word, means in PLAN.words.items() if means is HumanDecision.APPROVE)}
         assert read_answer(PLAN, answer.strip()) is HumanDecision.APPROVE
         assert len(answer.strip()) <= max(map(len, known))
 

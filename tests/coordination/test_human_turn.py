@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 from coordination.tutor import AGENTS, asked, noon, numbered, state_with, ticking, without
 from strictreply.coordination._coordination_codes import StateError
 from strictreply.coordination._runs.human_requests import HumanDecision, HumanKind, PendingHuman, SettledHuman
-from strictreply.coordination._runs.human_turn import (
+from strictreply.coordination._runs.next_node import RouteReason, explain_route, route_next
+from strictreply.coordination._runs.run_counting import apply_update
+from strictreply.coordination._runs.run_state import (
+    AgentState,
+    changed,
     clear_human_input_request,
+    create_initial_state,
     give_human_feedback,
     human_input,
     last_answer,
     pending_requests,
     put_question,
     request_human_input,
-)
-from strictreply.coordination._runs.next_node import RouteReason, explain_route, route_next
-from strictreply.coordination._runs.run_counting import apply_update
-from strictreply.coordination._runs.run_state import (
-    AgentState,
-    changed,
-    create_initial_state,
     start_run,
     state_from_json,
     state_to_json,

@@ -17,25 +17,29 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, state_with, without
 from strictreply.coordination._coordination_codes import CoordinationCode, StateError
-from strictreply.coordination._runs.human_turn import request_human_input
 from strictreply.coordination._runs.next_node import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,
+    CycleLimit,
     RouteDecision,
     RouteReason,
+    RouteRule,
+    Routes,
+    RouteStrategy,
     RuleFailure,
     conditional_edge,
+    edge_map,
     explain_route,
     record_route,
     route_next,
 )
-from strictreply.coordination._runs.route_table import CycleLimit, RouteRule, Routes, RouteStrategy, edge_map
 from strictreply.coordination._runs.run_state import (
     DEFAULT_NODES,
     AgentState,
     changed,
     create_initial_state,
     increment_loop_count,
+    request_human_input,
 )
 from strictreply.values._errors import ContractError, StrictReplyError
 

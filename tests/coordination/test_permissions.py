@@ -10,9 +10,8 @@ import pytest
 from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 from strictreply import ContractError
 from strictreply.coordination._action_rules import suggested_actions
-from strictreply.coordination._action_shapes import SHAPES
 from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin
-from strictreply.coordination._permissions import permitted_actions, read_leave, refusal_of
+from strictreply.coordination._permissions import SHAPES, permitted_actions, read_leave, refusal_of
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category

@@ -12,8 +12,7 @@ from coordination.team import GRAPH, faults, judged, processor
 from openai_shapes import call, completion, message
 from strictreply import ContractError
 from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._processors import ErrorMessage, ProcessorChain, candidate_of
-from strictreply.coordination._reply_view import ReplyView
+from strictreply.coordination._processors import ErrorMessage, ProcessorChain, ReplyView
 from strictreply.coordination.formats import (
     ErrorMessageProcessor,
     ResponseProcessor,
@@ -111,11 +110,11 @@ def test_the_first_that_gives_an_action_wins() -> None:
     chain = ProcessorChain(
         [Scripted("low", 10, final("low")), Scripted("none", 90, None), Scripted("mid", 80, final("mid"))]
     )
-    made = candidate_of(chain.processors, ReplyView(mapping={"x": 1}))
+    made = chain.candidate(lambda: ReplyView(mapping={"x": 1}))
     assert not isinstance(made, Invalid)
     assert made.action == final("mid")
-    assert isinstance(candidate_of([Scripted("none", 90, None)], ReplyView(mapping={"x": 1})), Invalid)
-    assert isinstance(candidate_of([], ReplyView(mapping={"x": 1})), Invalid)
+    for processors in ([Scripted("none", 90, None)], []):
+        assert isinstance(ProcessorChain(processors).candidate(lambda: ReplyView(mapping={"x": 1})), Invalid)
 
 
 @pytest.mark.req("M52")

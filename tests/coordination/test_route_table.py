@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
-from strictreply.coordination._runs.route_table import BUILT_IN_NAMES, CycleLimit, RouteRule, Routes, RouteStrategy
+from strictreply.coordination._runs.next_node import BUILT_IN_NAMES, CycleLimit, RouteRule, Routes, RouteStrategy
 from strictreply.coordination._runs.run_state import DEFAULT_NODES
 
 

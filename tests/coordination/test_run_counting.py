@@ -16,9 +16,14 @@ from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
 from strictreply.coordination._coordination_codes import CoordinationCode, StateError
-from strictreply.coordination._runs.human_turn import pending_requests
-from strictreply.coordination._runs.next_node import RouteReason, conditional_edge, explain_route
-from strictreply.coordination._runs.route_table import CycleLimit, Routes, RouteStrategy
+from strictreply.coordination._runs.next_node import (
+    CycleLimit,
+    RouteReason,
+    Routes,
+    RouteStrategy,
+    conditional_edge,
+    explain_route,
+)
 from strictreply.coordination._runs.run_counting import (
     Activity,
     ActivityTally,
@@ -27,7 +32,13 @@ from strictreply.coordination._runs.run_counting import (
     apply_update,
     counted,
 )
-from strictreply.coordination._runs.run_state import DEFAULT_NODES, AgentState, changed, increment_loop_count
+from strictreply.coordination._runs.run_state import (
+    DEFAULT_NODES,
+    AgentState,
+    changed,
+    increment_loop_count,
+    pending_requests,
+)
 
 
 def partial_node(state: AgentState) -> dict[str, Any]:

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from coordination.tutor import NOON, noon, numbered, state_with, without
 from strictreply.coordination._coordination_codes import MAX_LISTED, CoordinationCode, StateError
 from strictreply.coordination._runs.human_requests import merge_ledgers
-from strictreply.coordination._runs.human_turn import pending_requests, request_human_input
-from strictreply.coordination._runs.next_node import RouteReason, explain_route, record_route, route_next
-from strictreply.coordination._runs.route_table import Routes
+from strictreply.coordination._runs.next_node import RouteReason, Routes, explain_route, record_route, route_next
 from strictreply.coordination._runs.run_state import (
     AgentState,
     RunEnding,
@@ -26,6 +24,8 @@ from strictreply.coordination._runs.run_state import (
     create_initial_state,
     increment_loop_count,
     mark_complete,
+    pending_requests,
+    request_human_input,
     reset_loop_count,
     start_run,
     state_from_json,

@@ -12,15 +12,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from coordination.tutor import AGENTS, numbered, state_with, ticking
 from strictreply.coordination._runs.human_requests import HumanKind
-from strictreply.coordination._runs.human_turn import (
+from strictreply.coordination._runs.next_node import route_next
+from strictreply.coordination._runs.run_state import (
+    AgentState,
     clear_human_input_request,
     give_human_feedback,
     human_input,
     pending_requests,
     request_human_input,
+    state_from_json,
+    state_to_json,
 )
-from strictreply.coordination._runs.next_node import route_next
-from strictreply.coordination._runs.run_state import AgentState, state_from_json, state_to_json
 
 HOME: Final = "coordinator"
 ENDS: Final = ("answer", "cancel", "expire", "retry", "skip")

@@ -16,11 +16,10 @@ from coordination.keyed import KeyedFormat
 from coordination.routed import PROCESSOR, TEAM, call, search
 from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
+from strictreply.coordination._agent_steering import ActionSteering, AgentSteering, retry_with_steering
 from strictreply.coordination._api_errors import ApiError
 from strictreply.coordination._error_policy import ErrorPolicy, Reaction
 from strictreply.coordination._routing_decision import RoutingContext, RoutingReason, StepType
-from strictreply.coordination._steered_retries import retry_with_steering
 from strictreply.coordination._topology import USER
 from strictreply.coordination._validation_metrics import ValidationCounts, ValidationMetrics
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat

@@ -28,16 +28,15 @@ from strictreply import Contract, ContractError, Issue, Tool, Valid
 from strictreply.contract._contract import perform_check
 from strictreply.contract._driving import drive
 from strictreply.coordination import validation
-from strictreply.coordination._action_answer import with_reply_format
 from strictreply.coordination._actions import ActionType, Branch, Origin, Permitted, ValidationResult
+from strictreply.coordination._agent_steering import retry_with_steering
 from strictreply.coordination._api_errors import ApiErrorClass
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._processors import ErrorMessage
 from strictreply.coordination._runs.run_state import create_initial_state
-from strictreply.coordination._steered_retries import retry_with_steering
 from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor, with_reply_format
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
@@ -48,14 +47,11 @@ COORDINATION = Path(inspect.getfile(validation)).parent
 PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
 JUDGING = (
     "_actions",
-    "_action_shapes",
     "_permissions",
     "_api_errors",
-    "_reply_view",
     "_processors",
     "_validation_metrics",
     "_action_rules",
-    "_action_answer",
     "validation",
 )
 EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "concurrent", "multiprocessing"}

@@ -14,7 +14,7 @@ from coordination.routed import TEAM, decide, valid, verdict
 from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination._routing_decision import RoutingContext
 from strictreply.coordination._validation_metrics import Watch
-from strictreply.coordination.routing import Router, log_route
+from strictreply.coordination.routing import Router
 from strictreply.values._attempts import Attempt
 
 RAW = {"next_action": "invoke_agent", "action_input": "SECRET-agent"}
@@ -76,8 +76,8 @@ def test_the_attempts_of_a_client_s_loop_are_told(caplog: pytest.LogCaptureFixtu
 def test_steps_branches_and_ends_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """A decision is told by its reason, and by its steps, its branches or why it ends."""
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
-        log_route("Coordinator", decide(valid(ActionType.PARALLEL_INVOKE, "Worker1", "Worker2")))
-        log_route("Coordinator", decide(valid(ActionType.INVOKE_AGENT, "Nobody")))
+        decide(valid(ActionType.PARALLEL_INVOKE, "Worker1", "Worker2"))
+        decide(valid(ActionType.INVOKE_AGENT, "Nobody"))
     assert "branch 'Worker1', branch 'Worker2'" in caplog.text
     assert "route of 'Coordinator': not_allowed: Coordinator: " in caplog.text
 
@@ -85,7 +85,7 @@ def test_steps_branches_and_ends_are_told(caplog: pytest.LogCaptureFixture) -> N
 def test_no_handler_is_installed() -> None:
     """Importing the package configures no logging: no handler on the root's logger, none on ours."""
     script = (
-        "import logging, strictreply.coordination.routing, strictreply.coordination._steered_retries;"
+        "import logging, strictreply.coordination.routing, strictreply.coordination._agent_steering;"
         "assert not logging.getLogger().handlers and not logging.getLogger('strictreply').handlers"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -14,7 +14,7 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
 from pages import Page
-from strictreply import pipeline
+from strictreply import running
 from strictreply.integrations.dbos import DurableRun, DurableRuns
 from strictreply.integrations.dbos._suspects import MAX_DROPS
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
@@ -22,7 +22,7 @@ from strictreply.testing import LoopbackServer, ScriptedModel, ok
 PAGE = Page.named("durable.md")
 FIRST_LINES = 15
 OWN_KINDS = {"RunCancelled", "RunGivenUp", "RunNotFound"}
-INTERNAL = {"told", "continued", "withdrawn", "database", "enqueue", "workflow", "end", "turn_id", "runs"}
+INTERNAL = {"told", "database", "enqueue", "workflow", "end", "turn_id", "runs"}
 
 
 def find_order(number: int) -> str:
@@ -78,7 +78,7 @@ def test_the_tables_of_members_are_those_of_the_code(heading: str, kind: type) -
 def test_the_kinds_of_failure_are_those_of_the_code() -> None:
     """Each kind is an error of the library, or one of the three ends that no turn comes to by itself."""
     told = [name for kinds, _ in PAGE.table("## Runs that fail") for name in calls(kinds)]
-    errors = {name: getattr(sr, name, None) or getattr(pipeline, name) for name in told if name not in OWN_KINDS}
+    errors = {name: getattr(sr, name, None) or getattr(running, name) for name in told if name not in OWN_KINDS}
     assert set(told) >= OWN_KINDS
     assert all(issubclass(error, sr.StrictReplyError) for error in errors.values())
 

@@ -19,10 +19,7 @@ from typing import Annotated, Any, Literal
 import typing_extensions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import (
-    Field,
-    create_model,
-)
+from pydantic import Field, create_model
 
 from fidelity.typed_samples import BEYOND, CODE, HUGE, Colour, Level, Mixed, judge, places
 from strictreply import Invalid

@@ -12,12 +12,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 import typing_extensions
-from pydantic import (
-    BaseModel,
-    Discriminator,
-    Json,
-    create_model,
-)
+from pydantic import BaseModel, Discriminator, Json, create_model
 
 from fidelity.typed_samples import HUGE, judge, places
 from strictreply import Contract, Invalid, Tool, Valid

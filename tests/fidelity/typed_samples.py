@@ -5,10 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    TypeAdapter,
-)
+from pydantic import BaseModel, TypeAdapter
 
 from strictreply import Invalid
 from strictreply.contract._fidelity import NOT_REPRESENTABLE

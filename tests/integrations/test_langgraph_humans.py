@@ -23,7 +23,7 @@ from strictreply.coordination import (
     request_human_input,
 )
 from strictreply.coordination._runs.human_requests import HumanDecision
-from strictreply.coordination._runs.human_turn import pending_requests
+from strictreply.coordination._runs.run_state import pending_requests
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
 from strictreply.testing import Step, faults
 

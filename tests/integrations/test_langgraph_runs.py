@@ -41,8 +41,8 @@ from strictreply.coordination import (
 )
 from strictreply.coordination._actions import ValidationResult
 from strictreply.coordination._runs.human_requests import HumanDecision
-from strictreply.coordination._runs.human_turn import pending_requests
 from strictreply.coordination._runs.run_counting import Activity
+from strictreply.coordination._runs.run_state import pending_requests
 from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.integrations.langgraph import (
     ChatAgent,

@@ -46,7 +46,7 @@ from strictreply.coordination import (
     XMLResponseFormat,
 )
 from strictreply.coordination._agent_steering import ActionSteering
-from strictreply.coordination._runs.route_table import CycleLimit
+from strictreply.coordination._runs.next_node import CycleLimit
 from strictreply.coordination._validation_metrics import ValidationCounts
 from strictreply.coordination.formats import TextResponseProcessor
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph

@@ -6,19 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.contexts import (
-    CALL,
-    RESULT,
-    Case,
-    before,
-    built,
-    case,
-    changed,
-    codes,
-    plain,
-    response_of,
-    waiting,
-)
+from pipeline.contexts import CALL, RESULT, Case, before, built, case, changed, codes, plain, response_of, waiting
 from strictreply.pipeline._invoke_result import InvokeError
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import PipelineStep, ResponseKind

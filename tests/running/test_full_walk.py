@@ -81,10 +81,10 @@ def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: 
     """A durable turn reads results back from its database: what no ToolRunner makes is held to the rules."""
     tool = spy("search", [])
     client = sr.wrap(Client(), tools=[tool])
-    steps = TurnSteps.opened(
-        client.contract_for(model="m", messages=USER),
-        sr.LoopPolicy(),
-        AgentContext(id="a"),
+    steps = TurnSteps(
+        contract=client.contract_for(model="m", messages=USER),
+        policy=sr.LoopPolicy(),
+        agent=AgentContext(id="a"),
         model="m",
         new_id=lambda: "i",
     )

@@ -39,12 +39,12 @@ from strictreply.running._sqlite_sessions import SQLiteSessionStore
 class Dying:
     def __init__(self, records, left):
         self.records, self.left = records, left
-        self.read, self.drop = records.read, records.drop
+        self.get, self.pop = records.get, records.pop
 
-    def write(self, kind, key, text):
+    def __setitem__(self, record, text):
         self.left or os.kill(os.getpid(), signal.SIGKILL)
         self.left -= 1
-        self.records.write(kind, key, text)
+        self.records[record] = text
 
 class DyingStore(SQLiteSessionStore):
     @contextmanager

@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 import strictreply as sr
 from servers.wrapped import POLICY, Exchanging
 
+pytestmark = pytest.mark.one_lane
+
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 64}
 CALLS: dict[str, int] = {"<tool_call>": 6}
 """Makes the noise begin a tool call now and then; the server holds what follows to the tool's schema, as it can."""

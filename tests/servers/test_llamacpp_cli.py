@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.running import tools_file
 from strictreply.cli._terminal import Status
+
+pytestmark = pytest.mark.one_lane
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

@@ -60,14 +60,16 @@ def made_of(code: str, *texts: str, places: tuple[ReplyPlace, ...] = WRITTEN) ->
 
     def make(target: Target) -> Iterator[Spoiled]:
         """Serve each."""
-        yield from (Spoiled(target.completion(text), f"/{number}", (CANARY,)) for number, text in enumerate(texts))
+        yield from (Spoiled(target.completion(text), f"/{number}") for number, text in enumerate(texts))
 
     return Entry("made", Kind.JSON, code, "A test made it.", places, make)
 
 
 def test_only_what_the_gate_refuses_is_made() -> None:
     """A candidate that is valid, or refused with another code than promised, is no fault."""
-    found = list(made_of("json.syntax", '{"query": "x"}', "{", '{"query" "x"}', '{"query": 5}').all_for(search))
+    found = list(
+        made_of("json.syntax", '{"query": "x"}', "{", f'{{"query" "{CANARY}"}}', '{"query": 5}').all_for(search)
+    )
     assert [fault.at for fault in found] == ["/2"]
     assert (found[0].kind, found[0].code, found[0].invented[0]) == (Kind.JSON, "json.syntax", CANARY)
 
@@ -215,12 +217,18 @@ def test_an_entry_that_promises_another_code_makes_no_fault() -> None:
 
 def test_what_only_the_model_can_have_written_is_invented() -> None:
     """The canary and the leaked marker are told wherever they stand, in JSON and in a body."""
-    assert Spoiled.of({"a": [f"the {CANARY}"]}).invented == (CANARY,)
-    assert Spoiled.of(HTTPReply.json(200, CANARY)).invented == (CANARY,)
-    assert Spoiled.of({"a": "b"}).invented == ()
-    assert Spoiled.of({"a": LEAKED_MARKER}, "/a").invented == (LEAKED_MARKER,)
+    served: tuple[Any, ...] = ({"a": [f"the {CANARY}"]}, HTTPReply.json(200, CANARY), {"a": "b"}, {"a": LEAKED_MARKER})
+    entry, target = made_of("json.syntax"), Target.of(ping)
+    told = [entry._fault(target, Spoiled(one), again=False).invented for one in served]
+    assert told == [(CANARY,), (CANARY,), (), (LEAKED_MARKER,)]
+
+
+def test_what_the_user_gave_is_not_invented() -> None:
+    """A canary in the good arguments is the user's."""
+    fault = made_of("args.type", f'{{"query": "{CANARY}", "limit": ""}}')(search, args={"query": CANARY})
+    assert CANARY not in fault.invented
 
 
 def test_a_fault_knows_where_it_was_put() -> None:
     """The pointer is kept."""
-    assert Spoiled.of(Target.of(ping).clean, "/limit").at == "/limit"
+    assert [fault.at for fault in made_of("json.syntax", "{,", '{"query" 5}').all_for(search)] == ["/0", "/1"]

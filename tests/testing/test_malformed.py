@@ -18,6 +18,8 @@ from strictreply.testing._steps import CANARY, Kind
 from strictreply.testing._targets import ReplyPlace
 from strictreply.testing._wire import HTTPReply
 
+pytestmark = pytest.mark.one_lane
+
 USER: list[Any] = [{"role": "user", "content": "tea"}]
 
 

@@ -16,9 +16,8 @@ import pytest
 import strictreply as sr
 from scripted import http
 from strictreply.testing import ok
-from strictreply.testing._cassettes import Cassette, Taken, replay
+from strictreply.testing._cassettes import Cassette, Taken, record, replay
 from strictreply.testing._event_streams import events
-from strictreply.testing._recorder import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, open_lines
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._targets import Target

@@ -36,7 +36,7 @@ from strictreply.testing.unreliable import (
     token_limit,
 )
 
-DOCUMENTS = SCENARIO.documents()
+DOCUMENTS = {tool.__name__: Tool.of(tool).parameters.source for tool in SCENARIO.tools}
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": each}} for name, each in DOCUMENTS.items()]
 SCHEMAS = {name: Schema.compile(document) for name, document in DOCUMENTS.items()}
 WORDS = ["type", "function", "name", "arguments", "parameters", "id", "text", "json_schema", "schema", "allowed_tools"]

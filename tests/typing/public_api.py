@@ -9,6 +9,7 @@ from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 
 import strictreply as sr
+from strictreply.running import RunEvent
 
 
 def search(query: str) -> list[str]:
@@ -63,7 +64,7 @@ class Refund(BaseModel):
 
 
 def order_of(refund: Refund) -> int:
-    """Say which order is paid back."""
+    """Name the order that is paid back."""
     return refund.order
 
 
@@ -104,9 +105,23 @@ async def typed_tools(call: sr.ToolCall) -> None:
             pass
 
 
+async def runs() -> None:
+    """The loop and its streams take the same keywords, and give a run and its events."""
+    client, aclient = sr.wrap(OpenAI(), tools=[search]), sr.wrap(AsyncOpenAI(), tools=[search])
+    run = sr.run(client, "hello", model="m", temperature=0, loop=sr.LoopPolicy(max_iterations=2), org="acme")
+    assert_type(run, sr.Run)
+    assert_type(await sr.arun(aclient, after=run, messages="more", model="m"), sr.Run)
+    for event in sr.run_stream(client, "hello", model="m", cancel=lambda: False):
+        assert_type(event, RunEvent)
+    async for event in sr.arun_stream(aclient, continuation=run, results=[], model="m", on_event=print):
+        assert_type(event, RunEvent)
+
+
 def wrong() -> None:
     """A misspelt keyword or value is an error before it runs."""
     sr.wrap(OpenAI(), tool=[search])  # type: ignore[call-overload]
     sr.Contract(channel="json")  # type: ignore[call-overload]
     sr.wrap(OpenAI()).reply(model="m", messages=[], temprature=1)  # type: ignore[call-arg]
     sr.run(sr.wrap(OpenAI()), "hello", model="m", temprature=1)  # type: ignore[call-arg]
+    sr.run_stream(sr.wrap(OpenAI()), "hello", model="m", temprature=1)  # type: ignore[call-arg]
+    sr.arun_stream(sr.wrap(AsyncOpenAI()), "hello", model="m", loop=3)  # type: ignore[arg-type]

@@ -38,6 +38,7 @@ ChannelOption = Annotated[
 ]
 Retries = Annotated[int, typer.Option(min=0, help="Corrective asks after the first one.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for one call.")]
+Kinds = Annotated[list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
 Seed = Annotated[int, typer.Option(help="Chooses the model's mistakes; the same seed makes the same ones.")]
 FailureRate = Annotated[float, typer.Option(min=0, max=1, help="The share of first replies that are bad.")]
@@ -153,9 +154,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
     tools: Annotated[list[str] | None, typer.Option(help="Tools that only the prompt names, as for ask.")] = None,
     answer: Annotated[str | None, typer.Option(help="module:type of an answer that only the prompt tells.")] = None,
     good: Annotated[str | None, typer.Option(help="JSON: good arguments, or a good answer, to begin with.")] = None,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")
-    ] = None,
+    kind: Kinds = None,
     fault: Annotated[list[str] | None, typer.Option(help="This fault only; may be given several times.")] = None,
     clean: Annotated[list[str] | None, typer.Option(help="module:Class of an exception that is no crash.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
@@ -168,42 +167,42 @@ def probe(  # noqa: PLR0913 - one parameter an option
 
     The faults are made from the tools that the app's own request declares. Nothing leaves this machine.
     """
-    from strictreply.cli._probe_command import ProbeOptions  # noqa: PLC0415
-    from strictreply.cli._probe_command import probe as run_probe  # noqa: PLC0415
+    from strictreply.cli._endpoint import load_tools  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._fault_commands import connection, kinds_of, named, read_json  # noqa: PLC0415
+    from strictreply.cli._fault_commands import probe as run_probe  # noqa: PLC0415
+    from strictreply.testing._demands import DemandHints  # noqa: PLC0415
+    from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
 
-    reports = {"json": as_json, "junit": junit, "html": html}
-    run_probe(
-        ProbeOptions(
-            app=app,
-            endpoint=endpoint,
-            listen=listen,
-            body=body,
-            tools=tools or [],
-            answer=answer,
-            good=good,
-            kinds=kind or [],
-            faults=fault or [],
-            clean=tuple(clean or ()),
-            timeout=timeout,
-            jobs=jobs,
-            reports={form: path for form, path in reports.items() if path is not None},
-        )
+    hints = DemandHints(
+        tools=tuple(tool for source in tools or [] for tool in load_tools(source)),
+        answer=None if answer is None else load_tools(answer)[0],
+        args=None if good is None else read_json(good, "--good"),
     )
+    prober = Probe(
+        app or endpoint or "",
+        connection(app, clean or [], (endpoint, body, timeout), listen or 0),
+        hints=hints,
+        kinds=kinds_of(kind or []),
+        names=[named(name).name for name in fault or []],
+        timeout=timeout,
+        jobs=1 if app is None else jobs,
+        port=listen or 0,
+    )
+    reports = {"json": as_json, "junit": junit, "html": html}
+    run_probe(app or endpoint or "", prober, {form: path for form, path in reports.items() if path is not None})
 
 
 @app.command(name="faults", short_help="List the catalogue of malformed replies.")
 def faults(
     *,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")
-    ] = None,
+    kind: Kinds = None,
     tools: Annotated[list[str] | None, typer.Option(help="What --show makes the fault from, as for ask.")] = None,
     show: Annotated[str | None, typer.Option(metavar="NAME", help="Show what one fault serves.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
     from strictreply.cli._endpoint import load_tools  # noqa: PLC0415
-    from strictreply.cli._faults_command import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
+    from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
 
     if show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -20,24 +20,19 @@ from strictreply.values._replies import Invalid
 
 MAX_ROWS = 20
 
-_Rates: TypeAlias = dict[str, dict[str, int]]
-"""For each name how many ``replies`` were seen and how many were ``invalid``, most invalid first."""
-
 
 @dataclass
 class ReplyTally:
-    """What was found in the files read so far; ``complete`` once all of them were read."""
+    """What was found in the files read so far; ``by_model`` and ``by_tool`` (the one called first) count by name."""
 
     complete: bool = False
     replies: int = 0
-    invalid: list[dict[str, Any]] = field(default_factory=list)
+    by_code: Counter[str] = field(default_factory=Counter)
+    by_model: dict[str, dict[str, int]] = field(default_factory=dict)
+    by_tool: dict[str, dict[str, int]] = field(default_factory=dict)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    codes: Counter[str] = field(default_factory=Counter)
+    invalid_replies: list[dict[str, Any]] = field(default_factory=list)
     first: dict[str, str] = field(default_factory=dict)
-    models: Counter[str] = field(default_factory=Counter)
-    tools: Counter[str] = field(default_factory=Counter)
-    bad_models: Counter[str] = field(default_factory=Counter)
-    bad_tools: Counter[str] = field(default_factory=Counter)
 
     def add(self, path: Path, judged: RecordedVerdict | UnreadableLine) -> None:
         """Count one line; a code counts once a reply."""
@@ -45,47 +40,38 @@ class ReplyTally:
             self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
             return
         model, tool = judged.recording.model, judged.recording.called
+        issues = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
         self.replies += 1
-        self.models[model] += 1
-        self.tools[tool] += 1
-        if isinstance(judged.verdict, Invalid):
-            self.bad_models[model] += 1
-            self.bad_tools[tool] += 1
-            for code in {issue.code for issue in judged.verdict.issues}:
-                self.codes[code] += 1
-                self.first.setdefault(code, f"{path.name}:{judged.line}")
-            issues = [issue.to_dict() for issue in judged.verdict.issues]
+        for rates, name in ((self.by_model, model), (self.by_tool, tool)):
+            rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
+            rate["replies"] += 1
+            rate["invalid"] += bool(issues)
+        for code in {issue.code for issue in issues}:
+            self.by_code[code] += 1
+            self.first.setdefault(code, f"{path.name}:{judged.line}")
+        if issues:
             where = {"file": str(path), "line": judged.line, "model": model, "tool": tool}
-            self.invalid.append({**where, "issues": issues})
-
-    @property
-    def by_model(self) -> _Rates:
-        """The rates of each model."""
-        return _rates(self.models, self.bad_models)
-
-    @property
-    def by_tool(self) -> _Rates:
-        """The rates of each tool that was called first in a reply."""
-        return _rates(self.tools, self.bad_tools)
+            self.invalid_replies.append({**where, "issues": [issue.to_dict() for issue in issues]})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON-safe values."""
+        """Return everything as JSON-safe values, the most frequent first."""
+        invalid = len(self.invalid_replies)
         return {
             "complete": self.complete,
             "replies": self.replies,
-            "valid": self.replies - len(self.invalid),
-            "invalid": len(self.invalid),
-            "by_code": dict(self.codes.most_common()),
-            "by_model": self.by_model,
-            "by_tool": self.by_tool,
+            "valid": self.replies - invalid,
+            "invalid": invalid,
+            "by_code": dict(self.by_code.most_common()),
+            "by_model": _worst_first(self.by_model),
+            "by_tool": _worst_first(self.by_tool),
             "unreadable": self.unreadable,
-            "invalid_replies": self.invalid,
+            "invalid_replies": self.invalid_replies,
         }
 
 
-def _rates(seen: Counter[str], bad: Counter[str]) -> _Rates:
-    order = sorted(seen, key=lambda name: (-bad[name], -seen[name], name))
-    return {name: {"replies": seen[name], "invalid": bad[name]} for name in order}
+def _worst_first(rates: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    order = sorted(rates.items(), key=lambda pair: (-pair[1]["invalid"], -pair[1]["replies"], pair[0]))
+    return dict(order)
 
 
 def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
@@ -105,7 +91,7 @@ def check(files: Sequence[Path], *, tools: list[object], as_json: bool) -> None:
         _print(tally, console())
     if not tally.complete:
         fail("interrupted: the counts are of what was read so far", Status.INTERRUPTED)
-    if tally.invalid or tally.unreadable or not tally.replies:
+    if tally.invalid_replies or tally.unreadable or not tally.replies:
         raise typer.Exit(Status.FAILED)
 
 
@@ -129,34 +115,32 @@ def _judged(
 
 
 def _print(tally: ReplyTally, screen: Console) -> None:
-    if tally.codes:
+    if tally.by_code:
         table = titled_table("What was wrong", "issue code", "replies")
         table.add_column("first seen at", overflow="fold")
-        for code, count in tally.codes.most_common():
+        for code, count in tally.by_code.most_common():
             table.add_row(printable(code), str(count), printable(tally.first[code]))
         screen.print(table, "")
-    _print_rates(screen, "model", tally.by_model)
-    _print_rates(screen, "tool", tally.by_tool)
+    for kind, rates in (("model", tally.by_model), ("tool", tally.by_tool)):
+        if not rates:
+            continue
+        table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
+        for name, rate in list(_worst_first(rates).items())[:MAX_ROWS]:
+            share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
+            shown = f"(no {kind})" if name == NO_NAME else printable(name)
+            table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
+        screen.print(table)
+        screen.print(
+            f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else "", style="dim"
+        )
     for entry in tally.unreadable[:MAX_ROWS]:
         screen.print(printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"), style="red")
     if len(tally.unreadable) > MAX_ROWS:
         screen.print(f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all", style="red")
-    invalid, unreadable = len(tally.invalid), len(tally.unreadable)
+    invalid, unreadable = len(tally.invalid_replies), len(tally.unreadable)
     if not tally.replies and not unreadable:
         screen.print("no replies found")
         return
     replies, lines = counted(tally.replies, "reply", "replies"), counted(unreadable, "line", "lines")
     told = f", {lines} unreadable" if unreadable else ""
     screen.print(f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}")
-
-
-def _print_rates(screen: Console, kind: str, rates: _Rates) -> None:
-    if not rates:
-        return
-    table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
-    for name, rate in list(rates.items())[:MAX_ROWS]:
-        share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
-        shown = f"(no {kind})" if name == NO_NAME else printable(name)
-        table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
-    screen.print(table)
-    screen.print(f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else "", style="dim")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
 from dataclasses import dataclass
 
 import typer
@@ -13,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from strictreply.cli._endpoint import Endpoint
-from strictreply.cli._terminal import Live, Status, capped, console, fail, interruptible
-from strictreply.client._client import Exchange, StrictClient
+from strictreply.cli._terminal import Live, Status, console, fail, interruptible, shortened
+from strictreply.client._client import StrictClient
 from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
@@ -25,13 +24,12 @@ from strictreply.values._attempts import Attempt, total_usage
 from strictreply.values._errors import CallFailed, ToolExecutionError, TransportFailed
 from strictreply.values._issues import printable
 from strictreply.values._json import Channel
-from strictreply.values._replies import DirectAnswer, ToolCall, calls_of
+from strictreply.values._replies import DirectAnswer, calls_of
 
 SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
 SERVED_QUESTIONS_SHOWN = 4
+# failures that the next question would meet too
 _LOST = frozenset({"connection", "timeout", "authentication_failed", "permission_denied", "not_found"})
-"""Failures that the next question would meet too."""
-
 _STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow", "rejected": "red", "failed": "red"}
 """The colours of the outcomes; ``sent again`` is a reply that came when the transport had failed before."""
 
@@ -39,16 +37,12 @@ _ALWAYS_COUNTED = ("valid at once", "mended", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AskedQuestion:
     """One question's row in the summary."""
 
     question: str
     outcome: str
     attempts: tuple[Attempt, ...]
-
-
-class EndpointLost(Exception):
-    """The endpoint cannot be used; its text says why."""
 
 
 def demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, policy: RetryPolicy) -> None:
@@ -59,22 +53,30 @@ def demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate
     """
     screen = console()
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
-    lines: list[Line] = []
+    asked: list[AskedQuestion] = []
     ended: tuple[str, Status] | None = None
-    try:
-        with _served(endpoint, seed, failure_rate, screen) as served:
-            client, model = served.connect()
-            with wrap(client, contract=contract, policy=policy, on_attempt=Live(screen)) as strict:
-                for question in SCENARIO.questions:
-                    # one by one: Ctrl-C keeps those that were asked
-                    lines.append(_asked(screen, strict, served, model, question.text))  # noqa: PERF401
-    except EndpointLost as lost:
-        ended = str(lost), Status.FAILED
-    except KeyboardInterrupt:
-        ended = "interrupted", Status.INTERRUPTED
-    if lines:
-        _print_summary(screen, lines)
-        if all(line.outcome == "failed" for line in lines):
+    with contextlib.ExitStack() as stack:
+        if endpoint is None:
+            model = UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)
+            endpoint = Endpoint(stack.enter_context(LoopbackServer(model)).base_url)
+            share = f"a model that gets {failure_rate:.0%} of its first replies wrong (seed {seed})"
+            to = f"{share}, through the openai client, at {endpoint.base_url}"
+        else:
+            to = f"{endpoint.model or 'the model'} at {endpoint.name}"
+        screen.print(f"{len(SCENARIO.questions)} questions to {to}")
+        try:
+            client, name = endpoint.connect()
+            strict = stack.enter_context(wrap(client, contract=contract, policy=policy, on_attempt=Live(screen)))
+            for question in SCENARIO.questions:
+                # one by one: Ctrl-C keeps those that were asked
+                asked.append(_asked(screen, strict, endpoint, name, question.text))  # noqa: PERF401
+        except TransportFailed as error:
+            ended = endpoint.told(error), Status.FAILED
+        except KeyboardInterrupt:
+            ended = "interrupted", Status.INTERRUPTED
+    if asked:
+        _print_summary(screen, asked)
+        if all(line.outcome == "failed" for line in asked):
             ended = ended or ("no question got a reply", Status.FAILED)
     if ended is not None:
         fail(*ended)
@@ -95,71 +97,42 @@ def serve(port: int, *, seed: int, failure_rate: float) -> None:
         server.serve_forever()
 
 
-@contextlib.contextmanager
-def _served(
-    endpoint: Endpoint | None, seed: int, failure_rate: float, screen: Console
-) -> Generator[Endpoint, None, None]:
-    """Return a real endpoint as it is, or start the embedded one for the time of the demo."""
-    if endpoint is not None:
-        screen.print(f"{len(SCENARIO.questions)} questions to {endpoint.model or 'the model'} at {endpoint.name}")
-        yield endpoint
-        return
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)) as server:
-        screen.print(
-            f"{len(SCENARIO.questions)} questions to a model that gets {failure_rate:.0%} of its first replies wrong "
-            f"(seed {seed}), through the openai client, at {server.base_url}"
-        )
-        yield Endpoint(server.base_url)
-
-
-def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> Line:
-    """Ask one question and run what was called; only a valid reply gets that far."""
+def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> AskedQuestion:
+    """Ask one question and run what was called; raises TransportFailed when the next question would fail alike."""
     screen.print(Text(f"\n{question}", style="bold"))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+    live = Live(screen)
     try:
         exchange = client.exchange(model=model, messages=messages)
     except TransportFailed as error:
         if error.reason in _LOST:
-            raise EndpointLost(endpoint.told(error)) from error
-        Live(screen).line("ended", printable(endpoint.told(error)), "bold red")
-        return Line(question, "failed", error.attempts)
+            raise
+        live.line("ended", printable(endpoint.told(error)), "bold red")
+        return AskedQuestion(question, "failed", error.attempts)
     except CallFailed as error:
-        Live(screen).line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
-        return Line(question, "rejected", error.attempts)
-    _print_results(screen, client, exchange)
-    return Line(question, _outcome(exchange.attempts), exchange.attempts)
-
-
-def _outcome(attempts: tuple[Attempt, ...]) -> str:
-    if any(attempt.issues for attempt in attempts):
-        return "mended"
-    return "valid at once" if len(attempts) == 1 else "sent again"
-
-
-def _print_results(screen: Console, client: StrictClient, exchange: Exchange) -> None:
-    live = Live(screen)
+        live.line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
+        return AskedQuestion(question, "rejected", error.attempts)
     if isinstance(exchange.reply, DirectAnswer):
-        live.line("said", capped(printable(str(exchange.reply.answer))))
+        live.line("said", shortened(printable(str(exchange.reply.answer))))
     for call in calls_of(exchange.reply):
-        live.line("ran", f"{call.tool} gave {_result(client, call)}")
+        try:
+            result = repr(client.contract.by_name[call.tool].run(call.args))
+        except ToolExecutionError as error:
+            result = f"no result: {error}"
+        live.line("ran", f"{call.tool} gave {result}")
+    mended = any(attempt.issues for attempt in exchange.attempts)
+    outcome = "mended" if mended else "valid at once" if len(exchange.attempts) == 1 else "sent again"
+    return AskedQuestion(question, outcome, exchange.attempts)
 
 
-def _result(client: StrictClient, call: ToolCall) -> str:
-    """Run one validated call; a result, or how the tool itself failed."""
-    try:
-        return repr(client.contract.by_name[call.tool].run(call.args))
-    except ToolExecutionError as error:
-        return f"no result: {error}"
-
-
-def _print_summary(screen: Console, lines: list[Line]) -> None:
+def _print_summary(screen: Console, asked: list[AskedQuestion]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("question")
     table.add_column("outcome", no_wrap=True)
     table.add_column("asks", justify="right", no_wrap=True)
     table.add_column("what was wrong", no_wrap=True)
     table.add_column("tokens", justify="right", no_wrap=True)
-    for line in lines:
+    for line in asked:
         wrong = dict.fromkeys(issue.code for attempt in line.attempts for issue in attempt.issues)
         tokens = total_usage(line.attempts).total_tokens
         outcome = Text(line.outcome, style=_STYLES[line.outcome])
@@ -167,13 +140,9 @@ def _print_summary(screen: Console, lines: list[Line]) -> None:
         table.add_row(question, outcome, str(len(line.attempts)), "\n".join(wrong), str(tokens))
     screen.print()
     screen.print(table, "")
-    screen.print(_conclusion(lines))
-
-
-def _conclusion(lines: list[Line]) -> str:
-    outcomes = [line.outcome for line in lines]
-    asks = [attempt for line in lines for attempt in line.attempts]
-    bad = sum(1 for attempt in asks if attempt.issues)
-    counted = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in {*_ALWAYS_COUNTED, *outcomes}]
-    first = f"{len(lines)} questions, {len(asks)} asks: {', '.join(counted)}."
-    return f"{first}\n{bad} of the replies did not fit; none of them ran a tool or passed for an answer."
+    outcomes = [line.outcome for line in asked]
+    attempts = [attempt for line in asked for attempt in line.attempts]
+    counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in {*_ALWAYS_COUNTED, *outcomes}]
+    screen.print(f"{len(asked)} questions, {len(attempts)} asks: {', '.join(counts)}.")
+    bad = sum(1 for attempt in attempts if attempt.issues)
+    screen.print(f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer.")

@@ -11,23 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strictreply.cli._terminal import Status, fail, refuse_broken
+import typer
+
+from strictreply.cli._terminal import Live, Status, console, echo_json, fail, interruptible, refuse_broken
+from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
+from strictreply.retry._policy import RetryPolicy
 from strictreply.values._attempts import without_credentials
-from strictreply.values._errors import ContractError, TransportFailed
+from strictreply.values._errors import CallFailed, ContractError, TransportFailed
 
 if TYPE_CHECKING:
     from openai import OpenAI
-import typer
 
-from strictreply.cli._terminal import Live, console, echo_json, interruptible
-from strictreply.client._wrap import wrap
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import CallFailed
-
-NO_KEY = "none"
-"""What a local server gets when there is no key: the SDK insists on one."""
-
+NO_KEY = "none"  # for a local server without a key: the SDK insists on one
 PUBLIC = "the OpenAI API"
 MAX_SAID_CHARS = 300
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
@@ -49,14 +45,22 @@ class Endpoint:
 
     def connect(self) -> tuple[OpenAI, str]:
         """Make the SDK's client and choose the model; a key is only demanded by the public API."""
-        from openai import OpenAI  # noqa: PLC0415 - a second of import, for the commands that call
+        from openai import OpenAI, OpenAIError  # noqa: PLC0415 - a second of import, for the commands that call
 
         self._refuse_unusable()
         try:
             client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
         except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
             fail(f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}")
-        return client, self.model or self._only_model(client)
+        if self.model:
+            return client, self.model
+        try:
+            served = [model.id for model in client.models.list()]
+        except OpenAIError as error:
+            fail(f"{self.name} did not list its models: {_said(error)}", Status.FAILED)
+        if len(served) != 1:
+            fail(f"pass --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
+        return client, served[0]
 
     def _refuse_unusable(self) -> None:
         if self.base_url is None:
@@ -70,24 +74,13 @@ class Endpoint:
             fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
         refuse_broken(self.model or "", "--model")
 
-    def _only_model(self, client: OpenAI) -> str:
-        from openai import OpenAIError  # noqa: PLC0415
-
-        try:
-            served = [model.id for model in client.models.list()]
-        except OpenAIError as error:
-            fail(f"{self.name} did not list its models: {said(error)}", Status.FAILED)
-        if len(served) != 1:
-            fail(f"pass --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
-        return served[0]
-
     def told(self, error: TransportFailed) -> str:
         """Report in one line what became of the calls."""
-        words = said(error.cause) if error.cause is not None else ""
-        return f"{self.name}: {str(error).splitlines()[0]}" + (f": {words}" if words else "")
+        words = f": {_said(error.cause)}" if error.cause is not None else ""
+        return f"{self.name}: {str(error).splitlines()[0]}{words}"
 
 
-def said(cause: BaseException) -> str:
+def _said(cause: BaseException) -> str:
     """Return what the server, or else the operating system, said, without credentials; at most 300 characters."""
     body = getattr(cause, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
@@ -108,32 +101,26 @@ def declare(sources: Sequence[str], **declared: Any) -> Contract:
 
 
 def load_tools(source: str) -> list[object]:
-    """Load tools from ``module:attribute`` or a JSON file of OpenAI or MCP definitions."""
+    """Load tools from ``module:attribute``, or a JSON file of one or several definitions of OpenAI or MCP."""
     if source.endswith(".json"):
-        return _from_file(Path(source))
-    module, _, attribute = source.partition(":")
-    if not module or not attribute:
-        fail(f"--tools {source}: pass module:attribute, or a .json file of tool definitions")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # noqa: BLE001 - the user's module may raise anything when it is imported
-        fail(f"--tools {source}: {type(error).__name__}: {error}")
+        try:
+            found = json.loads(Path(source).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            # an OSError names the file again
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else f"not JSON: {error}"
+            fail(f"--tools {source}: {reason}")
+        found = found["tools"] if isinstance(found, dict) and isinstance(found.get("tools"), list) else found
+    else:
+        module, _, attribute = source.partition(":")
+        if not module or not attribute:
+            fail(f"--tools {source}: pass module:attribute, or a .json file of tool definitions")
+        if str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            found = getattr(importlib.import_module(module), attribute)
+        except Exception as error:  # noqa: BLE001 - the user's module may raise anything when it is imported
+            fail(f"--tools {source}: {type(error).__name__}: {error}")
     return list(found) if isinstance(found, list | tuple) else [found]
-
-
-def _from_file(path: Path) -> list[object]:
-    """Read a list of definitions, one definition, or an object that holds them under ``tools``."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        # an OSError names the file again
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else f"not JSON: {error}"
-        fail(f"--tools {path}: {reason}")
-    if isinstance(value, dict) and isinstance(value.get("tools"), list):
-        value = value["tools"]
-    return value if isinstance(value, list) else [value]
 
 
 def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, explain: bool) -> None:

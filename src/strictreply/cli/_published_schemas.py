@@ -1,7 +1,4 @@
-"""The JSON Schemas of what strictreply takes and gives, for programs in any language.
-
-``schemas/`` in the repository holds them as files; a test holds the files to this code.
-"""
+"""The JSON Schemas of what strictreply takes and gives; ``schemas/`` in the repository holds them as files."""
 
 from __future__ import annotations
 
@@ -40,13 +37,13 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
         "request": {"description": "The request that was sent; left out unless raw replies are asked for."},
         "raw": {
             "description": "The response as it came, null when the transport failed; left out unless raw replies are "
-            "asked for.",
+            "asked for."
         },
         "issues": {"description": "The faults of the reply; empty when it was accepted, or when the transport failed."},
         "failure": {"description": "How the transport failed; null when a response came."},
         "correction": {
             "description": "The words that asked for this attempt; null for the first ask and when the same request "
-            "was sent again.",
+            "was sent again."
         },
         "tier": {"description": "How many corrections were sent so far; 0 for none.", "minimum": 0},
         "scope": {"description": "The one tool whose arguments alone were asked for again; null for a whole reply."},
@@ -58,23 +55,19 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
 }
 """What the types of these members do not say."""
 
-_ON_REQUEST = frozenset({"request", "raw"})
-"""The members that ``Attempt.to_dict`` gives only with ``raw=True``."""
+_ON_REQUEST = frozenset({"request", "raw"})  # left out of an attempt unless ``raw=True``
 
 
 def published_schemas() -> dict[str, JSONObject]:
     """Return every published schema by its file name without ``.json``."""
-    return {
-        "assistant-reply": _headed("A valid reply, as strictreply gives it", _given_reply()),
-        "assistant-reply.text": _headed("A reply in the text channel: the JSON in the content", _text_reply()),
-        "assistant-reply.native": _headed("A reply in the native channel: an assistant message", _native_reply()),
-        "issue": _headed("One fault of a reply", _described(Issue)),
-        "attempt": _headed("One ask of a model and what became of it", _described(Attempt)),
+    schemas = {
+        "assistant-reply": ("A valid reply, as strictreply gives it", _GIVEN_REPLY),
+        "assistant-reply.text": ("A reply in the text channel: the JSON in the content", _TEXT_REPLY),
+        "assistant-reply.native": ("A reply in the native channel: an assistant message", _NATIVE_REPLY),
+        "issue": ("One fault of a reply", _described(Issue)),
+        "attempt": ("One ask of a model and what became of it", _described(Attempt)),
     }
-
-
-def _headed(title: str, schema: JSONObject) -> JSONObject:
-    return {"$schema": _DRAFT, "title": title, **schema}
+    return {name: {"$schema": _DRAFT, "title": title, **schema} for name, (title, schema) in schemas.items()}
 
 
 def _described(kind: type[Any]) -> JSONObject:
@@ -100,49 +93,44 @@ def _object(properties: JSONObject, *, optional: frozenset[str] = frozenset()) -
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _given_reply() -> JSONObject:
-    """Describe the typed union as ``to_dict`` spells it; only native calls have an id."""
-    call = _object({"tool": {"type": "string"}, "args": {}, "id": {"type": "string"}}, optional=frozenset({"id"}))
-    calls = {"type": "array", "items": {"$ref": "#/$defs/call"}, "minItems": 2}
-    answer = {"description": "Text, or JSON where the contract names the kind of answer."}
-    return {
-        "anyOf": [{"$ref": "#/$defs/call"}, _object({"calls": calls}), _object({"answer": answer})],
-        "$defs": {"call": call},
-    }
+_CALL = _object({"tool": {"type": "string"}, "args": {}, "id": {"type": "string"}}, optional=frozenset({"id"}))
+_CALLS: JSONObject = {"type": "array", "items": {"$ref": "#/$defs/call"}, "minItems": 2}
+_ANSWER: JSONObject = {"description": "Text, or JSON where the contract names the kind of answer."}
+_GIVEN_REPLY: JSONObject = {
+    "anyOf": [{"$ref": "#/$defs/call"}, _object({"calls": _CALLS}), _object({"answer": _ANSWER})],
+    "$defs": {"call": _CALL},
+}
+"""The typed union as ``to_dict`` spells it; only native calls have an id."""
 
+_TOOL_NAME: JSONObject = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
+_ARGS: JSONObject = {"type": "object", "description": "Arguments that are valid for that tool."}
+_TEXT_ANSWER = _SAYS_SOMETHING | {"description": "Text; where a contract names another kind of answer, that instead."}
+_TEXT_REPLY: JSONObject = {"anyOf": [_object({"tool": _TOOL_NAME, "args": _ARGS}), _object({"answer": _TEXT_ANSWER})]}
+"""The union of the text channel (requirements T1 to T3)."""
 
-def _text_reply() -> JSONObject:
-    """Describe the union of the text channel (requirements T1 to T3)."""
-    tool = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
-    args = {"type": "object", "description": "Arguments that are valid for that tool."}
-    answer = _SAYS_SOMETHING | {"description": "Text; where a contract names another kind of answer, that instead."}
-    return {"anyOf": [_object({"tool": tool, "args": args}), _object({"answer": answer})]}
-
-
-def _native_reply() -> JSONObject:
-    """Describe an assistant message with calls, or with an answer; members that are not ours are free."""
-    arguments = {
-        "type": "string",
-        "contentMediaType": "application/json",
-        "description": "The JSON text of an object that is valid for the tool; empty means no arguments.",
-    }
-    name = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
-    function = {
-        "type": "object",
-        "properties": {"name": name, "arguments": arguments},
-        "required": ["name", "arguments"],
-    }
-    call = {
-        "type": "object",
-        "properties": {"id": _SAYS_SOMETHING, "type": {"enum": ["function", None]}, "function": function},
-        "required": ["id", "function"],
-    }
-    calls = {"properties": {"tool_calls": {"type": "array", "items": call, "minItems": 1}}, "required": ["tool_calls"]}
-    no_calls = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
-    answer = {"properties": {"content": _SAYS_SOMETHING, "tool_calls": no_calls}, "required": ["content"]}
-    nothing = {"enum": [None, ""]}
-    return {
-        "type": "object",
-        "properties": {"role": {"const": "assistant"}, "refusal": nothing, "function_call": {"type": "null"}},
-        "anyOf": [calls, answer],
-    }
+_ARGUMENTS: JSONObject = {
+    "type": "string",
+    "contentMediaType": "application/json",
+    "description": "The JSON text of an object that is valid for the tool; empty means no arguments.",
+}
+_FUNCTION: JSONObject = {
+    "type": "object",
+    "properties": {"name": _TOOL_NAME, "arguments": _ARGUMENTS},
+    "required": ["name", "arguments"],
+}
+_NATIVE_CALL: JSONObject = {
+    "type": "object",
+    "properties": {"id": _SAYS_SOMETHING, "type": {"enum": ["function", None]}, "function": _FUNCTION},
+    "required": ["id", "function"],
+}
+_NATIVE_CALLS: JSONObject = {"type": "array", "items": _NATIVE_CALL, "minItems": 1}
+_NO_CALLS: JSONObject = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
+_NATIVE_REPLY: JSONObject = {
+    "type": "object",
+    "properties": {"role": {"const": "assistant"}, "refusal": {"enum": [None, ""]}, "function_call": {"type": "null"}},
+    "anyOf": [
+        {"properties": {"tool_calls": _NATIVE_CALLS}, "required": ["tool_calls"]},
+        {"properties": {"content": _SAYS_SOMETHING, "tool_calls": _NO_CALLS}, "required": ["content"]},
+    ],
+}
+"""An assistant message with calls, or with an answer; members that are not ours are free."""

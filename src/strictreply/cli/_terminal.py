@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Generator
 from enum import IntEnum
+from functools import partial
 from typing import NoReturn
 
 import typer
@@ -16,14 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from strictreply.values._attempts import Attempt
-from strictreply.values._issues import Issue, printable, printable_json, printable_lines
+from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._json import JSON
 from strictreply.wires._chat import peek
 
 MAX_SHOWN_CHARS = 240
-HANGING = 8
-"""The columns before the words: two spaces and a label."""
-
+HANGING = 8  # columns before the words: two spaces and a label
+shortened = partial(capped, limit=MAX_SHOWN_CHARS)
 _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
 
 
@@ -93,17 +93,15 @@ class Live:
     """Prints each attempt of a call to a console."""
 
     def __init__(self, console: Console) -> None:
-        """Print to ``console``."""
         self._console = console
 
     def __call__(self, attempt: Attempt) -> None:
-        """Print one attempt."""
         if attempt.correction is not None:
-            self.line("asked", "\n".join(map(capped, attempt.correction.splitlines())), "cyan")
+            self.line("asked", "\n".join(map(shortened, attempt.correction.splitlines())), "cyan")
         if attempt.failure is not None:
             self.line("error", attempt.failure, "red")
             return
-        self.line("came", capped(excerpt(attempt.raw)))
+        self.line("came", shortened(excerpt(attempt.raw)))
         for issue in attempt.issues:
             self.line("wrong", described(issue, attempt.raw), "yellow")
         if attempt.accepted:
@@ -159,10 +157,4 @@ def _message(raw: JSON) -> object:
 
 
 def _shown(value: object) -> str:
-    """Show text as it is but for what is not printable, and everything else as JSON."""
     return printable(value) if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def capped(words: str) -> str:
-    """Cut what is too long to be read at a glance."""
-    return words if len(words) <= MAX_SHOWN_CHARS else words[: MAX_SHOWN_CHARS - 1] + "…"

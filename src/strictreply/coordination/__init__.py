@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, BranchType, ValidationResult
-from strictreply.coordination._agent_steering import ActionSteering, AgentSteering, generate_steering
+from strictreply.coordination._agent_steering import (
+    ActionSteering,
+    AgentSteering,
+    generate_steering,
+    retry_with_steering,
+)
 from strictreply.coordination._coordination_codes import DeclarationError, StateError
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak, ErrorPolicy, Reaction
 from strictreply.coordination._processors import (
@@ -23,29 +28,24 @@ from strictreply.coordination._routing_decision import (
     StepType,
 )
 from strictreply.coordination._runs.human_requests import HumanKind, PendingHuman
-from strictreply.coordination._runs.human_turn import (
-    clear_human_input_request,
-    give_human_feedback,
-    human_input,
-    request_human_input,
-)
-from strictreply.coordination._runs.next_node import RouteDecision, explain_route, route_next
-from strictreply.coordination._runs.route_table import RouteRule, Routes, RouteStrategy
+from strictreply.coordination._runs.next_node import RouteRule, Routes, RouteStrategy, explain_route, route_next
 from strictreply.coordination._runs.run_counting import Activity, RunMetrics, counted
 from strictreply.coordination._runs.run_state import (
     END,
     HUMAN_INPUT,
     AgentState,
+    clear_human_input_request,
     create_initial_state,
+    give_human_feedback,
+    human_input,
     increment_loop_count,
     mark_complete,
+    request_human_input,
     validate_state,
 )
-from strictreply.coordination._steered_retries import retry_with_steering
 from strictreply.coordination._topology import END_NODE, USER, Topology
 from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import (
-    ActionFormat,
     AgentContext,
     BaseResponseFormat,
     CoordinationContext,
@@ -59,18 +59,16 @@ from strictreply.coordination.formats import (
     set_default_format,
 )
 from strictreply.coordination.routing import RouteCache, RouteKey, Router, predict_next_route
-from strictreply.coordination.validation import Agent, ValidationProcessor
+from strictreply.coordination.validation import ValidationProcessor
 
 __all__ = [
     "END",
     "END_NODE",
     "HUMAN_INPUT",
     "USER",
-    "ActionFormat",
     "ActionSteering",
     "ActionType",
     "Activity",
-    "Agent",
     "AgentContext",
     "AgentInvocation",
     "AgentState",
@@ -94,7 +92,6 @@ __all__ = [
     "Reaction",
     "ResponseProcessor",
     "RouteCache",
-    "RouteDecision",
     "RouteKey",
     "RouteRule",
     "RouteStrategy",

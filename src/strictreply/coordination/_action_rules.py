@@ -12,16 +12,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._contract import Check, Checked, check_of
 from strictreply.contract._judge import judge_message
-from strictreply.coordination._action_shapes import SHAPES, listed, member_names, schema_of, without_nulls
 from strictreply.coordination._actions import UNREAD, ActionType, AgentInvocation, Permitted, Source, ValidationResult
 from strictreply.coordination._api_errors import ApiError
 from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._permissions import ActionCheck, ActionTerms, refusal_of
+from strictreply.coordination._permissions import (
+    SHAPES,
+    ActionCheck,
+    ActionTerms,
+    listed,
+    member_names,
+    refusal_of,
+    schema_of,
+    without_nulls,
+)
 from strictreply.schema import SchemaRule
 from strictreply.schema._explaining import nearest
 from strictreply.values._errors import ContractError
@@ -30,77 +38,74 @@ from strictreply.values._json import JSONObject
 from strictreply.values._limits import Work
 from strictreply.values._replies import Invalid, ToolCall, ToolCalls, Valid, calls_of
 
-MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
+_MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
     {(f"action.{SchemaRule.MIN_ITEMS}", "/agents"): ActionType.INVOKE_AGENT}
 )
 """Faults, by code and place, that another action mends: too few for a parallel hand-over are one to hand over to."""
 
-_RESEND = "the same request"
-_SHORTEN = "a shorter reply"
+MAX_ISSUES = 32
+_MAX_HINTED = 8
+"""For how many bad targets of one reply the nearest name is looked for: that takes longer than all the rest."""
+
+_MAX_NEAR_CHARS, _NEAR = 64, 0.6
+_MISSING = f"action.{SchemaRule.REQUIRED}"
+_ALIASES = ("response", "report")
+_ANSWERING = (ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW)
+_ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
+_SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 
 
 def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | None:
-    """Return what to retry with, to follow "Please retry with:" (requirement M71).
-
-    None where another ask would not help: something ended it for good, or there is nothing the agent may do.
-    """
+    """Return what to retry with, to follow "Please retry with:" (M71); None where another ask would not help."""
     remedies = {issue.remedy for issue in issues}
     if Remedy.STOP in remedies or not allowed.actions:
         return None
     if Remedy.RESEND in remedies:
-        return _RESEND
+        return "the same request"
     if Remedy.SHORTEN in remedies:
-        return _SHORTEN
+        return "a shorter reply"
     offered = (f"{action} ({SHAPES[action].told(allowed)})" for action in suggested_actions(issues, allowed))
     return printable(f"one of these actions: {'; '.join(offered)}")  # agents may have any names
 
 
 def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
     """Return the actions that may be valid instead: the one that mends a fault, else all that are permitted (M30)."""
-    mending = [MENDED_BY.get((issue.code, issue.path)) for issue in issues]
+    mending = [_MENDED_BY.get((issue.code, issue.path)) for issue in issues]
     return tuple(action for action in allowed.actions if action in mending) or allowed.actions
-
-
-MAX_ISSUES = 32
-MAX_HINTED = 8
-"""For how many bad targets of one reply the nearest name is looked for: that takes longer than all the rest."""
-
-_MAX_NEAR_CHARS, _NEAR = 64, 0.6
-_MISSING = f"action.{SchemaRule.REQUIRED}"
-_ALIASES = ("response", "report")
-_SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
-
-_ActionPlace: TypeAlias = tuple[str | int, ...]
-"""Where something stands in an action, token by token: a pointer is made of it only when there is a fault."""
 
 
 class _Content(NamedTuple):
     """What an action of the right shape asks for, and what is wrong with it; ``action`` is what it comes to."""
 
     action: ActionType
-    issues: tuple[Issue, ...] = ()
-    invocations: tuple[AgentInvocation, ...] = ()
+    issues: Iterable[Issue] = ()
+    invocations: Iterable[AgentInvocation] = ()
     calls: tuple[ToolCall, ...] = ()
 
 
-def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
-    """Judge an action, wherever it comes from; never raises on what it holds.
+class _Target(NamedTuple):
+    """An agent to hand over to, and where it stands, token by token: a pointer is made only when there is a fault."""
 
-    All faults of the stage that fails are reported: of all targets the bad ones, of all calls the wrong ones
-    (requirement M43). The candidate is never changed.
-    """
-    action = _named_action(candidate, terms)
+    place: tuple[str | int, ...]
+    written: str
+    request: Any
+
+
+def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
+    """Judge an action and leave it as it is; all faults of the stage that fails are reported (requirement M43)."""
+    action = _named_action(candidate, terms.permitted)
     if isinstance(action, Issue):
         return refused((action,), terms, source)
     spelled = _canonical(candidate, action)
-    issues = _shape_issues(spelled, action, terms)
-    if issues:
-        return refused(issues, terms, source)
-    reader = _READERS.get(action)
-    content = _Content(action) if reader is None else reader(spelled, terms)
-    checks = terms.checks.get(content.action, ())
-    issues = content.issues[:MAX_ISSUES] or tuple(
-        issue for check in checks for issue in _outcome(check, spelled, terms)
+    if issues := schema_of(action, terms.extra).check(spelled, place="action"):
+        # a member that is missing has a code of its own (requirement X9)
+        missing = AgentReplyCode.ACTION_MISSING_FIELD.value
+        coded = (replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues)
+        return refused(tuple(coded), terms, source)
+    read = _READERS.get(action)
+    content = _Content(action) if read is None else read(spelled, terms)
+    issues = tuple(islice(content.issues, MAX_ISSUES)) or tuple(
+        issue for check in terms.checks.get(content.action, ()) for issue in _outcome(check, spelled, terms.permitted)
     )
     if issues:
         return refused(issues, terms, source)
@@ -145,21 +150,18 @@ def system_result(candidate: JSONObject, terms: ActionTerms, source: Source = UN
     return replace(result, permitted=terms.permitted, source=source)
 
 
-def _named_action(candidate: JSONObject, terms: ActionTerms) -> ActionType | Issue:
-    """Read which action is asked for, or say why it cannot be that one."""
-    at, allowed = "/next_action", terms.permitted
+def _named_action(candidate: JSONObject, allowed: Permitted) -> ActionType | Issue:
+    at = "/next_action"
     if "next_action" not in candidate:
         return AgentReplyCode.ACTION_MISSING_FIELD.at(at)
     name: object = candidate["next_action"]
     if not isinstance(name, str):
         return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of an action, a string", found=quote(name))
     action = _ACTIONS.get(name)
-    if action is not None and action in allowed.actions:
-        return action
     if action is None:
         hint = _nearest(name, allowed.actions)
         return AgentReplyCode.ACTION_UNKNOWN.at(at, names=listed(allowed.actions), hint=hint, found=quote(name))
-    return refusal_of(action, allowed)
+    return action if action in allowed.actions else refusal_of(action, allowed)
 
 
 def _nearest(name: str, names: tuple[str, ...]) -> str:
@@ -167,75 +169,59 @@ def _nearest(name: str, names: tuple[str, ...]) -> str:
     return "" if near is None else f"did you mean {near}?"
 
 
-_ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
-
-
 def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
     """Copy the candidate without nulls for nothing, the answer of a final response in ``content`` (M36, X30)."""
     spelled = without_nulls(candidate, action)
     given: object = candidate.get("action_input")
-    if action not in _ANSWERING or spelled.get("content") is not None or not isinstance(given, dict):
-        return spelled
-    if len(given) == 1 and not given.keys().isdisjoint(_ALIASES):
-        del spelled["action_input"]
-        spelled["content"] = next(iter(given.values()))
+    if action in _ANSWERING and spelled.get("content") is None and isinstance(given, dict):
+        members = cast("JSONObject", given)
+        if len(members) == 1 and not members.keys().isdisjoint(_ALIASES):
+            del spelled["action_input"]
+            spelled["content"] = next(iter(members.values()))
     return spelled
-
-
-_ANSWERING = (ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW)
-
-
-def _shape_issues(spelled: JSONObject, action: ActionType, terms: ActionTerms) -> tuple[Issue, ...]:
-    """Hold an action to its schema; a member that is missing has a code of its own (requirement X9)."""
-    issues = schema_of(action, terms.extra).check(spelled, place="action")
-    return issues and tuple(
-        replace(issue, code=AgentReplyCode.ACTION_MISSING_FIELD.value) if issue.code == _MISSING else issue
-        for issue in issues
-    )
 
 
 def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``invoke_agent``: a name, one invocation, or a list of them; more than one is parallel (M26 to M28)."""
     given: str | JSONObject | list[JSONObject] = spelled["action_input"]
-    at = "action_input"
-    asked: list[tuple[_ActionPlace, str, Any]]
+    at, name = "action_input", "agent_name"
     if isinstance(given, str):
-        asked = [((at,), given, spelled.get("request"))]
+        targets = [_Target((at,), given, spelled.get("request"))]
     elif isinstance(given, dict):
-        asked = [((at, "agent_name"), given["agent_name"], given.get("request"))]
+        targets = [_Target((at, name), given[name], given.get("request"))]
     else:
-        asked = [((at, index, "agent_name"), one["agent_name"], one.get("request")) for index, one in enumerate(given)]
-    issues = _target_issues([(place, name) for place, name, _ in asked], terms)
+        targets = [_Target((at, index, name), one[name], one.get("request")) for index, one in enumerate(given)]
+    issues = _target_issues(targets, terms.permitted.agents)
     if "request" in spelled and not isinstance(given, str):
-        issues.append(AgentReplyCode.ACTION_REQUEST_MISPLACED.at("/request", names="action_input"))
-    if len(asked) == 1:
-        _, name, request = asked[0]
-        return _Content(ActionType.INVOKE_AGENT, tuple(issues), (AgentInvocation(name.strip(), request),))
+        issues.append(AgentReplyCode.ACTION_REQUEST_MISPLACED.at("/request", names=at))
+    if len(targets) == 1:
+        one = AgentInvocation(targets[0].written.strip(), targets[0].request)
+        return _Content(ActionType.INVOKE_AGENT, issues, [one])
     if terms.branch.is_parallel_spawn:
         issues += [
             AgentReplyCode.ACTION_MISSING_FIELD.at(pointer("", at, index, "request"))
-            for index, (_, _, request) in enumerate(asked)
-            if request is None
+            for index, target in enumerate(targets)
+            if target.request is None
         ]
-    instances = _instances([(name.strip(), request) for _, name, request in asked], spelled, terms)
-    return _Content(ActionType.PARALLEL_INVOKE, tuple(issues), instances)
+    return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
 
 def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``parallel_invoke``: every agent is a target, every request is for one (requirements M29 to M31)."""
-    written: list[str] = spelled["agents"]
-    issues = _target_issues([(("agents", index), name) for index, name in enumerate(written)], terms)
-    names = [name.strip() for name in written]
     given: JSONObject | None = spelled.get("agent_requests")
+    requests = {name.strip(): request for name, request in (given or {}).items()}
+    agents: list[str] = spelled["agents"]
+    names = [name.strip() for name in agents]
+    targets = [_Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)]
+    issues = _target_issues(targets, terms.permitted.agents)
     if given is None and terms.branch.is_parallel_spawn:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at("/agent_requests"))
-    requests = {name.strip(): request for name, request in (given or {}).items()}
-    if given is not None and requests.keys() != set(names):
-        issues += _request_issues(names, requests, terms)
-    if given is not None and len(requests) < len(given):
-        issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, "/agent_requests"))  # the same name with other spaces
-    asked = [(name, requests.get(name)) for name in names]
-    return _Content(ActionType.PARALLEL_INVOKE, tuple(issues), _instances(asked, spelled, terms))
+    if given is not None:
+        if requests.keys() != set(names):
+            issues += _request_issues(names, requests, terms.permitted)
+        if len(requests) < len(given):
+            issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, "/agent_requests"))  # the same name with other spaces
+    return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
 
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
@@ -246,15 +232,13 @@ def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     return _Content(ActionType.CALL_TOOL, calls=calls_of(verdict.reply))
 
 
-def _question(spelled: JSONObject, terms: ActionTerms) -> _Content:  # noqa: ARG001 - the signature of a _Reader
-    """Read ``ask_user``: a question that says something (requirement M46)."""
+def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:
     asked: str = spelled["question"]
     issues = () if asked.strip() else (AgentReplyCode.ACTION_NO_QUESTION.at("/question", found=quote(asked)),)
     return _Content(ActionType.ASK_USER, issues)
 
 
-_Reader: TypeAlias = Callable[[JSONObject, ActionTerms], _Content]
-_READERS: Mapping[ActionType, _Reader] = {
+_READERS: Mapping[ActionType, Callable[[JSONObject, ActionTerms], _Content]] = {
     ActionType.INVOKE_AGENT: _one_or_several,
     ActionType.PARALLEL_INVOKE: _several,
     ActionType.CALL_TOOL: _calls,
@@ -263,34 +247,30 @@ _READERS: Mapping[ActionType, _Reader] = {
 """The actions that ask for more than their schema says."""
 
 
-def _target_issues(targets: Iterable[tuple[_ActionPlace, str]], terms: ActionTerms) -> list[Issue]:
-    """Report all targets that are not permitted, the first of them with the nearest that is (M42, M43)."""
-    agents = terms.permitted.agents
-    bad = [(place, name) for place, name in targets if name.strip() not in agents]
+def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issue]:
+    bad = [target for target in targets if target.written.strip() not in agents]
     return [
         AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(
-            pointer("", *place),
+            pointer("", *target.place),
             names=listed(agents),
-            hint=_nearest(name, agents) if index < MAX_HINTED else "",
-            found=quote(name),
+            hint=_nearest(target.written, agents) if index < _MAX_HINTED else "",
+            found=quote(target.written),
         )
-        for index, (place, name) in enumerate(bad)
+        for index, target in enumerate(bad)
     ]
 
 
-def _request_issues(names: list[str], requests: Mapping[str, Any], terms: ActionTerms) -> Iterator[Issue]:
+def _request_issues(names: list[str], requests: Mapping[str, Any], allowed: Permitted) -> Iterator[Issue]:
     """Report agents without a request, and requests for nobody; an agent that is no target was reported already."""
-    at = "/agent_requests"
-    known = dict.fromkeys(names)
+    at, known = "/agent_requests", dict.fromkeys(names)
     for name in known:
-        if name not in requests and name in terms.permitted.agents:
+        if name not in requests and name in allowed.agents:
             yield AgentReplyCode.ACTION_MISSING_FIELD.at(pointer(at, name))
-    strangers = (name for name in requests if name not in known)
-    for name in islice(strangers, MAX_ISSUES):
+    for name in islice((name for name in requests if name not in known), MAX_ISSUES):
         yield AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name))
 
 
-def _instances(asked: list[tuple[str, Any]], spelled: JSONObject, terms: ActionTerms) -> tuple[AgentInvocation, ...]:
+def _instances(targets: list[_Target], spelled: JSONObject, terms: ActionTerms) -> Iterator[AgentInvocation]:
     """Make an id of its own for each invocation, ``{name}_{index}_{hex8}`` (requirement M32).
 
     The last part is a hash of the branch, the place in the conversation and the reply: the same reply in the same place
@@ -298,21 +278,19 @@ def _instances(asked: list[tuple[str, Any]], spelled: JSONObject, terms: ActionT
     """
     written = _SORTED.encode([*terms.place, terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
     seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
-    return tuple(
-        AgentInvocation(name, request, f"{name}_{index}_{seed}") for index, (name, request) in enumerate(asked)
-    )
+    for index, target in enumerate(targets):
+        name = target.written.strip()
+        yield AgentInvocation(name, target.request, f"{name}_{index}_{seed}")
 
 
-def _outcome(check: ActionCheck, spelled: JSONObject, terms: ActionTerms) -> tuple[Issue, ...]:
-    """Run one check on a copy of the action; one that breaks refuses it.
-
-    Raises ContractError when the check gives neither issues nor None.
-    """
+def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tuple[Issue, ...]:
+    """Run one check on a copy of the action; one that breaks refuses it; ContractError when it gives no issues."""
+    found: Iterable[Issue] | ValueError | None
     try:
         try:
-            found = check(copy.deepcopy(spelled), terms.permitted)
+            found = check(copy.deepcopy(spelled), allowed)
         except ValueError as error:
-            return check_issues(error, spelled, names=member_names(), place="action")
+            found = error
         return check_issues(found, spelled, names=member_names(), place="action")
     except ContractError:
         raise

@@ -20,10 +20,9 @@ class BranchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One line of a run.
+    """One line of a run: ``agents`` take part in its conversation, which has had ``turns`` of ``max_turns``.
 
-    ``agents`` are those that take part in a conversation, ``turns`` how many it has had, ``max_turns`` how many it may
-    have. ``is_parallel_spawn`` says that the agent may hand over to several at once only with a request for each.
+    ``is_parallel_spawn`` says that the agent may hand over to several at once only with a request for each.
     """
 
     id: str = "main"
@@ -59,10 +58,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentInvocation:
-    """One agent to hand over to, with its request, None when there is none.
-
-    ``instance_id`` tells several invocations of the same agent apart (requirement M32).
-    """
+    """One agent to hand over to; ``instance_id`` tells invocations of the same agent apart (requirement M32)."""
 
     agent_name: str
     request: JSON = None
@@ -71,11 +67,7 @@ class AgentInvocation:
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """What one agent may do at one moment: names only, so that it can be told, logged and kept.
-
-    ``actions`` are in the order of :class:`ActionType`, ``agents`` are those it may hand over to, ``tools`` those it
-    may call. :func:`strictreply.coordination._permissions.permitted_actions` works it out.
-    """
+    """What one agent may do at one moment, by names: ``agents`` are those it may hand over to."""
 
     agent: str
     actions: tuple[ActionType, ...] = ()
@@ -89,11 +81,10 @@ _ENDING = _FINAL | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How a reply was read.
+    """How a reply was read: in which format (empty for native calls and foreign shapes), by which lenient steps (X4).
 
-    ``response_format`` names the format it is written in, empty for native calls and foreign shapes. ``notes`` are
-    faults that did not count: a processor that failed where another could read the reply, a format that changed.
-    ``leniency`` names each step that an opted-in ``extraction`` took (requirement X4).
+    ``notes`` are faults that did not count: a processor that failed where another could read the reply, a format that
+    changed.
     """
 
     response_format: str = ""
@@ -101,8 +92,7 @@ class Source:
     leniency: tuple[str, ...] = ()
 
 
-UNREAD = Source()
-"""The source of what was never read from a reply."""
+UNREAD = Source()  # the source of what was never read from a reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +100,8 @@ class ValidationResult:
     """What became of one reply (requirements M11 to M15).
 
     A valid result has ``action_type`` and ``parsed_response``; an invalid one has ``issues``, in our words
-    ``error_message``, and a ``retry_suggestion`` where another ask may help. ``invocations`` and ``tool_calls`` are
-    empty lists of their own when there are none. ``origin`` says who asked for the action.
-
-    ``calls`` are the tool calls with typed arguments, in the order of ``tool_calls``. ``permitted`` is what the reply
-    was held to, ``source`` how it was read.
+    ``error_message``, and a ``retry_suggestion`` where another ask may help. ``calls`` are the ``tool_calls`` with
+    typed arguments, ``origin`` says who asked for the action, and ``permitted`` is what the reply was held to.
     """
 
     is_valid: bool

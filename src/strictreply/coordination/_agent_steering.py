@@ -1,21 +1,23 @@
-"""What an agent is told about its bad reply, or before any: from codes, what is permitted and the topology alone.
+"""What an agent is told about its bad reply, or before any, and asking it until its action is right.
 
-Nothing that a model wrote is in it. Each retry is told more: what was wrong; that it must choose; and whom, and how.
+The words follow from codes, what is permitted and the topology alone: nothing that a model wrote is in them. Each retry
+is told more: what was wrong; that it must choose; and whom, and how. The loop is the core's; a client is passed in.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from strictreply.contract._tool import Tool
-from strictreply.coordination._action_answer import ActionAnswer
-from strictreply.coordination._action_shapes import listed
 from strictreply.coordination._actions import ActionType, Permitted, ValidationResult
+from strictreply.coordination._error_policy import DEFAULT_BUDGET
+from strictreply.coordination._permissions import listed
 from strictreply.coordination.formats._action_formats import (
     DEFAULT_FORMAT,
     BaseResponseFormat,
@@ -23,6 +25,8 @@ from strictreply.coordination.formats._action_formats import (
     JSONResponseFormat,
     format_of,
 )
+from strictreply.coordination.validation import ActionAnswer
+from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import (
     MAX_CORRECTION_BYTES,
     MAX_LISTED_FAULTS,
@@ -34,14 +38,18 @@ from strictreply.retry._steering import (
     fitted_before,
     verdict_words,
 )
-from strictreply.values._errors import ContractError
+from strictreply.values._attempts import Attempt
+from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
 from strictreply.values._issues import Category, Issue, Remedy
+from strictreply.values._json import Message
+from strictreply.values._replies import AssistantReply, DirectAnswer
 
 MUST_SELECT_RETRY: Final = 3
 """The retry at which an agent is told that it must choose; from the next one on it is shown how (requirement M75)."""
 
 NOTHING: Final = "(none — review topology)"
 JSON_FORMAT: Final = JSONResponseFormat()
+E_co = TypeVar("E_co", covariant=True)
 
 
 class SteeringMode(StrEnum):
@@ -55,11 +63,10 @@ class SteeringMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringContext:
-    """What there is to say: to whom, about which faults, and at which retry.
+    """What there is to say to an agent.
 
     ``issues`` are the faults of the last reply, none when it was valid or there was none. ``retry_count`` says which
-    retry the coming ask is, 0 for a first ask. ``tools`` are the agent's own, for an example of a call, and
-    ``response_format`` is how it writes its replies.
+    retry the coming ask is, 0 for a first ask. ``tools`` are the agent's own, for an example of a call.
     """
 
     permitted: Permitted
@@ -67,46 +74,6 @@ class SteeringContext:
     retry_count: int = 0
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     response_format: BaseResponseFormat = JSON_FORMAT
-
-
-class SteeringTier(StrEnum):
-    """How much an agent is told: more with each retry, so that no two ask in the same words (requirement M75)."""
-
-    FAULTS = "faults"  # what was wrong, and what helps
-    CHOICE = "choice"  # besides, that it must choose, and among what
-    EXAMPLE = "example"  # besides, a reply of its own that is valid
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What an agent is told, before it is put into words; every name in it comes from what is permitted.
-
-    ``categories`` are those of the faults, each once, and ``failures`` the classes of failed calls when nothing else
-    was wrong: then there is nothing to change, and nothing more is said. ``reminder`` is how the agent's format says
-    that replies are written, ``example`` a reply as the agent writes it, in tier EXAMPLE alone.
-    """
-
-    permitted: Permitted
-    reminder: str
-    tier: SteeringTier = SteeringTier.FAULTS
-    retry_count: int = 0
-    categories: tuple[Category, ...] = ()
-    faults: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
-    example: str | None = None
-
-    @property
-    def _opening(self) -> tuple[str, ...]:
-        return (verdict_words(self.retry_count),) if self.categories and self.retry_count else ()
-
-    def __str__(self) -> str:
-        """Put it into words, in at most 2 KB; never empty (requirement M68)."""
-        if self.failures:
-            return f"The call before this one failed ({', '.join(self.failures)}). Please do the same step again."
-        lines = [" ".join([*self._opening, *_remedies(self)]), *self.faults, *_insisted(self)]
-        if len(lines) == 1:
-            return fitted(lines, MAX_CORRECTION_BYTES)
-        return fitted_before(lines[:-1], lines[-1], MAX_CORRECTION_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +86,7 @@ class SteeringStats:
 
 
 class AgentSteering:
-    """Tells agents what to change when its mode says so, and counts it; any thread or task may ask.
-
-    It is the published API's, for agents with or without a client; a wrapped client takes an :class:`ActionSteering`.
-
-    Raises ContractError for a mode that does not exist.
-    """
+    """Tells agents what to change when its mode says so, and counts it; any thread or task may ask."""
 
     __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
 
@@ -138,11 +100,14 @@ class AgentSteering:
         self._lock = threading.Lock()
 
     def prompt(self, context: SteeringContext) -> str | None:
-        """Return the text to put to the agent behind its prompt, None for none.
-
-        It is for one ask: it replaces the text before it and is not kept in any memory (requirements M69, M72).
-        """
-        if not self._speaks(context):
+        """Return the text to put behind an agent's prompt for one ask, kept in no memory; None for none (M69, M72)."""
+        spoken = {
+            SteeringMode.NEVER: False,
+            SteeringMode.ERROR: bool(context.issues),
+            SteeringMode.AUTO: context.retry_count > 0,
+            SteeringMode.ALWAYS: True,
+        }
+        if not spoken[self.mode]:
             return None
         with self._lock:
             self._by_mode[self.mode] += 1
@@ -154,23 +119,14 @@ class AgentSteering:
         with self._lock:
             return SteeringStats(self._by_mode.total(), dict(self._by_mode), dict(self._by_category))
 
-    def _speaks(self, context: SteeringContext) -> bool:
-        spoken = {
-            SteeringMode.NEVER: False,
-            SteeringMode.ERROR: bool(context.issues),
-            SteeringMode.AUTO: context.retry_count > 0,
-            SteeringMode.ALWAYS: True,
-        }
-        return spoken[self.mode]
-
 
 @dataclass(frozen=True, slots=True)
 class ActionSteering:
     """The words of a client's corrections when its contract asks for an action: ``wrap(…, steering=ActionSteering())``.
 
-    One serves all agents: what is permitted, and how it is written, comes with the contract of each call. What is no
-    matter of coordination (the arguments of one tool, a reply that was cut, another contract) is worded by
-    ``otherwise``, and so is everything where the mode of ``speaking`` is ``never``. ``speaking`` counts what was said.
+    One serves all agents. What is no matter of coordination (the arguments of one tool, a reply that was cut, another
+    contract) is worded by ``otherwise``, and so is everything where the mode of ``speaking`` is ``never``. ``speaking``
+    counts what was said.
     """
 
     otherwise: Steering = TieredSteering()
@@ -184,8 +140,7 @@ class ActionSteering:
     def opening(self, answer: ActionAnswer, *, streak: int = 0) -> str | None:
         """Return the text to put behind an agent's prompt before the first ask; None outside of the mode ``always``.
 
-        After a ``streak`` of so many replies that were words alone it is told what it may do, unless nothing is said at
-        all.
+        After a ``streak`` of so many replies of words alone it is told what it may do in any mode but ``never``.
         """
         context = self._context(answer, (), streak)
         return steering_text(context) if streak and self.corrects else self.speaking.prompt(context)
@@ -233,27 +188,32 @@ def generate_steering(
 
 
 def steering_text(context: SteeringContext) -> str:
-    """Return what to change, or what is permitted, in at most 2 KB; never empty (requirement M68)."""
-    return str(advice(context))
+    """Return what to change, or what is permitted, in at most 2 KB; never empty (requirement M68).
 
-
-def advice(context: SteeringContext) -> Advice:
-    """Work out what there is to say to an agent."""
-    issues = context.issues
-    example = _example(context) if context.retry_count > MUST_SELECT_RETRY else None
-    insisting = SteeringTier.CHOICE if example is None else SteeringTier.EXAMPLE
-    transient = bool(issues) and all(issue.category is Category.API_TRANSIENT for issue in issues)
-    told = Advice(
-        context.permitted,
-        context.response_format.reminder(),
-        retry_count=context.retry_count,
-        categories=tuple(dict.fromkeys(issue.category for issue in issues)),
-    )
-    if transient:
-        classes = (issue.code.rpartition(".")[2] for issue in issues)
-        return replace(told, failures=tuple(dict.fromkeys(classes)))
-    tier = SteeringTier.FAULTS if context.retry_count < MUST_SELECT_RETRY else insisting
-    return replace(told, tier=tier, faults=tuple(fault_lines(issues)[:MAX_LISTED_FAULTS]), example=example)
+    More is told with each retry, so that no two ask in the same words (M75): what was wrong and what helps; from the
+    third on that the agent must choose; behind that a reply of its own that is valid, where one can be made.
+    """
+    issues, allowed, count = context.issues, context.permitted, context.retry_count
+    categories = list(dict.fromkeys(issue.category for issue in issues))
+    if categories == [Category.API_TRANSIENT]:  # there is nothing to change
+        failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
+        return f"The call before this one failed ({failures}). Please do the same step again."
+    named = (allowed.agents, allowed.actions, allowed.tools)
+    agents, actions, tools = (listed(names) if names else NOTHING for names in named)
+    reminder = context.response_format.reminder()
+    remedies = [_REMEDIES[category] for category in categories] or [_NO_FAULT]
+    helpful = (remedy.format(agents=agents, actions=actions, reminder=reminder) for remedy in remedies)
+    opening = [verdict_words(count)] if issues and count else []
+    lines = [" ".join([*opening, *helpful]), *fault_lines(issues)[:MAX_LISTED_FAULTS]]
+    example = _example(context) if count > MUST_SELECT_RETRY else None
+    if example is not None:
+        lines += [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", example]
+    elif count >= MUST_SELECT_RETRY:
+        lines.append(f"You must select exactly one of these actions now: {actions}.")
+        lines += [f"The tools are: {tools}."] if allowed.tools else []
+    if len(lines) == 1:
+        return fitted(lines, MAX_CORRECTION_BYTES)
+    return fitted_before(lines[:-1], lines[-1], MAX_CORRECTION_BYTES)
 
 
 _REMEDIES: Final[Mapping[Category, str]] = {
@@ -270,25 +230,6 @@ _REMEDIES: Final[Mapping[Category, str]] = {
 _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
 
 
-def _remedies(told: Advice) -> list[str]:
-    """Return what helps against the faults, each category once; with no fault, what is permitted."""
-    allowed = told.permitted
-    words = {"agents": _named(allowed.agents), "actions": _named(allowed.actions), "reminder": told.reminder}
-    helpful = [_REMEDIES[category] for category in told.categories]
-    return [remedy.format(**words) for remedy in helpful or [_NO_FAULT]]
-
-
-def _insisted(told: Advice) -> list[str]:
-    """Return the words that a choice must be made, then of whom and how (requirement M75)."""
-    allowed = told.permitted
-    if told.tier is SteeringTier.FAULTS:
-        return []
-    if told.example is not None:
-        return [f"{allowed.agent}, {told.retry_count} replies were invalid. Reply in exactly this form:", told.example]
-    tools = [f"The tools are: {_named(allowed.tools)}."] if allowed.tools else []
-    return [f"You must select exactly one of these actions now: {_named(allowed.actions)}.", *tools]
-
-
 def _example(context: SteeringContext) -> str | None:
     allowed = context.permitted
     finishes = ActionType.FINAL_RESPONSE in allowed.actions
@@ -296,6 +237,147 @@ def _example(context: SteeringContext) -> str | None:
     return next(iter(context.response_format.get_examples(allowed.actions, offered)), None)
 
 
-def _named(names: tuple[str, ...]) -> str:
-    """List names; where there are none, nothing that an agent says can help."""
-    return listed(names) if names else NOTHING
+class Exchanged(Protocol):
+    """What an exchange of a wrapped client tells: its reply, every attempt, and the conversation up to the reply."""
+
+    @property
+    def reply(self) -> AssistantReply:
+        """The reply that fits."""
+        ...
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Every ask in order."""
+        ...
+
+    @property
+    def transcript(self) -> Sequence[Message]:
+        """The caller's messages, and the accepted reply as the last one."""
+        ...
+
+
+class ExchangingClient(Protocol[E_co]):
+    """A wrapped client as far as it matters here; an async one gives an awaitable exchange."""
+
+    @property
+    def exchange(self) -> Callable[..., E_co]:
+        """Make one call, with its story."""
+        ...
+
+
+class RunningAgent(Protocol):
+    """An agent of the published form: it is asked by a prompt."""
+
+    def run(self, prompt: str) -> object:
+        """Return its reply, or an awaitable of it."""
+        ...
+
+
+Validate: TypeAlias = Callable[[object], ValidationResult | Awaitable[ValidationResult]]
+"""Judges one reply of an agent: ``processor.validate``, or ``processor.process_response``, with the agent filled in."""
+
+
+@overload
+def retry_with_steering(
+    client: ExchangingClient[Exchanged],
+    answer: ActionAnswer,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    **request: Any,
+) -> ValidationResult: ...
+@overload
+def retry_with_steering(
+    client: ExchangingClient[Awaitable[Exchanged]],
+    answer: ActionAnswer,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    **request: Any,
+) -> Awaitable[ValidationResult]: ...
+@overload
+def retry_with_steering(
+    client: RunningAgent,
+    answer: str | None,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    original_prompt: str,
+    validate_response: Validate,
+) -> Awaitable[ValidationResult]: ...
+def retry_with_steering(
+    client: Any,
+    answer: ActionAnswer | str | None,
+    max_retries: int | None = None,
+    *,
+    policy: RetryPolicy = DEFAULT_BUDGET,
+    **request: Any,
+) -> ValidationResult | Awaitable[ValidationResult]:
+    """Ask through a wrapped client until the reply is an action of ``answer``'s agent; awaitable for an async client.
+
+    ``answer`` is what :meth:`ValidationProcessor.answer_kind` gives; its tools are offered natively. ``request`` holds
+    the keywords of ``chat.completions.create``. After the first call at most ``max_retries`` corrections are sent, None
+    for those of ``policy``, in the words of the client's own steering, which is meant to be :class:`ActionSteering`
+    (requirements M69, M70). Every attempt is counted in the processor's metrics (requirement M114).
+
+    In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, ``client`` is an agent with
+    ``run(prompt)`` and ``answer`` the steering of a reply that did not fit. It is asked so often at most, by
+    ``original_prompt`` and the newest steering behind it; ``validate_response`` judges its replies.
+
+    Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or TransportFailed. Raises
+    ContractError when ``answer`` is a text and the two keywords of the published form are missing.
+    """
+    budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
+    if not isinstance(answer, ActionAnswer):
+        if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
+            raise ContractError(
+                "retry_with_steering takes a wrapped client and processor.answer_kind(agent), or an agent with "
+                "run(prompt) and a steering text, and then original_prompt= and validate_response="
+            )
+        return _steered(client, answer, budget.max_retries, **request)
+    with _counted_failure(answer):
+        called: Exchanged | Awaitable[Exchanged] = client.exchange(contract=answer.contract, policy=budget, **request)
+    return _awaited(called, answer) if isinstance(called, Awaitable) else _accepted(called, answer)
+
+
+async def _steered(
+    agent: RunningAgent, steering: str | None, max_retries: int, original_prompt: str, validate_response: Validate
+) -> ValidationResult:
+    attempts: tuple[Attempt, ...] = ()
+    for number in range(1, max_retries + 1):
+        prompt = original_prompt if steering is None else f"{original_prompt}\n\n{steering}"
+        response = agent.run(prompt)
+        response = await response if isinstance(response, Awaitable) else response
+        judged = validate_response(response)
+        result = await judged if isinstance(judged, Awaitable) else judged
+        if result.is_valid:
+            return result
+        request = {"messages": [{"role": "user", "content": prompt}]}
+        raw = response if isinstance(response, str) else None
+        attempts = (*attempts, Attempt(number, request, raw, result.issues, correction=steering, tier=number))
+        steering = generate_steering(result, retry_count=number + 1)
+    raise ReplyRejected(f"Still not valid after {max_retries} attempts.", reason="retries", attempts=attempts)
+
+
+async def _awaited(called: Awaitable[Exchanged], answer: ActionAnswer) -> ValidationResult:
+    with _counted_failure(answer):
+        exchange = await called
+    return _accepted(exchange, answer)
+
+
+@contextmanager
+def _counted_failure(answer: ActionAnswer) -> Generator[None]:
+    try:
+        yield
+    except CallFailed as error:
+        answer.count(error.attempts)
+        raise
+
+
+def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
+    """Count the attempts of an exchange, and give the action that was accepted; native calls are ``call_tool``."""
+    answer.count(exchange.attempts, exchange.reply)
+    if isinstance(exchange.reply, DirectAnswer):
+        result: ValidationResult = exchange.reply.answer
+        return result
+    return answer.judgement.of_message(exchange.transcript[-1])

@@ -29,17 +29,13 @@ _RETRY, _END, _ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionTyp
 
 
 class ApiErrorClass(StrEnum):
-    """What kind of error it was (requirement M83).
-
-    ``action`` is what a run does about it, ``category`` what policies decide on, ``words`` the message.
-    """
+    """What kind of error it was, and what a run does about it (requirement M83); ``words`` are the message."""
 
     action: ActionType
     category: Category
     words: str
 
     def __new__(cls, value: str, action: ActionType, category: Category, words: str) -> Self:
-        """Attach the reaction to the class."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.action = action
@@ -86,17 +82,16 @@ _READS_AS: Final[Mapping[str, ApiErrorClass]] = {
 """Kinds of a core failure, reasons of a failed call and words of providers, beside the classes' own."""
 
 _MORE_SUGGESTIONS: Final[Mapping[ApiErrorClass, tuple[str, ...]]] = {
-    ApiErrorClass.INSUFFICIENT_CREDITS: ("Add credits to the API account", "Then retry the step"),
+    ApiErrorClass.INSUFFICIENT_CREDITS: ("Add credits to the API account", "Then retry the step")
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """One error of an API.
+    """One error of an API; ``details`` are all members of the report as it came.
 
-    ``message`` is what was said of it; it may hold a server's or a model's words, so it goes to a person and never
-    into a prompt. ``is_retryable`` None leaves it to the class. ``retry_after`` are the seconds the server asked to
-    wait, or None. ``details`` are all members of the report as it came.
+    ``message`` may hold a server's or a model's words, so it goes to a person and never into a prompt.
+    ``is_retryable`` None leaves it to the class. ``retry_after`` are the seconds the server asked to wait, or None.
     """
 
     classification: ApiErrorClass = ApiErrorClass.UNKNOWN
@@ -108,15 +103,11 @@ class ApiError:
 
     @classmethod
     def of_report(cls, report: Mapping[str, Any]) -> Self:
-        """Read a report: ``classification`` (or ``type``), ``message``, ``is_retryable``, ``retry_after`` and others.
-
-        What is missing or mistyped counts as not said; the report is copied.
-        """
+        """Read ``classification`` (or ``type``) and the rest of a report; what is mistyped counts as not said."""
         details = copy.deepcopy(dict(report))
-        classification = details.get("classification", details.get("type"))
         message, retryable, suggestion = (details.get(key) for key in ("message", "is_retryable", "suggested_action"))
         return cls(
-            _class_of(classification),
+            _class_of(details.get("classification", details.get("type"))),
             message if isinstance(message, str) else "",
             retryable if isinstance(retryable, bool) else None,
             _seconds(details.get("retry_after")),
@@ -132,10 +123,7 @@ class ApiError:
 
     @classmethod
     def of_exception(cls, error: Exception) -> Self | None:
-        """Read an exception of an SDK, or a failed call of ours; None for a bug, which must pass through.
-
-        A failed call was retried already, so it is not retryable.
-        """
+        """Read an exception of an SDK, or a failed call, which was retried already; None for a bug, which must pass."""
         if isinstance(error, CallFailed):
             known = error if isinstance(error, TransportFailed) else None
             wait, details = (known.retry_after, _status(known.status_code)) if known else (None, {})
@@ -146,7 +134,7 @@ class ApiError:
 
     @property
     def action(self) -> ActionType:
-        """What a run does about it: one that must not be tried again is brought to the human (requirement M84)."""
+        """What a run does about it: what must not be tried again is brought to the human (requirement M84)."""
         automatic = self.classification.action
         return _ASK if automatic is _RETRY and self.is_retryable is False else automatic
 
@@ -162,23 +150,17 @@ class ApiError:
         own = () if self.suggested_action is None else (self.suggested_action,)
         return (*own, *_MORE_SUGGESTIONS.get(self.classification, ()))
 
-    @property
-    def termination_reason(self) -> str | None:
-        """The word a run ends with because of this error, None when it need not end."""
-        return self.classification.value if self.action is _END else None
-
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
         """Make the system's own action of it, for the router: AUTO_RETRY, TERMINAL_ERROR or ERROR_RECOVERY.
 
-        ``error_details`` are those of the report, with ``type`` and ``message`` as they were read. A recovery says what
-        a person may do, and in ``retry_context`` which agent failed in which branch (requirements M85, M86).
+        A recovery says what a person may do, and in ``retry_context`` which agent failed where (requirements M85, M86).
         """
         known = {"type": self.classification.value, "message": self.message or self.classification.words}
         waiting = {} if self.retry_after is None else {"retry_after": self.retry_after}
         details = copy.deepcopy(self.details) | known | waiting
         parsed: JSONObject = {"next_action": self.action.value, "error_details": details}
         if self.action is _END:
-            parsed |= {"error": known["message"], "termination_reason": self.termination_reason}
+            parsed |= {"error": known["message"], "termination_reason": self.classification.value}
         if self.action is _ASK:
             context = {"agent_name": agent, "branch_id": branch_id}
             parsed |= {"suggested_actions": list(self.suggested_actions), "retry_context": context}
@@ -186,10 +168,7 @@ class ApiError:
 
 
 def read_error_message(message: object) -> ApiError | Invalid:
-    """Read a message with the role ``error``, a mapping or an object; Invalid for any other (requirement M87).
-
-    Its content is a report as JSON, or a mapping; any other text is the message of an error of unknown class.
-    """
+    """Read a message with the role ``error``: a report, JSON of one, or any other text; Invalid for others (M87)."""
     role = peek(message, "role")
     if role != ERROR_ROLE:
         expected = f'"{ERROR_ROLE}" in a message that reports an error'
@@ -202,15 +181,13 @@ def read_error_message(message: object) -> ApiError | Invalid:
 
 
 def _class_of(word: object) -> ApiErrorClass:
-    """Find the class that a word names; unknown for any other."""
     return _READS_AS.get(word, ApiErrorClass.UNKNOWN) if isinstance(word, str) else ApiErrorClass.UNKNOWN
 
 
 def _seconds(value: object) -> float | None:
     """Take a finite number of seconds, not negative, as it is written; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if 0 <= value <= sys.float_info.max else None  # compares integers of any length
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else -1
+    return number if 0 <= number <= sys.float_info.max else None  # compares integers of any length
 
 
 def _status(code: int | None) -> JSONObject:

@@ -6,63 +6,37 @@ To add a fault of an agent's reply, of a declaration or of a state, add one memb
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any
 
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import Category, Issue, Worded
 
 
 class CategorisedCode(Worded):
-    """A code with its words and the category that policies decide on: each member is ``"code", "template", category``.
-
-    The names in braces in ``template`` are filled from a declaration. All of these are corrected, none ends a loop.
-    """
-
-    category: Category
-
-    def __new__(cls, value: str, template: str, category: Category = Category.FORMAT_ERROR) -> Self:
-        """Attach words and category to the code."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.template = template
-        member.category = category
-        return member
+    """A code of coordination; all of them are corrected, none ends a loop."""
 
     def at(self, path: str, *, hint: str = "", found: str = "", **words: object) -> Issue:
         """Report this fault at a JSON Pointer; ``words`` fill the template and never come from a reply or a state."""
-        return Issue(self.value, self.category, path, self.template.format(**words), hint, found)
+        return Issue.of(self, path, hint=hint, found=found, **words)
+
+
+_ACTION, _DENIED = Category.ACTION_ERROR, Category.PERMISSION_ERROR
 
 
 class AgentReplyCode(CategorisedCode):
     """What the reply of an agent breaks, beside what the core's codes say of any reply."""
 
     ACTION_MISSING_FIELD = "action.missing_field", "is required"
-    ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", Category.ACTION_ERROR
-    ACTION_NOT_PERMITTED = (
-        "action.not_permitted",
-        "may not be used here; the actions are: {names}",
-        Category.ACTION_ERROR,
-    )
-    ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", Category.ACTION_ERROR
+    ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", _ACTION
+    ACTION_NOT_PERMITTED = "action.not_permitted", "may not be used here; the actions are: {names}", _ACTION
+    ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", _ACTION
     ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for somebody who is not in {names}"
     ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must stand in {names}, beside the agent_name it is for"
     ACTION_CHECK_FAILED = "action.check_failed", "the check {name} failed on this action", Category.UNKNOWN
 
-    TOPOLOGY_NOT_ALLOWED = (
-        "topology.not_allowed",
-        "must be an agent that may follow; those are: {names}",
-        Category.PERMISSION_ERROR,
-    )
-    TOPOLOGY_MAY_NOT_FINISH = (
-        "topology.may_not_finish",
-        "this agent may not finish; the actions are: {names}",
-        Category.PERMISSION_ERROR,
-    )
-    TOPOLOGY_NO_USER = (
-        "topology.no_user",
-        "this agent may not ask the user; the actions are: {names}",
-        Category.PERMISSION_ERROR,
-    )
+    TOPOLOGY_NOT_ALLOWED = "topology.not_allowed", "must be an agent that may follow; those are: {names}", _DENIED
+    TOPOLOGY_MAY_NOT_FINISH = "topology.may_not_finish", "this agent may not finish; the actions are: {names}", _DENIED
+    TOPOLOGY_NO_USER = "topology.no_user", "this agent may not ask the user; the actions are: {names}", _DENIED
 
     FORMAT_SYNTAX = "format.syntax", "not well-formed {name} at line {line} column {column}"
     FORMAT_MALFORMED = "format.malformed", "must be {expected}"
@@ -110,10 +84,7 @@ class DeclarationError(ContractError):
 
 
 class StateError(StrictReplyError, ValueError):
-    """A state, or an update of one, does not have the fields that routing needs; ``issues`` holds every fault.
-
-    ``str()`` is made of our words, of field names and of node names: no value of the state is in it.
-    """
+    """A state, or an update, lacks what routing needs; ``issues`` holds all faults, ``str()`` no value of the state."""
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues: tuple[Issue, ...] = tuple(issues)
@@ -123,7 +94,7 @@ class StateError(StrictReplyError, ValueError):
         return type(self), (self.issues,)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the error as JSON-safe values."""
+        """Return the error as JSON."""
         return super().to_dict() | {"issues": [issue.to_dict() for issue in self.issues]}
 
 

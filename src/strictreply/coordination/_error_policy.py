@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
@@ -37,7 +37,6 @@ DEFAULT_REACTIONS: Final[Mapping[Category, Reaction]] = MappingProxyType(
 
 
 def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
-    """Return the categories that are not asked for again."""
     return frozenset(category for category, reaction in reactions.items() if reaction is not Reaction.RETRY)
 
 
@@ -51,12 +50,10 @@ _GRAVITY = list(Reaction)
 class ErrorPolicy:
     """Reactions and the budget that bounds them.
 
-    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`. With ``strict_permissions`` a target that is
-    not permitted ends the branch at once. ``budget`` is the core's: ``max_retries`` bounds corrections of a reply and
-    ``transport_retries`` repeats of a failed call, in the loop of a client and in a router alike. Its ``stop_on`` is
-    made of the table, so that a client's loop ends where the table says that nothing is asked again.
-
-    Raises ContractError for a table that names anything but categories and reactions.
+    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; ContractError for any other key or value. With
+    ``strict_permissions`` a target that is not permitted ends the branch at once. ``budget`` is the core's:
+    ``max_retries`` bounds corrections of a reply and ``transport_retries`` repeats of a failed call, in the loop of a
+    client and in a router alike. Its ``stop_on`` is made of the table.
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
@@ -75,18 +72,15 @@ class ErrorPolicy:
 
     def reaction(self, issues: Iterable[Issue]) -> Reaction:
         """Return what follows these faults: the gravest reaction to any of them, that to UNKNOWN for none."""
-        found = [self._to(issue) for issue in issues] or [self.reactions[Category.UNKNOWN]]
-        return max(found, key=_GRAVITY.index)
+        found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
+        if (Reaction.RETRY, Remedy.STOP) in found:  # where another ask would not help, none is made
+            return Reaction.TERMINATE
+        return max((reaction for reaction, _ in found), key=_GRAVITY.index, default=self.reactions[Category.UNKNOWN])
 
     def changed(self, category: Category) -> Reaction | None:
         """Return the reaction that replaces the published one for a category; None where the published one stands."""
         reaction = self.reactions[category]
         return None if reaction is DEFAULT_REACTIONS[category] else reaction
-
-    def _to(self, issue: Issue) -> Reaction:
-        """React to one fault; where another ask would not help, none is made."""
-        reaction = self.reactions[issue.category]
-        return Reaction.TERMINATE if reaction is Reaction.RETRY and issue.remedy is Remedy.STOP else reaction
 
 
 MAX_SNIPPET_CHARS: Final = 200
@@ -126,11 +120,7 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoop:
-    """Do not ask again: the branch fails, and this is what is known of it.
-
-    ``actions`` are the coordination actions and ``tools`` the tools that the agent could have called. ``snippet`` is
-    the model's own words, at most 200 characters, kept out of ``repr``.
-    """
+    """Do not ask again: the branch fails. ``snippet`` are the model's own words, at most 200 characters."""
 
     agent: str
     count: int
@@ -149,17 +139,9 @@ class ContentLoop:
         return asdict(self) | names | {"likely_cause": self.likely_cause.value}
 
 
-Next: TypeAlias = CallModel | ContentLoop
-
-
 @dataclass(frozen=True, slots=True)
 class ContentLoopGuard:
-    """The limits on replies of words alone (requirement M78).
-
-    From ``steering_threshold`` replies in a row on the agent is steered; at ``hard_limit`` it is not asked again.
-
-    Raises ContractError when the threshold is below 1, or not below the limit.
-    """
+    """The limits on replies of words alone (M78): 1 <= ``steering_threshold`` < ``hard_limit``, else ContractError."""
 
     steering_threshold: int = 2
     hard_limit: int = 10
@@ -168,7 +150,9 @@ class ContentLoopGuard:
         if not 1 <= self.steering_threshold < self.hard_limit:
             raise ContractError("ContentLoopGuard needs 1 <= steering_threshold < hard_limit")
 
-    def next(self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()) -> Next:
+    def next(
+        self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
+    ) -> CallModel | ContentLoop:
         """Decide, before the model is asked, whether it is; ``actions`` and ``tools`` are what the agent may call."""
         if streak.count < self.hard_limit:
             return CallModel(steer=streak.count >= self.steering_threshold)

@@ -1,29 +1,297 @@
-"""What one agent may do at one moment, and with which tools: facts of the topology, the branch and the declaration.
+"""The table of actions, and what one agent may do at one moment, with which tools.
 
-What a reply says is not read here. There is no way round these rules, and nothing in them depends on agents' names.
+Everything that is said about an action, to a judge or to a model, is read from the table: its JSON Schema, its words,
+who may use it, how an example is made. There is no way round it, and nothing in it depends on agents' names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum, auto
 from functools import cache
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from strictreply.contract._complaints import Findings
 from strictreply.contract._contract import Contract, by_name
+from strictreply.contract._describing import compact
 from strictreply.contract._tool import Tool
-from strictreply.coordination._action_shapes import SHAPES, ExtraKeys, Need, listed
 from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin, Permitted
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._topology import USER, Topology
+from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._json import JSON, Extra, JSONObject
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 
-SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
+ExtraKeys: TypeAlias = Literal["forbid", "allow"]
+"""Whether an action may have members that its shape does not name (requirement X3)."""
+
+MAX_LISTED = 20
+MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
+
+
+class Need(StrEnum):
+    """What an agent needs for an action."""
+
+    NEXT_AGENT = auto()
+    FINISH = auto()
+    USER = auto()
+    TOOLS = auto()
+    CONVERSATION = auto()
+    PARALLEL = auto()
+    LEAVE = auto()  # the application says so expressly
+    SYSTEM = auto()  # no agent has it
+
+    @property
+    def code(self) -> AgentReplyCode:
+        """The code of the fault of an agent that lacks it."""
+        return _LACKING.get(self, AgentReplyCode.ACTION_NOT_PERMITTED)
+
+
+_LACKING = {
+    Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
+}
+Tools: TypeAlias = Mapping[str, Tool]
+Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionShape:
+    """One action, which an agent may use when it has all of ``needs``, the system always when ``systemic`` (X8).
+
+    ``properties`` are its members beside ``next_action`` and ``thought``. ``words`` say what it does; ``{agents}`` and
+    ``{tools}`` in them are filled with what is permitted. ``example`` are the members of a valid example, or makes
+    them: None when there is none to be made.
+    """
+
+    words: str
+    needs: tuple[Need, ...]
+    example: JSONObject | Example = field(default_factory=dict[str, JSON])
+    properties: JSONObject = field(default_factory=dict[str, JSON])
+    required: tuple[str, ...] = ()
+    systemic: bool = False
+
+    def told(self, allowed: Permitted) -> str:
+        """Return what the action does and with whom, for a model that is ``allowed`` to use it."""
+        return self.words.format(agents=listed(allowed.agents), tools=listed(allowed.tools))
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """List names as text, the first twenty of them."""
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return (", ".join(names[:MAX_LISTED]) or "none") + more
+
+
+def document_of(action: ActionType) -> JSONObject:
+    """Return the JSON Schema of an action as a model is shown it; ``thought`` is always optional (requirement M39)."""
+    shape = SHAPES[action]
+    members = {"thought": {"type": "string"}, "next_action": {"const": action.value}}
+    return {"type": "object", "properties": members | shape.properties, "required": ["next_action", *shape.required]}
+
+
+def union_document(allowed: Permitted) -> JSONObject:
+    """Return the JSON Schema of all that an agent may reply, with the names that are permitted spelt out."""
+    return {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
+
+
+def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
+    if schema is _NAME or schema is _TOOL:
+        return {"enum": list(allowed.agents if schema is _NAME else allowed.tools)}
+    if isinstance(schema, dict):
+        return {key: _narrowed(part, allowed) for key, part in schema.items()}
+    return [_narrowed(part, allowed) for part in schema] if isinstance(schema, list) else schema
+
+
+@cache
+def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
+    """Return the compiled schema of an action; with ``extra="allow"`` members that it does not name pass."""
+    return Schema.compile(document_of(action), extra=closing(extra))
+
+
+def closing(extra: ExtraKeys) -> Extra:
+    """Return the core's word for ``extra``: a schema as written is open to members that it does not name."""
+    return "forbid" if extra == "forbid" else "schema"
+
+
+@cache
+def member_names() -> frozenset[str]:
+    """Return every member name that an action speaks of: only these may stand in a path."""
+    return frozenset[str]().union(*(schema_of(action).names for action in SHAPES))
+
+
+def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
+    """Copy an action without the optional members that are null: the published formats say ``Optional`` of them.
+
+    That holds for the members of its parts, and for those of other actions that the printed ``AgentResponse`` fills
+    with null, or that are optional there. A member that the action needs stays, and any other.
+    """
+    schema: Any = document_of(kind)
+    needed = schema["required"]
+    given = {key: part for key, part in action.items() if part is not None or key in needed or key not in _OPTIONAL}
+    return {key: _part_without_nulls(part, schema["properties"].get(key)) for key, part in given.items()}
+
+
+def _part_without_nulls(value: JSON, schema: Any) -> JSON:
+    """Copy a part of an action as its schema describes it; what the schema leaves open is not looked into."""
+    for way in () if schema is None else schema.get("anyOf", [schema]):
+        if isinstance(value, dict) and "properties" in way:
+            known, needed = way["properties"], way["required"]
+            given = {key: part for key, part in value.items() if part is not None or key in needed or key not in known}
+            return {key: _part_without_nulls(part, known.get(key)) for key, part in given.items()}
+        if isinstance(value, list) and "items" in way:
+            return [_part_without_nulls(part, way["items"]) for part in value]
+    return value
+
+
+def example_of(action: ActionType, allowed: Permitted, tools: Tools) -> JSONObject | None:
+    """Make a valid reply that asks for a permitted action; None when there are no agents, or its tools admit none."""
+    example = SHAPES[action].example
+    members = example(allowed, tools) if callable(example) else example
+    return None if members is None else {"next_action": action.value, **members}
+
+
+def _invocation(allowed: Permitted, _tools: Tools) -> JSONObject | None:
+    return {"action_input": allowed.agents[0], "request": _REQUEST} if allowed.agents else None
+
+
+def _invocations(allowed: Permitted, _tools: Tools) -> JSONObject | None:
+    agents = list((allowed.agents * 2)[:2])  # where there is one only, two instances of it
+    return {"agents": agents, "agent_requests": dict.fromkeys(agents, _REQUEST)} if agents else None
+
+
+def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
+    for name in allowed.tools:
+        arguments = tools[name].parameters.example() if name in tools else None
+        if arguments is not None:
+            function = {"name": name, "arguments": compact(arguments)}
+            return {"tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
+    return None
+
+
+_REQUEST = "what you want done"
+_ERROR = {"type": "kind_of_error", "message": "what went wrong"}
+_NAME: JSON = {"type": "string", "pattern": r"\S"}
+_TOOL: JSON = {"type": "string"}
+_TEXT: JSON = {"type": "string", "pattern": r"\S"}
+_ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
+_ONE_INVOCATION: JSON = {
+    "type": "object",
+    "properties": {"agent_name": _NAME, "request": _ANYTHING_ASKED},
+    "required": ["agent_name"],
+}
+_INVOCATIONS: JSON = {"type": "array", "items": _ONE_INVOCATION, "minItems": 1, "maxItems": MAX_INVOCATIONS}
+_FUNCTION: JSON = {
+    "type": "object",
+    "properties": {"name": _TOOL, "arguments": {"type": "string"}},
+    "required": ["name", "arguments"],
+}
+_TOOL_CALL: JSON = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}, "type": {"const": "function"}, "function": _FUNCTION},
+    "required": ["id", "function"],
+}
+_ERROR_DETAILS: JSON = {
+    "type": "object",
+    "properties": {
+        "type": _TEXT,
+        "message": _TEXT,
+        "provider": {"type": "string"},
+        "retry_after": {"type": "number", "minimum": 0},
+    },
+    "required": ["type", "message"],
+}
+_CONTENT: JSON = {"anyOf": [_TEXT, {"type": "object"}]}
+
+SHAPES: Mapping[ActionType, ActionShape] = {
+    ActionType.INVOKE_AGENT: ActionShape(
+        "hand over to one of these agents: {agents}",
+        (Need.NEXT_AGENT,),
+        _invocation,
+        {"action_input": {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}, "request": _ANYTHING_ASKED},
+        ("action_input",),
+    ),
+    ActionType.PARALLEL_INVOKE: ActionShape(
+        "hand over to two or more of these agents at once, each with its own request: {agents}",
+        (Need.NEXT_AGENT,),
+        _invocations,
+        {
+            "agents": {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS},
+            "agent_requests": {"type": "object", "additionalProperties": _ANYTHING_ASKED},
+        },
+        ("agents",),
+    ),
+    ActionType.CALL_TOOL: ActionShape(
+        "call one or more of these tools, the arguments of each as a JSON text: {tools}",
+        (Need.TOOLS,),
+        _call,
+        {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}},
+        ("tool_calls",),
+    ),
+    ActionType.FINAL_RESPONSE: ActionShape(
+        "finish with your answer, text or an object, in content",
+        (Need.FINISH,),
+        {"content": "your answer"},
+        {"content": _CONTENT},
+        ("content",),
+    ),
+    ActionType.END_CONVERSATION: ActionShape("end this conversation", (Need.CONVERSATION,)),
+    ActionType.WAIT_AND_AGGREGATE: ActionShape(
+        "wait until the parallel branches are done and gather what they found", (Need.PARALLEL,)
+    ),
+    ActionType.ERROR_RECOVERY: ActionShape(
+        "report an error that the user can help with",
+        (Need.USER,),
+        {"error_details": _ERROR, "suggested_action": "retry"},
+        {"error_details": _ERROR_DETAILS, "suggested_action": {"type": "string"}},
+        ("error_details",),
+        systemic=True,
+    ),
+    ActionType.TERMINAL_ERROR: ActionShape(
+        "stop with an error that nobody can mend",
+        (Need.LEAVE,),
+        {"error": "what went wrong"},
+        {"error": _TEXT},
+        ("error",),
+        systemic=True,
+    ),
+    ActionType.AUTO_RETRY: ActionShape(
+        "try the same again",
+        (Need.SYSTEM,),
+        {"error_details": _ERROR | {"type": "timeout"}},
+        {"error_details": _ERROR_DETAILS},
+        ("error_details",),
+        systemic=True,
+    ),
+    ActionType.TERMINATE_WORKFLOW: ActionShape(
+        "finish the whole workflow with your answer, text or an object, in content",
+        (Need.FINISH, Need.LEAVE),
+        {"content": "your answer"},
+        {"content": _CONTENT},
+        ("content",),
+    ),
+    ActionType.ASK_USER: ActionShape(
+        "ask the user the question in question",
+        (Need.USER,),
+        {"question": "your question"},
+        {"question": {"type": "string"}},
+        ("question",),
+    ),
+}
+"""Every action (requirements M16 to M40). No member of one is known to another by accident: objects are closed."""
+
+_OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
+    *(shape.properties.keys() - {*shape.required} for shape in SHAPES.values())
+)
+"""The members that may be null: those that an action may go without, and those of the published ``AgentResponse``."""
+
+
+_SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
+_SIMPLE = Branch()
 
 
 def permitted_actions(
@@ -36,54 +304,38 @@ def permitted_actions(
     allowed_agents: Iterable[str] | None = None,
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Work out what ``agent`` may do.
+    """Work out what ``agent`` may do with ``tools``, by their names, in ``branch`` (None for a simple one).
 
-    ``tools`` names those it has. ``leave`` names the actions that an application permits expressly, as
-    ``terminal_error`` and ``terminate_workflow`` need it. ``allowed_agents`` narrows whom it may hand over to; it never
-    adds anybody. The system needs no permission for its own actions, and may always turn to the user (requirements
-    M49, X8). A conversation is that of the branch's ``agents``, of any agent when it names none: nobody else ends it
-    (requirement M44).
+    ``leave`` names the actions that an application permits expressly. ``allowed_agents`` narrows whom the agent may
+    hand over to; it never adds anybody. The system needs no permission for its own actions, and may always turn to the
+    user (requirements M49, X8). A conversation is that of the branch's ``agents``, of any agent when it names none:
+    nobody else ends it (requirement M44).
 
     Raises ContractError when the topology has no such agent.
     """
     targets = topology.allowed_targets(agent)
     if origin is Origin.SYSTEM:
-        return Permitted(agent, SYSTEM_ACTIONS, (*targets, USER))
+        return Permitted(agent, _SYSTEM_ACTIONS, (*targets, USER))
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
-    standing = Standing(
-        next_agent=bool(targets),
-        finish=topology.may_finish(agent),
-        user=topology.may_ask_user(agent),
-        tools=bool(tools),
-        conversation=_talks(agent, branch),
-        parallel=branch is not None and branch.type is BranchType.PARALLEL,
+    branch = branch or _SIMPLE
+    talks = branch.type is BranchType.CONVERSATION and (not branch.agents or agent in branch.agents)
+    standing = (
+        (Need.NEXT_AGENT, targets),
+        (Need.FINISH, topology.may_finish(agent)),
+        (Need.USER, topology.may_ask_user(agent)),
+        (Need.TOOLS, tools),
+        (Need.CONVERSATION, talks),
+        (Need.PARALLEL, branch.type is BranchType.PARALLEL),
     )
-    return Permitted(agent, actions_of(standing, leave), targets, tuple(tools))
-
-
-def _talks(agent: str, branch: Branch | None) -> bool:
-    if branch is None or branch.type is not BranchType.CONVERSATION:
-        return False
-    return not branch.agents or agent in branch.agents
-
-
-class Standing(NamedTuple):
-    """Which needs an agent meets, each by the name of the need."""
-
-    next_agent: bool = False
-    finish: bool = False
-    user: bool = False
-    tools: bool = False
-    conversation: bool = False
-    parallel: bool = False
+    met = frozenset([need for need, is_met in standing if is_met])
+    return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
 
 
 @cache
-def actions_of(standing: Standing, leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
-    """Return the actions of an agent of this standing; there are few, so that each is worked out once."""
-    met = {Need[name.upper()] for name, is_met in standing._asdict().items() if is_met}
+def actions_of(met: frozenset[Need], leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
+    """Return the actions of an agent that has met these needs; there are few such sets: each is worked out once."""
     return tuple(
         action
         for action, shape in SHAPES.items()
@@ -92,35 +344,28 @@ def actions_of(standing: Standing, leave: frozenset[ActionType] = frozenset()) -
 
 
 def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
-    """Report an action that is not permitted, under the code of the first of its needs that is not met.
-
-    What the permitted actions need is met.
-    """
+    """Report an action that is not permitted, under the code of the first of its needs that no permitted one has."""
     met = {need for other in allowed.actions for need in SHAPES[other].needs}
     code = next((need.code for need in SHAPES[action].needs if need not in met), AgentReplyCode.ACTION_NOT_PERMITTED)
     names = allowed.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else allowed.actions
     return code.at("/next_action", names=listed(names), found=quote(action.value))
 
 
-def leave_in(allowed: Permitted) -> frozenset[ActionType]:
-    """Return the actions among the permitted ones that an application must have permitted expressly."""
-    return frozenset(action for action in allowed.actions if Need.LEAVE in SHAPES[action].needs)
+def action_named(name: str) -> ActionType:
+    """Return an action by its name; ContractError lists those there are."""
+    try:
+        return ActionType(name)
+    except ValueError:
+        raise ContractError(f"{name!r} is no action; the actions are: {', '.join(ActionType)}") from None
 
 
-def read_leave(names: Iterable[ActionType | str]) -> frozenset[ActionType]:
-    """Read the actions that an application permits expressly.
-
-    Raises ContractError for what is no action, or one that only the system may ask for.
-    """
-    leave: set[ActionType] = set()
-    for name in names:
-        if name not in set(ActionType):
-            raise ContractError(f"{name!r} is no action; the actions are: {', '.join(ActionType)}")
-        action = ActionType(name)
+def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
+    """Read the actions that an application permits expressly; ContractError for one that is the system's own."""
+    leave = frozenset(map(action_named, names))
+    for action in leave:
         if Need.SYSTEM in SHAPES[action].needs:
             raise ContractError(f"{action.value!r} is the system's own; no agent can be permitted it")
-        leave.add(action)
-    return frozenset(leave)
+    return leave
 
 
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
@@ -140,7 +385,7 @@ class ActionTerms:
 
     permitted: Permitted
     tools: Contract
-    branch: Branch = field(default_factory=Branch)
+    branch: Branch = _SIMPLE
     extra: ExtraKeys = "forbid"
     checks: Checks = field(default_factory=lambda: MappingProxyType({}))
     place: tuple[JSON, ...] = ()
@@ -151,10 +396,10 @@ Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
 class Toolsets:
-    """The tools of the agents of one topology.
+    """The tools of the agents of one topology, a list for every agent or by the agent's name.
 
-    What an agent's own ``tools`` says goes before what was declared for it. Compiled sets are kept, one an agent, and
-    compiled anew when the agent declares other tools.
+    Compiled sets are kept, one an agent, and compiled anew when the agent declares other tools. Raises ContractError
+    for what declares no tool, and for an agent that is none of the topology's.
     """
 
     __slots__ = ("_declared", "_kept", "_limits", "_shared")
@@ -162,10 +407,6 @@ class Toolsets:
     def __init__(
         self, topology: Topology, tools: Declared | Mapping[str, Declared], limits: Limits = DEFAULT_LIMITS
     ) -> None:
-        """Compile what is declared: a list of tools for every agent, or a mapping of agents to their tools.
-
-        Raises ContractError for what declares no tool, and for an agent that is none of the topology's.
-        """
         self._limits = limits
         self._shared = self._contract(() if isinstance(tools, Mapping) else tools)
         own = cast("Mapping[str, Declared]", tools) if isinstance(tools, Mapping) else {}
@@ -174,30 +415,22 @@ class Toolsets:
         self._declared = {agent: self._contract(declared) for agent, declared in own.items()}
         self._kept: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
-    def of(self, agent: str, own: Declared | None) -> Contract:
-        """Return what calls of an agent's tools are held to, ``own`` being what it declares itself, None for nothing.
-
-        Raises ContractError when that declares no tools.
-        """
+    def of(self, agent: str, own: Declared | None = None) -> Contract:
+        """Return what calls of an agent's tools are held to; ``own``, what it declares itself, goes before the rest."""
         if own is None:
             return self._declared.get(agent, self._shared)
         declared = tuple(own.items()) if isinstance(own, Mapping) else tuple(own)
         kept = self._kept.get(agent)
-        if kept is not None and kept[0] == declared:
-            return kept[1]
-        terms = self._contract(own)
-        self._kept[agent] = (declared, terms)
-        return terms
+        if kept is None or kept[0] != declared:
+            self._kept[agent] = kept = (declared, self._contract(own))
+        return kept[1]
 
     def _contract(self, declared: Declared) -> Contract:
         return Contract(tools=compiled(declared).values(), parallel=True, limits=self._limits)
 
 
 def compiled(declared: object) -> dict[str, Tool]:
-    """Compile declarations of tools, by name; in a mapping each goes by its key.
-
-    Raises ContractError for what declares no tool, and for two of the same name.
-    """
+    """Compile declarations of tools, by name, in a mapping by key; ContractError for what is none, and for twins."""
     if isinstance(declared, Mapping):
         named = cast("Mapping[str, object]", declared)
         return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())

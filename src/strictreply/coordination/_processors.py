@@ -1,26 +1,193 @@
-"""From a raw reply to an action still to be judged: processors by priority, each for one way of writing replies.
+"""From a raw reply to an action still to be judged: the reply opened, and shown to processors by priority.
 
-A processor only translates. Whether the action is permitted, and fits its shape, is judged after all of them alike.
+Text is read by the core's strict reader only, and only when somebody wants to see the value. A Python value that never
+was a text is held to the limits of JSON instead. A processor only translates: whether the action is permitted, and fits
+its shape, is judged after all of them alike.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
+
+from pydantic import BaseModel
 
 from strictreply.coordination._actions import UNREAD, ActionType, Origin, Source
 from strictreply.coordination._api_errors import ERROR_ROLE, read_error_message
 from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._reply_view import NOT_AS_ASKED, VIEWS, ReplyView, View, plain_issues, read_reply
+from strictreply.coordination._permissions import member_names
+from strictreply.reading._decoding import decode
+from strictreply.reading._extraction import extract
+from strictreply.schema import SchemaRule
 from strictreply.values._attempts import plain
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, quote
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._limits import DEFAULT_LIMITS
+from strictreply.values._issues import Category, Code, Issue, quote
+from strictreply.values._json import JSON, Extraction, JSONObject
+from strictreply.values._limits import DEFAULT_LIMITS, Limits, utf8_size
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
+from strictreply.wires._chat import open_envelope, peek
+
+UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template)
+"""The fault of a reply that cannot be looked at as JSON."""
+
+
+def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
+    """Report a value that is not made of dicts with text as names, lists, text, finite numbers, booleans and None.
+
+    It is also no JSON when it is nested deeper or has more values than ``limits`` say, as one that holds itself does.
+    Work is bounded by them.
+    """
+    level, nodes = [value], 1
+    for _ in range(limits.depth + 1):
+        if not all(map(_is_plain, level)):
+            return (UNREADABLE,)
+        holders = [cast("dict[str, object] | list[object]", one) for one in level if isinstance(one, dict | list)]
+        level = [child for one in holders for child in (one.values() if isinstance(one, dict) else one)]
+        nodes += len(level)
+        if not level:
+            return ()
+        if nodes > limits.nodes:
+            break
+    return (UNREADABLE,)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_plain(name) for name in cast("dict[object, object]", value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, list | int)
+
+
+_MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
+_EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
+
+_NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at("", expected="written in the format that was asked for")
+"""The fault of a reply that may be well-formed, but is not an action in the format of its agent."""
+
+View: TypeAlias = Literal["reply", "text", "value"]
+"""A side of a reply that a processor may be shown.
+
+``reply`` is the message as it came, or whatever else did; ``text`` its text; ``value`` the mapping that came, or the
+JSON object that the text spells.
+"""
+
+VIEWS: tuple[View, ...] = ("reply", "text", "value")
+
+
+@dataclass(frozen=True)
+class ReplyView:
+    """A reply to be looked at; None is a side that it has not got."""
+
+    reply: object = None
+    text: str | bytes | None = None
+    mapping: Mapping[str, Any] | None = None
+    extraction: tuple[Extraction, ...] = ("strict",)
+    limits: Limits = DEFAULT_LIMITS
+
+    @cached_property
+    def value(self) -> JSONObject | None:
+        """The object that the reply is or spells."""
+        decoded = self._decoded[0]
+        return decoded if isinstance(decoded, dict) else None
+
+    def decoded(self, value: object) -> bool:
+        """Return whether a value is the one that the strict reader gave; nothing is read to find out."""
+        return self.mapping is None and self.__dict__.get("value") is value
+
+    @property
+    def leniency(self) -> tuple[Extraction, ...]:
+        """The lenient steps that reading the value took (requirement X4); none when it was never read."""
+        return self._decoded[1] if "_decoded" in self.__dict__ else ()
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """Why the reply holds no object with an action, for when nobody could make anything of it."""
+        value = self._decoded[0]
+        if isinstance(value, Invalid):
+            return value.issues
+        if not isinstance(value, dict):
+            return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
+        if "next_action" in value:
+            return (_NOT_AS_ASKED,)
+        return (AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),)
+
+    @cached_property
+    def _decoded(self) -> tuple[JSON | Invalid, tuple[Extraction, ...]]:
+        if self.mapping is not None:
+            return dict(self.mapping), ()
+        if self.text is None:
+            return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(self.reply)),)), ()
+        text, steps = (
+            extract(self.text, self.extraction, self.limits) if isinstance(self.text, str) else (self.text, ())
+        )
+        return decode(text, self.limits, names=member_names()), steps
+
+
+def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) -> ReplyView | Invalid:
+    """Open whatever an agent may have replied: a mapping, a text, a message or a completion, of any SDK.
+
+    An instance of a pydantic model with ``next_action`` is the mapping that it dumps to, as the published pages print.
+    Invalid is a reply that ended badly, whatever it holds: refused, filtered, cut, an error of the API, or none at all.
+    An *object* with the role ``error`` is the system's word; a mapping is never, because it may have been read from
+    what a model wrote.
+    """
+    view = partial(ReplyView, extraction=extraction, limits=limits)
+    if raw is None:
+        return _EMPTY
+    if isinstance(raw, str | bytes | bytearray):
+        return view(text=_as_text(raw, limits)) if raw else _EMPTY
+    if isinstance(raw, Mapping):
+        known = cast("Mapping[str, Any]", raw)
+        if not _is_envelope(known):
+            return view(mapping=known)
+    elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
+        return view(mapping=raw.model_dump())
+    elif peek(raw, "role") == ERROR_ROLE or not any(hasattr(raw, key) for key in _MESSAGE_KEYS):
+        return view(reply=raw)
+    opened = open_envelope(raw)
+    return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
+
+
+def _is_envelope(known: Mapping[str, Any]) -> bool:
+    if "choices" in known:
+        return True
+    if "next_action" in known:  # an action of ours may have an error in it
+        return "role" in known
+    return bool(known.get("error")) or not _MESSAGE_KEYS.isdisjoint(known)
+
+
+def read_message(message: object, extraction: tuple[Extraction, ...], limits: Limits) -> ReplyView | Invalid:
+    """Look at an assistant message: its calls are on the message itself, the rest is in its content."""
+    if peek(message, "function_call"):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+    content, calls = peek(message, "content"), bool(peek(message, "tool_calls"))
+    if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
+        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limits.reply_bytes),))
+    if calls or (isinstance(content, str) and content):
+        text = content if isinstance(content, str) and content else None
+        return ReplyView(message, text, extraction=extraction, limits=limits)
+    if content is None or content == "":
+        return _EMPTY
+    return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
+
+
+def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
+    """Return bytes as text where they are UTF-8; the reader reports what is wrong with others."""
+    if isinstance(raw, str):
+        return raw
+    if len(raw) <= limits.reply_bytes:
+        with suppress(UnicodeDecodeError):
+            return raw.decode()
+    return bytes(raw[: limits.reply_bytes + 1])
+
 
 ERROR_PRIORITY: Final = 100
 TOOL_PRIORITY: Final = 90
@@ -32,10 +199,10 @@ _NOT_PROSE = ("{", "[", "`", "<", '"')
 
 
 class ResponseProcessor(ABC):
-    """One way of writing replies.
+    """One way of writing replies, shown the sides of a reply that ``views`` names, in this order.
 
-    ``views`` are the sides of a reply that it is shown, in this order; all by default. ``format_name`` is the format it
-    reads, empty when it is none that an agent could be held to. ``origin`` says who asks for the actions it reads.
+    ``format_name`` is the format it reads, empty when it is none that an agent could be held to. ``origin`` says who
+    asks for the actions it reads.
     """
 
     views: ClassVar[tuple[View, ...]] = VIEWS
@@ -48,10 +215,7 @@ class ResponseProcessor(ABC):
 
     @abstractmethod
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Translate a reply into an action with ``next_action``; None leaves it to the next processor.
-
-        Invalid says that it is written in this way, but faultily; the next processors are asked all the same.
-        """
+        """Translate a reply into an action; None leaves it to the next processor, Invalid reports that it is faulty."""
 
     @abstractmethod
     def priority(self) -> int:
@@ -73,18 +237,14 @@ class RankedProcessor(ResponseProcessor):
 
 @dataclass(frozen=True, slots=True)
 class ErrorMessage:
-    """What an application says in place of a reply when the API failed.
-
-    ``content`` is a report (``classification``, ``message``, ``retry_after``, …) as a mapping or a JSON text, or any
-    other text.
-    """
+    """An error of the API in place of a reply: ``content`` is a report, a mapping or JSON text, or any other text."""
 
     content: JSON
     role: str = ERROR_ROLE
 
 
 class ErrorMessageProcessor(RankedProcessor):
-    """Reads an error that the application reports with the role ``error`` (requirement M56): the system's own word."""
+    """Reads an error that the application reports with the role ``error`` (M56): the system's own word."""
 
     rank = ERROR_PRIORITY
     views: ClassVar[tuple[View, ...]] = ("reply",)
@@ -104,13 +264,12 @@ class ErrorMessageProcessor(RankedProcessor):
 
 
 class ToolCallProcessor(RankedProcessor):
-    """Reads native tool calls, where there are any (requirement M55)."""
+    """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
 
     rank = TOOL_PRIORITY
     views: ClassVar[tuple[View, ...]] = ("reply",)
 
     def __init__(self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls) -> None:
-        """Take the documented rank unless another is given; no more than ``max_calls`` calls are read at once."""
         super().__init__(priority)
         self._max_calls = max_calls
 
@@ -120,13 +279,13 @@ class ToolCallProcessor(RankedProcessor):
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
         """Return the calls without what an SDK or a server says beside them."""
-        calls = peek(response, "tool_calls")
-        if not isinstance(calls, list | tuple):
-            return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
-        listed = cast("list[object] | tuple[object, ...]", calls)
-        if len(listed) > self._max_calls:
+        given = peek(response, "tool_calls")
+        if not isinstance(given, list | tuple):
+            return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(given)),))
+        calls = cast("list[object] | tuple[object, ...]", given)
+        if len(calls) > self._max_calls:
             return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=self._max_calls),))
-        return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": [_plain_call(call) for call in listed]}
+        return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": [_plain_call(call) for call in calls]}
 
 
 class StructuredJSONProcessor(RankedProcessor):
@@ -169,7 +328,7 @@ class TextResponseProcessor(RankedProcessor):
 
 
 class Candidate(NamedTuple):
-    """What a processor made of a reply: an action still to be judged, who asks for it, and how it was read."""
+    """An action still to be judged: what a processor made of a reply, who asks for it, and how it was read."""
 
     action: JSONObject
     origin: Origin = Origin.MODEL
@@ -179,7 +338,8 @@ class Candidate(NamedTuple):
 class ProcessorChain:
     """Processors in the order they are asked: by priority, then by registration (requirements M51, X2).
 
-    It only translates; a :class:`ValidationProcessor`, which has a chain of its own, judges what a reply asks for.
+    None is those for errors, native calls and JSON; ContractError for what is no processor. A chain only translates; a
+    :class:`ValidationProcessor`, which has one of its own, judges what a reply asks for.
     """
 
     __slots__ = ("processors",)
@@ -187,10 +347,6 @@ class ProcessorChain:
     processors: tuple[ResponseProcessor, ...]
 
     def __init__(self, processors: Iterable[ResponseProcessor] | None = None) -> None:
-        """Bring the processors into order, once; None is those for errors, native calls and JSON.
-
-        Raises ContractError for what is no processor.
-        """
         published = (ErrorMessageProcessor(), ToolCallProcessor(), StructuredJSONProcessor())
         given = published if processors is None else tuple(processors)
         for processor in given:
@@ -198,88 +354,68 @@ class ProcessorChain:
                 raise ContractError(f"a processor is an instance of ResponseProcessor, not {type(processor).__name__}")
         self.processors = tuple(sorted(given, key=lambda processor: -processor.priority()))
 
-    def with_processor(self, processor: ResponseProcessor) -> ProcessorChain:
-        """Return a chain with one more processor, behind those of the same priority."""
-        return ProcessorChain((*self.processors, processor))
-
     async def process(self, response: object) -> JSONObject | None:
-        """Return the action that a raw reply asks for, unjudged; None when no processor can read it, or it ended badly.
-
-        Nothing is awaited, and nothing is raised, whatever the reply holds.
-        """
-        try:
-            reading = read_reply(response, ("strict",), DEFAULT_LIMITS)
-            found = reading if isinstance(reading, Invalid) else candidate_of(self.processors, reading)
-        except Exception:  # noqa: BLE001 - to look at an object is to run its code, which may raise anything (M4)
-            return None
+        """Return the action that a raw reply asks for, unjudged; None when none can be read. Nothing is raised."""
+        found = self.candidate(lambda: read_reply(response, ("strict",), DEFAULT_LIMITS))
         return None if isinstance(found, Invalid) else found.action
 
+    def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
+        """Read a reply by the first processor that gives an action: plain JSON, so that no foreign code runs after it.
 
-def candidate_of(processors: Iterable[ResponseProcessor], reading: ReplyView) -> Candidate | Invalid:
-    """Ask processors in turn; the first that gives an action wins.
+        Invalid when none does: with the faults of processors that raised, then what those that know the way of writing
+        found wrong, or else why the reply holds no action. A processor that raises never ends the asking (M59).
+        """
+        try:
+            view = read()
+            return view if isinstance(view, Invalid) else self._first(view)
+        except Exception:  # noqa: BLE001 - to look at an object is to run its code, which may raise anything (M4)
+            return Invalid((UNREADABLE,))
 
-    Invalid when none does: with the faults of processors that raised, then what those that know the way of writing
-    found wrong, or else why the reply holds no action. A processor that raises never ends the asking (M59).
-    """
-    failures: list[Issue] = []
-    refusals: list[Issue] = []
-    asked = tuple(processors)
-    for processor in asked:
-        outcome = _asked(processor, reading)
-        if outcome is None:
-            continue
-        if isinstance(outcome, dict) and not reading.decoded(outcome):
-            outcome = _owned(outcome, reading)
-        if isinstance(outcome, dict):
-            source = Source(processor.format_name, tuple(failures), reading.leniency)
-            return Candidate(outcome, processor.origin, source)
-        if isinstance(outcome, Issue):
-            failures.append(outcome)
-        else:
-            refusals.extend(outcome.issues)
-    return Invalid((*failures, *(refusals or _unread(asked, reading))), reading.leniency)
+    def _first(self, view: ReplyView) -> Candidate | Invalid:
+        failures: list[Issue] = []
+        refusals: list[Issue] = []
+        for processor in self.processors:
+            outcome = _asked(processor, view)
+            if isinstance(outcome, dict) and not view.decoded(outcome):
+                # not from the strict reader: held to what that refuses, and copied, for it may change later
+                issues = plain_issues(outcome, view.limits)
+                outcome = Invalid(issues) if issues else cast("JSONObject", plain(outcome))
+            if isinstance(outcome, dict):
+                return Candidate(
+                    outcome, processor.origin, Source(processor.format_name, tuple(failures), view.leniency)
+                )
+            if isinstance(outcome, Issue):
+                failures.append(outcome)
+            elif outcome is not None:
+                refusals.extend(outcome.issues)
+        return Invalid((*failures, *(refusals or self._unread(view))), view.leniency)
+
+    def _unread(self, view: ReplyView) -> tuple[Issue, ...]:
+        # issues of JSON are reported only where actions are written in it
+        in_json = any(isinstance(processor, StructuredJSONProcessor) for processor in self.processors)
+        reads_values = any("value" in one.views for one in self.processors if one.format_name)
+        return view.issues if in_json or (reads_values and view.value is None) else (_NOT_AS_ASKED,)
 
 
-def _unread(processors: tuple[ResponseProcessor, ...], reading: ReplyView) -> tuple[Issue, ...]:
-    # issues of JSON are reported only where actions are written in it
-    if any(isinstance(processor, StructuredJSONProcessor) for processor in processors):
-        return reading.issues
-    if reading.value is None and any("value" in one.views for one in processors if one.format_name):
-        return reading.issues
-    return (NOT_AS_ASKED,)
-
-
-def _asked(processor: ResponseProcessor, reading: ReplyView) -> JSONObject | Invalid | Issue | None:
-    """Pass a processor each view of the reply that it looks at; Issue is the processor's own failure."""
+def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
+    """Pass a processor its sides of the reply; what it raises, or gives instead of an action, is an Issue of ours."""
     worst: Invalid | Issue | None = None
-    for view in processor.views:
-        response: object = getattr(reading, view)
-        outcome = None if response is None else _translated(processor, response)
-        if outcome is None:
+    for side in processor.views:
+        response: object = getattr(view, side)
+        if response is None:
+            continue
+        try:
+            if not processor.can_process(response):
+                continue
+            outcome = cast("object", processor.process(response))
+        except Exception:  # noqa: BLE001 - it must not end the judging of a reply
+            worst = _failure(processor)
             continue
         if isinstance(outcome, dict):
-            return outcome
-        worst = outcome
+            return cast("JSONObject", outcome)
+        if outcome is not None:
+            worst = outcome if isinstance(outcome, Invalid) else _failure(processor)
     return worst
-
-
-def _translated(processor: ResponseProcessor, response: object) -> JSONObject | Invalid | Issue | None:
-    """Run a processor, which may be foreign code: what it raises, or returns instead of an action, is its failure."""
-    try:
-        if not processor.can_process(response):
-            return None
-        outcome = cast("object", processor.process(response))
-    except Exception:  # noqa: BLE001 - it must not end the judging of a reply
-        return _failure(processor)
-    if outcome is None or isinstance(outcome, Invalid):
-        return outcome
-    return cast("JSONObject", outcome) if isinstance(outcome, dict) else _failure(processor)
-
-
-def _owned(action: JSONObject, reading: ReplyView) -> JSONObject | Invalid:
-    """Hold an action that the strict reader did not give to what it refuses, and copy it: it may change later."""
-    issues = plain_issues(action, reading.limits)
-    return Invalid(issues) if issues else cast("JSONObject", plain(action))
 
 
 def _failure(processor: ResponseProcessor) -> Issue:

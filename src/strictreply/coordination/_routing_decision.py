@@ -1,17 +1,14 @@
-"""What a router is told and what it decides, as the published API spells it; the routes choose the decision.
-
-Lists and dicts are the published types; a decision is not changed once it is made.
-"""
+"""What a router is told and what it decides, with the published types; a decision is not changed once it is made."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Any, Final, cast
 
 from strictreply.coordination._actions import Branch, BranchType, Permitted, ValidationResult
-from strictreply.coordination._agent_steering import JSON_FORMAT, SteeringContext, steering_text
+from strictreply.coordination._agent_steering import JSON_FORMAT
 from strictreply.coordination._error_policy import ErrorPolicy, Reaction
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.formats._action_formats import BaseResponseFormat
@@ -75,10 +72,7 @@ _FAULT_STEPS: Final = frozenset({StepType.ERROR_RECOVERY, StepType.RETRY_WITH_ST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStep:
-    """One step: ``target`` is an agent, a tool or the User; ``data`` is what it is given, ``metadata`` what is known.
-
-    ``steering`` is the text to put to the agent, None for none.
-    """
+    """One step of ``target``, an agent, a tool or the User; ``steering`` is the text to put to the agent, if any."""
 
     step_type: StepType
     target: str = ""
@@ -101,9 +95,8 @@ class RoutingDecision:
     """What a :class:`Router` decides: what an executor does next (requirement M91); see ``RouteDecision`` for states.
 
     ``next_steps`` are executed in order, ``branch_specs`` side by side while the branch waits (``should_wait``).
-    ``completion_reason`` tells in our words why the branch is over, None while it is not. ``error_action`` is
-    ``terminate``, ``retry`` or ``escalate`` when a fault led here. ``reason`` is why, None only in decisions that no
-    router made.
+    ``completion_reason`` tells why the branch is over, None while it is not. ``error_action`` is ``terminate``,
+    ``retry`` or ``escalate`` when a fault led here. ``reason`` is None only in decisions that no router made.
     """
 
     next_steps: list[ExecutionStep] = field(default_factory=list[ExecutionStep])
@@ -134,13 +127,7 @@ class RoutingDecision:
         return self.error_action is not None or any(step.step_type in _FAULT_STEPS for step in self.next_steps)
 
 
-class _Unset(Enum):
-    """The absence of a count, told from every count."""
-
-    UNSET = "unset"
-
-
-_NOT_GIVEN: Final = cast("int", _Unset.UNSET)
+_NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from every count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +136,9 @@ class RoutingContext:
 
     ``retry_count`` are the corrections already made of this agent's reply, ``transport_retries`` the repeats of its
     failed call. ``current_agent`` is who replied; without it the sole agent of the branch is meant. ``metadata`` may
-    hold faults of the executor (``critical_api_error`` and others), and the count, as the published example spells it:
-    ``retry_count`` is lifted from there when it is not given, and ContractError when the two differ.
-    ``steering_enabled`` False asks again without telling what to change. What the branch does not say of a
-    conversation may be said here.
+    hold faults of the executor (``critical_api_error`` and others), and, as the published example spells it, the
+    ``retry_count`` (X7). ``steering_enabled`` False asks again without telling what to change. What the branch does not
+    say of a conversation may be said here. Raises ContractError for what is no count, and for two that differ.
     """
 
     metadata: JSONObject = field(default_factory=dict[str, Any])
@@ -168,7 +154,6 @@ class RoutingContext:
     conversation_turns: int = 0
 
     def __post_init__(self) -> None:
-        """Take the count from where it was given, and refuse what is no count (requirement X7)."""
         given = self.retry_count is not _NOT_GIVEN
         count = self.retry_count if given else self.metadata.get("retry_count", 0)
         object.__setattr__(self, "retry_count", count)
@@ -202,23 +187,6 @@ class RoutingCase:
         """The reply as it was read; empty when there is none."""
         return self.result.parsed_response or {}
 
-    def in_conversation_with(self, target: str) -> bool:
-        """Return whether the branch is a conversation that ``target`` takes part in with the agent."""
-        members = {target, self.agent} <= set(self.branch.agents)
-        return members and self.branch.type is BranchType.CONVERSATION and target != self.agent
-
-    def steering(self) -> str | None:
-        """Word what the agent is to change; None when steering is off."""
-        if not self.context.steering_enabled:
-            return None
-        context = SteeringContext(
-            permitted=self.allowed,
-            issues=self.result.issues,
-            retry_count=self.context.retry_count + 1,
-            response_format=self.response_format,
-        )
-        return steering_text(context)
-
 
 def said_of(branch: Branch, context: RoutingContext) -> Branch:
     """Join what the branch and the context say of a conversation; the branch itself is not changed."""
@@ -231,27 +199,27 @@ def said_of(branch: Branch, context: RoutingContext) -> Branch:
     )
 
 
-def go_on(reason: RoutingReason, *steps: ExecutionStep, **metadata: Any) -> RoutingDecision:
-    """Execute these steps and go on."""
-    return RoutingDecision(next_steps=list(steps), metadata=_typed(reason, metadata), reason=reason)
+def go_on(
+    reason: RoutingReason, *steps: ExecutionStep, error_action: Reaction | None = None, **metadata: Any
+) -> RoutingDecision:
+    """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
+    return RoutingDecision(
+        next_steps=list(steps),
+        metadata={"routing_type": reason.value, **metadata},
+        error_action=None if error_action is None else error_action.value,
+        reason=reason,
+    )
 
 
 def stop(
-    reason: RoutingReason,
-    words: str,
-    *steps: ExecutionStep,
-    error: str | None = None,
-    **metadata: Any,
+    reason: RoutingReason, words: str, *steps: ExecutionStep, error: str | None = None, **metadata: Any
 ) -> RoutingDecision:
     """End the branch, ``words`` saying why; with ``error`` because of a fault."""
-    return RoutingDecision(
-        next_steps=list(steps),
+    return replace(
+        go_on(reason, *steps, error_action=None if error is None else Reaction.TERMINATE, **metadata),
         should_continue=False,
-        metadata=_typed(reason, metadata),
         completion_reason=words,
-        error_action=Reaction.TERMINATE.value if error is not None else None,
         error_message=error,
-        reason=reason,
     )
 
 
@@ -265,7 +233,3 @@ def tell_user(details: Mapping[str, Any], *, data: JSONObject | None = None, **m
     known = {"requires_user_action": False, "can_retry": False} | metadata
     given: JSONObject = {"error": dict(details)} | (data or {})
     return ExecutionStep(step_type=StepType.ERROR_RECOVERY, target=USER, data=given, metadata=known)
-
-
-def _typed(reason: RoutingReason, metadata: Mapping[str, Any]) -> JSONObject:
-    return {"routing_type": reason.value, **metadata}

@@ -12,132 +12,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from enum import Enum
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
-
-CONVERSATION = "conversation"
-"""The attribute of an edge that marks its ends as a conversation pair."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TopologyEdge:
-    """``source`` may hand over to ``target``; ``conversation`` marks the two as partners that talk in turns.
-
-    Names are trimmed (requirement M47).
-    """
-
-    source: str
-    target: str
-    conversation: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "source", trimmed(self.source))
-        object.__setattr__(self, "target", trimmed(self.target))
-
-
-TopologySource: TypeAlias = Mapping[str, Iterable[str]] | Iterable[TopologyEdge | Sequence[Any]] | object
-"""What :func:`read_graph` takes: targets by agent, pairs or triples (source, target, attributes), or a DiGraph."""
-
-
-def read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:
-    """Read agents and edges as they are spelt; agents are None when only edges name them.
-
-    Raises DeclarationError (``topology.malformed``) for what is no graph; an undirected one is refused, because an
-    edge is a permission and must say which way.
-    """
-    if isinstance(source, Mapping):
-        named = cast("Mapping[str, object]", source)
-        return list(named), [TopologyEdge(agent, target) for agent in named for target in _targets(agent, named[agent])]
-    if hasattr(source, "nodes") and hasattr(source, "edges"):
-        return _read_digraph(source)
-    if isinstance(source, Iterable) and not isinstance(source, str | bytes):
-        return None, [_edge(item, index) for index, item in enumerate(cast("Iterable[object]", source))]
-    raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
-
-
-def trimmed(name: Any) -> Any:
-    """Return a name without spaces around it; what is no text is left for the topology to refuse."""
-    return name.strip() if isinstance(name, str) else name
-
-
-def _targets(agent: str, value: object) -> Iterator[str]:
-    """Return the targets of one agent; a lone text would be read letter by letter, so it is refused."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise _malformed(pointer("", agent), "a list of names")
-    return iter(cast("Iterable[str]", value))
-
-
-def _read_digraph(graph: Any) -> tuple[list[str], list[TopologyEdge]]:
-    if callable(directed := getattr(graph, "is_directed", None)) and not directed():
-        raise _malformed("", "directed; graph.to_directed() allows both ways")
-    view: Any = graph.edges
-    edges = cast("Iterable[object]", view(data=True) if callable(view) else view)
-    return list(graph.nodes), [_edge(item, index) for index, item in enumerate(edges)]
-
-
-def _edge(item: object, index: int) -> TopologyEdge:
-    """Read one edge: a pair, or a triple with a mapping of attributes."""
-    if isinstance(item, TopologyEdge):
-        return item
-    parts: Sequence[Any] = item if isinstance(item, Sequence) and not isinstance(item, str | bytes) else ()
-    match parts:
-        case (source, target):
-            return TopologyEdge(source, target)
-        case (source, target, Mapping() as attributes) if isinstance(attributes.get(CONVERSATION, False), bool):
-            return TopologyEdge(source, target, attributes.get(CONVERSATION) is True)
-        case _:
-            expected = f"a pair (source, target), or a triple with {{'{CONVERSATION}': True}}"
-            raise _malformed(pointer("", "edges", index), expected)
-
-
-def _malformed(path: str, expected: str) -> DeclarationError:
-    return DeclarationError("the topology", [CoordinationCode.TOPOLOGY_MALFORMED.at(path, expected=expected)])
-
-
-class Shape(Enum):
-    """How a node looks, in Mermaid's brackets and in DOT's ``shape``."""
-
-    AGENT = ('["', '"]', "box")
-    HUMAN = ('(["', '"])', "oval")
-    END = ('(("', '"))', "doublecircle")
-
-
-Nodes: TypeAlias = Mapping[str, Shape]
-Arrows: TypeAlias = Iterable[tuple[str, str]]
-
-
-def mermaid(nodes: Nodes, arrows: Arrows) -> str:
-    """Draw a Mermaid flowchart: a line for the header, one for each node, one for each arrow."""
-    ids = _ids(list(nodes))
-    lines = [f"  {ids[name]}{shape.value[0]}{_label(name, '#')}{shape.value[1]}" for name, shape in nodes.items()]
-    lines += [f"  {ids[source]} --> {ids[target]}" for source, target in arrows]
-    return "\n".join(["flowchart LR", *lines, ""])
-
-
-def dot(nodes: Nodes, arrows: Arrows) -> str:
-    """Draw a Graphviz digraph: one statement a line, nodes before arrows."""
-    ids = _ids(list(nodes))
-    lines = [f'  {ids[name]} [label="{_label(name, "&#")}", shape={shape.value[2]}];' for name, shape in nodes.items()]
-    lines += [f"  {ids[source]} -> {ids[target]};" for source, target in arrows]
-    return "\n".join(["digraph topology {", *lines, "}", ""])
-
-
-def _ids(names: Sequence[str]) -> dict[str, str]:
-    """Return each node an id of ours: a name is never an identifier."""
-    return {name: f"n{index}" for index, name in enumerate(names)}
-
-
-def _label(name: str, opening: str) -> str:
-    """Return a name with every character but letters, digits, underscores and single spaces as a numeric entity.
-
-    Both languages read ``<opening>65;`` as "A" inside a quoted label, Mermaid with ``#``, DOT with ``&#``.
-    """
-    return "".join(char if char.isalnum() or char in "_ " else f"{opening}{ord(char)};" for char in name)
-
 
 USER = "User"
 """The node that is the person: an edge from it is an entry, an edge to it lets an agent ask and finish."""
@@ -147,6 +26,27 @@ END_NODE = "End"
 
 RESERVED = (USER, END_NODE)
 _VERSION_BYTES = 16
+_CONVERSATION: Final = "conversation"  # the attribute of an edge that marks its ends as a conversation pair
+_AGENT_SHAPE: Final = ('["', '"]', "box")
+_SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "doublecircle")}
+"""How the reserved nodes are drawn: Mermaid's brackets, and DOT's ``shape``."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopologyEdge:
+    """``source`` may hand over to ``target``; ``conversation`` that they talk in turns. Names are trimmed (M47)."""
+
+    source: str
+    target: str
+    conversation: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", _trimmed(self.source))
+        object.__setattr__(self, "target", _trimmed(self.target))
+
+
+TopologySource: TypeAlias = Mapping[str, Iterable[str]] | Iterable[TopologyEdge | Sequence[Any]] | object
+"""What a topology is declared from: targets by agent, pairs or triples (source, target, attributes), or a DiGraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +73,28 @@ class Topology:
 
     def __post_init__(self) -> None:
         """Bring the parts into order, refuse what does not hold together, and name the version."""
-        _refuse([*_name_issues(self)])
-        agents, edges = sorted(map(trimmed, self.agents)), sorted(self.edges)
-        given = [trimmed(entry) for entry in self.entries]
-        unknown = (_unknown(one, agents, pointer("/entries", one)) for one in given if one not in agents)
-        _refuse([*_agent_issues(agents), *_edge_issues(agents, edges), *unknown])
+        _refuse(_name_issues(self))
+        agents, edges = sorted(map(_trimmed, self.agents)), sorted(self.edges)
+        given = [_trimmed(entry) for entry in self.entries]
+        _refuse(_part_issues(agents, edges, given))
         targets = {node: tuple(e.target for e in edges if e.source == node) for node in (*agents, *RESERVED)}
         entries = sorted(
             {*given, *targets[USER]} or set(agents) - {edge.target for edge in edges if edge.source != edge.target}
         )
         _refuse(_reach_issues(agents, entries, targets))
-        self._set(agents=tuple(agents), edges=tuple(edges), entries=tuple(entries))
-        self._set(version=self._digest(), conversations=_conversations(edges), _targets=targets)
-        self._set(_allowed={node: tuple(one for one in targets[node] if one not in RESERVED) for node in targets})
+        # JSON keeps names apart whatever is in them
+        canonical = json.dumps([agents, [[edge.source, edge.target, edge.conversation] for edge in edges], entries])
+        made: dict[str, object] = {
+            "agents": tuple(agents),
+            "edges": tuple(edges),
+            "entries": tuple(entries),
+            "version": hashlib.blake2b(canonical.encode(), digest_size=_VERSION_BYTES).hexdigest(),
+            "conversations": _conversations(edges),
+            "_targets": targets,
+            "_allowed": {node: tuple(one for one in targets[node] if one not in RESERVED) for node in targets},
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(
@@ -200,21 +109,25 @@ class Topology:
 
         A mapping declares its keys, a graph its nodes, a list of edges every name in it unless ``agents`` says which
         there are. ``entry`` names where runs begin. ``conversations`` marks pairs that talk in turns, as does the
-        attribute ``conversation`` of a graph's edge. Raises DeclarationError as the class does.
+        attribute ``conversation`` of a graph's edge. Raises DeclarationError as the class does, also for what is no
+        graph, for an undirected one, because an edge is a permission and must say which way, and for a pair without an
+        edge.
         """
-        named, edges = read_graph(source)
+        named, edges = _read_graph(source)
         if named is None:
             named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
         declared = named if agents is None else list(agents)
+        pairs = [(_trimmed(one), _trimmed(other)) for one, other in conversations]
+        either_way = [*pairs, *((other, one) for one, other in pairs)]
+        ways = [(edge.source, edge.target) for edge in edges]
+        missing = [pair for pair in pairs if pair not in ways and pair[::-1] not in ways]
+        _refuse(CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair)) for pair in missing)
+        marked = (TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way) for e in edges)
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
-        marked = _marked(edges, conversations)
         return cls(tuple(one for one in declared if one not in RESERVED), tuple(marked), entries)
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """Return every node that an edge of ``node`` leads to, User and End included.
-
-        Raises ContractError when ``node`` is none of this topology's, here and in every question about one.
-        """
+        """Return every node that an edge of ``node`` leads to; for an unknown one all questions raise ContractError."""
         return self._answer(self._targets, node)
 
     def allowed_targets(self, agent: str) -> tuple[str, ...]:
@@ -261,51 +174,89 @@ class Topology:
 
     def to_mermaid(self) -> str:
         """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
-        return mermaid(self._shapes(), ((edge.source, edge.target) for edge in self.edges))
+        ids = self._node_ids()
+        shapes = {name: _SHAPES.get(name, _AGENT_SHAPE) for name in ids}
+        lines = [f"  {ids[name]}{shape[0]}{_label(name, '#')}{shape[1]}" for name, shape in shapes.items()]
+        lines += [f"  {ids[edge.source]} --> {ids[edge.target]}" for edge in self.edges]
+        return "\n".join(["flowchart LR", *lines, ""])
 
     def to_dot(self) -> str:
         """Draw a Graphviz digraph; names are escaped, so none can break out of its label."""
-        return dot(self._shapes(), ((edge.source, edge.target) for edge in self.edges))
+        ids = self._node_ids()
+        shapes = {name: _SHAPES.get(name, _AGENT_SHAPE)[2] for name in ids}
+        lines = [f'  {ids[name]} [label="{_label(name, "&#")}", shape={shape}];' for name, shape in shapes.items()]
+        lines += [f"  {ids[edge.source]} -> {ids[edge.target]};" for edge in self.edges]
+        return "\n".join(["digraph topology {", *lines, "}", ""])
+
+    def _node_ids(self) -> dict[str, str]:
+        touched = set(_ends(self.edges))
+        drawn = (*self.agents, *(name for name in RESERVED if name in touched))
+        return {name: f"n{index}" for index, name in enumerate(drawn)}
 
     def _answer(self, table: Mapping[str, tuple[str, ...]], node: str) -> tuple[str, ...]:
         if node not in table:
             raise ContractError(f"{node!r} is no agent of this topology; the agents are: {', '.join(self.agents)}")
         return table[node]
 
-    def _shapes(self) -> dict[str, Shape]:
-        """Return the nodes that are drawn: all agents, and User and End where an edge touches them."""
-        touched = set(_ends(self.edges))
-        reserved = {name: shape for name, shape in ((USER, Shape.HUMAN), (END_NODE, Shape.END)) if name in touched}
-        return dict.fromkeys(self.agents, Shape.AGENT) | reserved
 
-    def _digest(self) -> str:
-        """Hash the canonical parts; JSON keeps names apart whatever is in them."""
-        edges = [[edge.source, edge.target, edge.conversation] for edge in self.edges]
-        canonical = json.dumps([self.agents, edges, self.entries])
-        return hashlib.blake2b(canonical.encode(), digest_size=_VERSION_BYTES).hexdigest()
+def _label(name: str, opening: str) -> str:
+    """Return a name with every character but letters, digits, underscores and single spaces as a numeric entity.
 
-    def _set(self, **fields: object) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+    Both languages read ``<opening>65;`` as "A" inside a quoted label, Mermaid with ``#``, DOT with ``&#``.
+    """
+    return "".join(char if char.isalnum() or char in "_ " else f"{opening}{ord(char)};" for char in name)
 
 
-def _refuse(issues: list[Issue]) -> None:
-    if issues:
-        raise DeclarationError("the topology", issues)
+def _trimmed(name: Any) -> Any:
+    """Return a name without spaces around it; what is no text is left for the topology to refuse."""
+    return name.strip() if isinstance(name, str) else name
 
 
 def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
     return (name for edge in edges for name in (edge.source, edge.target))
 
 
-def _marked(edges: list[TopologyEdge], pairs: Iterable[tuple[str, str]]) -> Iterator[TopologyEdge]:
-    """Mark the edges between the named pairs; raises DeclarationError for a pair without an edge."""
-    ways = [(trimmed(one), trimmed(other)) for one, other in pairs]
-    both = [*ways, *((other, one) for one, other in ways)]
-    ends = [(edge.source, edge.target) for edge in edges]
-    missing = [way for way in ways if way not in ends and way[::-1] not in ends]
-    _refuse([CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *way)) for way in missing])
-    return (TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in both) for e in edges)
+def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:
+    if isinstance(source, Mapping):
+        named = cast("Mapping[str, object]", source)
+        for agent, targets in named.items():  # a lone text would be read letter by letter
+            if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
+                raise _malformed(pointer("", agent), "a list of names")
+        lists = cast("Mapping[str, Iterable[str]]", named)
+        return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
+    agents: list[str] | None = None
+    edges: Any = source
+    if hasattr(source, "nodes") and hasattr(source, "edges"):
+        graph: Any = source
+        if callable(directed := getattr(graph, "is_directed", None)) and not directed():
+            raise _malformed("", "directed; graph.to_directed() allows both ways")
+        agents, edges = list(graph.nodes), graph.edges(data=True) if callable(graph.edges) else graph.edges
+    elif not isinstance(source, Iterable) or isinstance(source, str | bytes):
+        raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
+    return agents, [_edge(item, index) for index, item in enumerate(edges)]
+
+
+def _edge(item: object, index: int) -> TopologyEdge:
+    if isinstance(item, TopologyEdge):
+        return item
+    parts: Sequence[Any] = item if isinstance(item, Sequence) and not isinstance(item, str | bytes) else ()
+    match parts:
+        case (source, target):
+            return TopologyEdge(source, target)
+        case (source, target, Mapping() as attributes) if isinstance(attributes.get(_CONVERSATION, False), bool):
+            return TopologyEdge(source, target, attributes.get(_CONVERSATION) is True)
+        case _:
+            expected = f"a pair (source, target), or a triple with {{'{_CONVERSATION}': True}}"
+            raise _malformed(pointer("", "edges", index), expected)
+
+
+def _malformed(path: str, expected: str) -> DeclarationError:
+    return DeclarationError("the topology", [CoordinationCode.TOPOLOGY_MALFORMED.at(path, expected=expected)])
+
+
+def _refuse(issues: Iterable[Issue]) -> None:
+    if found := tuple(issues):
+        raise DeclarationError("the topology", found)
 
 
 def _name_issues(topology: Topology) -> Iterator[Issue]:
@@ -320,34 +271,29 @@ def _name_issues(topology: Topology) -> Iterator[Issue]:
                 yield CoordinationCode.TOPOLOGY_BAD_NAME.at(pointer("", part, index))
 
 
-def _agent_issues(agents: list[str]) -> Iterator[Issue]:
+def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str]) -> Iterator[Issue]:
     if not agents:
         yield CoordinationCode.TOPOLOGY_MALFORMED.at("/agents", expected="at least one agent")
+    known = [*agents, *RESERVED]
     for agent, times in Counter(agents).items():
+        place = pointer("/agents", agent)
         if times > 1:
-            yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(pointer("/agents", agent))
+            yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
         if agent in RESERVED:
-            yield CoordinationCode.TOPOLOGY_RESERVED.at(
-                pointer("/agents", agent), reason="is a reserved name, not an agent's"
-            )
-
-
-def _edge_issues(agents: list[str], edges: list[TopologyEdge]) -> Iterator[Issue]:
+            yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason="is a reserved name, not an agent's")
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
         if source == END_NODE or (source == USER and target in RESERVED):
-            yield CoordinationCode.TOPOLOGY_RESERVED.at(
-                place, reason="User leads to agents only, and nothing leads out of End"
-            )
-        for name in dict.fromkeys((source, target)):
-            if name not in agents and name not in RESERVED:
-                yield _unknown(name, agents, place)
+            reason = "User leads to agents only, and nothing leads out of End"
+            yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
+        yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)
+    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
 
 
-def _unknown(name: str, agents: list[str], place: str) -> Issue:
-    near = get_close_matches(str(name), [*agents, *RESERVED], n=1)
+def _unknown(name: str, known: list[str], place: str) -> Issue:
+    near = get_close_matches(str(name), known, n=1)
     return CoordinationCode.TOPOLOGY_UNKNOWN_AGENT.at(place, hint=f"did you mean {near[0]!r}?" if near else "")
 
 
@@ -358,19 +304,16 @@ def _conversations(edges: list[TopologyEdge]) -> frozenset[frozenset[str]]:
     return frozenset(frozenset((e.source, e.target)) for e in edges if e.conversation or (e.source, e.target) in mutual)
 
 
-def _reach_issues(agents: list[str], entries: list[str], targets: Mapping[str, tuple[str, ...]]) -> list[Issue]:
-    """Report what no run could come to: agents out of reach, and an end."""
+def _reach_issues(agents: list[str], entries: list[str], targets: Mapping[str, tuple[str, ...]]) -> Iterator[Issue]:
     if not entries:
-        return [CoordinationCode.TOPOLOGY_NO_ENTRY.at("/entries")]
+        yield CoordinationCode.TOPOLOGY_NO_ENTRY.at("/entries")
+        return
     reached = list(entries)
     for node in reached:  # grows while it is walked
         reached += [target for target in targets[node] if target not in reached and target not in RESERVED]
     words = ", ".join(entries)
-    issues = [
-        CoordinationCode.TOPOLOGY_UNREACHABLE.at(pointer("/agents", agent), entries=words)
-        for agent in agents
-        if agent not in reached
-    ]
+    for agent in agents:
+        if agent not in reached:
+            yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(pointer("/agents", agent), entries=words)
     if not any(target in RESERVED for node in reached for target in targets[node]):
-        issues.append(CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges"))
-    return issues
+        yield CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges")

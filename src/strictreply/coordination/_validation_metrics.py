@@ -11,7 +11,8 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
+from operator import add
 from typing import Final, TypeAlias
 
 from strictreply.contract._driving import unharmed
@@ -22,7 +23,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
 from strictreply.values._json import JSONObject
 
-HISTORY_ROWS: Final = 1_000
+_HISTORY_ROWS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,7 @@ class ValidationCounts:
     steering_applications: int = 0
 
     def __add__(self, other: ValidationCounts) -> ValidationCounts:
-        return ValidationCounts(
-            self.total_validations + other.total_validations,
-            self.successful_validations + other.successful_validations,
-            self.failed_validations + other.failed_validations,
-            self.retry_count + other.retry_count,
-            self.steering_applications + other.steering_applications,
-        )
+        return ValidationCounts(*map(add, astuple(self), astuple(other)))
 
     def to_dict(self) -> dict[str, int]:
         """Return the counters by their published names."""
@@ -72,10 +67,7 @@ class ValidationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ValidationSnapshot:
-    """All counters at one moment; later events do not change it.
-
-    ``faults`` counts failed replies by agent and the code of their first fault.
-    """
+    """All counters at one moment; ``faults`` counts failed replies by agent and the code of their first fault."""
 
     by_agent: Mapping[str, ValidationCounts] = field(default_factory=dict[str, ValidationCounts])
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
@@ -105,14 +97,11 @@ class ValidationSnapshot:
 
 
 class ValidationMetrics:
-    """Counters and a bounded history that any thread or task may add to; nothing is awaited while they are held.
-
-    ``rows`` bounds the history, the oldest going first; ``now`` is the clock. Raises ContractError for a bound below 0.
-    """
+    """Counters that any thread or task may add to, and the last ``rows`` verdicts; ContractError for fewer than 0."""
 
     __slots__ = ("_by_agent", "_faults", "_history", "_last", "_lock", "_now")
 
-    def __init__(self, *, rows: int = HISTORY_ROWS, now: Now = utc_now) -> None:
+    def __init__(self, *, rows: int = _HISTORY_ROWS, now: Now = utc_now) -> None:
         if rows < 0:
             raise ContractError("ValidationMetrics.rows must be 0 or more")
         self._now = now
@@ -124,19 +113,16 @@ class ValidationMetrics:
 
     def validated(self, agent: str, result: ValidationResult, *, retry: bool = False, steered: bool = False) -> None:
         """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
-        action = result.action_type if result.is_valid else None
         error = None if result.is_valid else result.error_message or "the reply does not fit"
-        self._add(agent, action, error, result.issues, retry=retry, steered=steered)
+        action = result.action_type if result.is_valid else None
+        self._add(agent, action, error, result.issues, ValidationCounts(1, 0, 0, int(retry), int(steered)))
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
-        """Count one attempt of the core's loop, such as ``on_attempt`` is told of; a failed call is no validation.
-
-        ``action`` is what an accepted reply asked for, where that is known.
-        """
+        """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
-            steered = attempt.correction is not None
-            self._add(agent, action, error, attempt.issues, retry=attempt.tier > 0, steered=steered)
+            asked = ValidationCounts(1, 0, 0, int(attempt.tier > 0), int(attempt.correction is not None))
+            self._add(agent, action, error, attempt.issues, asked)
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
@@ -151,17 +137,10 @@ class ValidationMetrics:
             self._history.clear()
 
     def _add(
-        self,
-        agent: str,
-        action: ActionType | None,
-        error: str | None,
-        issues: tuple[Issue, ...],
-        *,
-        retry: bool,
-        steered: bool,
+        self, agent: str, action: ActionType | None, error: str | None, issues: tuple[Issue, ...], one: ValidationCounts
     ) -> None:
         valid = error is None
-        one = ValidationCounts(1, int(valid), int(not valid), int(retry), int(steered))
+        one = replace(one, successful_validations=int(valid), failed_validations=int(not valid))
         code, category = (issues[0].code, issues[0].category) if issues else ("", None)
         with self._lock:
             self._last = max(self._last, self._now().timestamp())
@@ -171,7 +150,7 @@ class ValidationMetrics:
             self._history.append(ValidationRecord(self._last, agent, valid, action, error, code, category))
 
 
-logger = logging.getLogger("strictreply")
+_logger = logging.getLogger("strictreply")
 
 RedactReply: TypeAlias = Callable[[str], str]
 """Given a raw reply as JSON text, gives what may be logged."""
@@ -188,41 +167,27 @@ class Watch:
         """Report the verdict on a reply that was handed in."""
         if self.metrics is not None:
             self.metrics.validated(agent, result)
-        action = result.action_type if result.is_valid else None
-        log_validation(agent, action, result.issues, raw=raw, redact=self.redact)
+        _log(agent, result.action_type if result.is_valid else None, result.issues)
+        if self.redact is not None and _logger.isEnabledFor(logging.DEBUG):
+            with unharmed("log_replies"):
+                _logger.debug("reply of %r: raw %s", agent, printable(self.redact(_spelled(raw))))
 
     def attempted(self, agent: str, attempt: Attempt, action: ActionType | None) -> None:
         """Report one attempt of a client's loop; the client has logged the raw reply, in its own redaction."""
         if self.metrics is not None:
             self.metrics.attempted(agent, attempt, action=action)
         if attempt.failure is None:
-            log_validation(agent, action, attempt.issues)
+            _log(agent, action, attempt.issues)
 
 
-def log_validation(
-    agent: str,
-    action: ActionType | None,
-    issues: tuple[Issue, ...],
-    *,
-    raw: object = None,
-    redact: RedactReply | None = None,
-) -> None:
-    """Log one verdict at DEBUG: who replied, the action or the faults' codes and places; and the raw reply, redacted.
-
-    Without ``redact`` no raw reply is logged.
-    """
-    if not logger.isEnabledFor(logging.DEBUG):
-        return
-    faults = ", ".join(f"{issue.code} at {issue.place}" for issue in issues)
-    logger.debug("reply of %r: %s", agent, f"invalid ({faults})" if issues else action)
-    if redact is not None:
-        with unharmed("log_replies"):
-            logger.debug("reply of %r: raw %s", agent, printable(redact(_spelled(raw))))
+def _log(agent: str, action: ActionType | None, issues: tuple[Issue, ...]) -> None:
+    if _logger.isEnabledFor(logging.DEBUG):
+        faults = ", ".join(f"{issue.code} at {issue.place}" for issue in issues)
+        _logger.debug("reply of %r: %s", agent, f"invalid ({faults})" if issues else action)
 
 
 def _spelled(raw: object) -> str:
-    """Return a raw reply as JSON; an object whose own code raises is named by its type."""
     try:
         return json.dumps(plain(raw))
-    except Exception:  # noqa: BLE001 - a log must not end the judging of a reply
+    except Exception:  # noqa: BLE001 - an object's own code must not end the judging of a reply
         return json.dumps(type_name(raw))

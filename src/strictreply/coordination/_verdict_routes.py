@@ -1,18 +1,19 @@
 """Where a verdict leads: one route for each action of a valid reply, and what follows a fault or the answer to one.
 
-What comes here is permitted: the router has asked again (requirement M107). What follows a fault is the error policy's
-to say; here it becomes a step, or an end.
+What comes here is permitted: the router has checked it again (requirement M107). The error policy decides what follows
+a fault; here that becomes a step, or an end.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
-from strictreply.coordination._actions import ActionType, AgentInvocation, Origin
+from strictreply.coordination._actions import ActionType, AgentInvocation, BranchType, Origin
+from strictreply.coordination._agent_steering import SteeringContext, steering_text
 from strictreply.coordination._api_errors import ApiError
 from strictreply.coordination._error_policy import Reaction
 from strictreply.coordination._routing_decision import (
@@ -39,19 +40,23 @@ from strictreply.values._replies import Invalid
 Route: TypeAlias = Callable[[RoutingCase], RoutingDecision]
 """Decides what a valid reply with one kind of action leads to."""
 
+_MIN_PARALLEL: Final = 2  # how many agents a parallel hand-over names at least (requirement M30)
+
+_CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
+
 
 def _sequential(case: RoutingCase) -> RoutingDecision:
     """Hand over to one agent; to a partner of the conversation while it has turns left (requirements M95, M108)."""
     if len(case.result.invocations) != 1:
         return _broken("it does not name one agent to hand over to")
-    invocation = case.result.invocations[0]
-    target = invocation.agent_name
-    if not case.in_conversation_with(target):
+    invocation, branch = case.result.invocations[0], case.branch
+    partners = invocation.agent_name != case.agent and {invocation.agent_name, case.agent} <= set(branch.agents)
+    if branch.type is not BranchType.CONVERSATION or not partners:
         return go_on(RoutingReason.SEQUENTIAL, _invoke(case, invocation))
-    turn = case.branch.turns + 1
-    if turn > case.branch.max_turns:
-        words = f"the conversation has had its {case.branch.max_turns} turns"
-        return stop(RoutingReason.MAX_TURNS, words, conversation_turns=case.branch.turns)
+    turn = branch.turns + 1
+    if turn > branch.max_turns:
+        words = f"the conversation has had its {branch.max_turns} turns"
+        return stop(RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns)
     step = _invoke(case, invocation, conversation_turn=turn)
     return go_on(RoutingReason.CONVERSATION, step, conversation_turns=turn)
 
@@ -59,7 +64,7 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
 def _parallel(case: RoutingCase) -> RoutingDecision:
     """Open a branch for each invocation, with its own request, and wait (requirements M96, M97)."""
     invocations = case.result.invocations
-    if len(invocations) < MIN_PARALLEL:
+    if len(invocations) < _MIN_PARALLEL:
         return _broken("it does not name two agents to hand over to")
     specs = [BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id) for one in invocations]
     waiting = go_on(RoutingReason.PARALLEL, child_count=len(specs))
@@ -68,27 +73,20 @@ def _parallel(case: RoutingCase) -> RoutingDecision:
 
 def _tools(case: RoutingCase) -> RoutingDecision:
     """Run one step for each call, in order; none when one of them cannot be read (requirement M98)."""
-    calls = case.result.tool_calls
-    steps = [_tool_step(case, call, pointer("/tool_calls", index)) for index, call in enumerate(calls)]
-    broken = [step for step in steps if isinstance(step, Invalid)]
-    if broken or not steps:
-        return _broken(broken[0].summary if broken else "it calls no tool")
-    return go_on(RoutingReason.TOOLS, *(step for step in steps if isinstance(step, ExecutionStep)))
-
-
-def _tool_step(case: RoutingCase, call: JSONObject, at: str) -> ExecutionStep | Invalid:
-    function = call.get("function")
-    named: JSONObject = function if isinstance(function, dict) else {}
-    name, written = named.get("name"), named.get("arguments")
-    arguments = {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
-    if isinstance(arguments, Invalid):
-        return arguments
-    if not isinstance(name, str) or not isinstance(arguments, dict):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),))
-    data: JSONObject = {"arguments": arguments, "tool_call_id": call.get("id"), "tool_call": call}
-    return ExecutionStep(
-        step_type=StepType.TOOL_EXECUTION, target=name, data=data, metadata={"calling_agent": case.agent}
-    )
+    steps: list[ExecutionStep] = []
+    for index, call in enumerate(case.result.tool_calls):
+        at, function = pointer("/tool_calls", index), call.get("function")
+        named: JSONObject = function if isinstance(function, dict) else {}
+        name, written = named.get("name"), named.get("arguments")
+        arguments = {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
+        if isinstance(arguments, Invalid):
+            return _broken(arguments.summary)
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            return _broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
+        data: JSONObject = {"arguments": arguments, "tool_call_id": call.get("id"), "tool_call": call}
+        caller = {"calling_agent": case.agent}
+        steps.append(ExecutionStep(step_type=StepType.TOOL_EXECUTION, target=name, data=data, metadata=caller))
+    return go_on(RoutingReason.TOOLS, *steps) if steps else _broken("it calls no tool")
 
 
 def _final(case: RoutingCase) -> RoutingDecision:
@@ -100,7 +98,6 @@ def _final(case: RoutingCase) -> RoutingDecision:
 
 
 def _end_conversation(case: RoutingCase) -> RoutingDecision:
-    """End a conversation (requirement M100)."""
     words = "the agent ended the conversation"
     return stop(RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns)
 
@@ -119,40 +116,29 @@ def _ask_user(case: RoutingCase) -> RoutingDecision:
 
 
 def _brought_to_user(case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY) -> RoutingDecision:
-    """Bring an error to the user, who says how to go on (requirements M81, M88, M101).
-
-    The system's own errors reach the user whatever the topology says, an agent's only over an edge (M49, X8).
-    """
-    details = _details(case)
+    """Bring an error to the user; the system's own needs no edge (requirements M49, M81, M88, M101, X8)."""
     error = _api_error(case)
-    context = {"agent_name": case.agent, "branch_id": case.context.current_branch_id or case.branch.id}
-    suggestions = list(error.suggested_actions)
-    data = {"suggested_action": error.suggested_action} if error.suggested_action else {}
     step = tell_user(
-        details,
-        data=data,
+        _details(case),
+        data={"suggested_action": error.suggested_action} if error.suggested_action else {},
         requires_user_action=True,
         can_retry=True,
         failed_agent=case.agent,
-        suggested_actions=suggestions,
-        retry_context=context,
+        suggested_actions=list(error.suggested_actions),
+        retry_context={"agent_name": case.agent, "branch_id": case.context.current_branch_id or case.branch.id},
     )
-    return replace(go_on(reason, step), error_action=Reaction.ESCALATE.value)
+    return go_on(reason, step, error_action=Reaction.ESCALATE)
 
 
 def _terminal(case: RoutingCase) -> RoutingDecision:
-    """Show an error to the user and end: nothing is tried again (requirement M102).
-
-    An agent reaches the user so because it was permitted expressly to end a run (X8). The system's own word names the
-    class of the error as the reason.
-    """
+    """Show an error to the user and end: nothing is tried again (requirements M102, X8)."""
     error = _api_error(case)
     step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
-    reporter = f"reported by {case.agent}" if case.result.origin is Origin.MODEL else error.issue.message
-    words = f"Terminal error: {reporter}"
-    ended = stop(RoutingReason.TERMINAL, words, step, error=words)
-    known = {"termination_reason": error.classification.value} if case.result.origin is Origin.SYSTEM else {}
-    return replace(ended, metadata=ended.metadata | known)
+    if case.result.origin is Origin.SYSTEM:
+        words = f"Terminal error: {error.issue.message}"
+        return stop(RoutingReason.TERMINAL, words, step, error=words, termination_reason=error.classification.value)
+    words = f"Terminal error: reported by {case.agent}"
+    return stop(RoutingReason.TERMINAL, words, step, error=words)
 
 
 def _auto_retry(case: RoutingCase) -> RoutingDecision:
@@ -164,14 +150,11 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
     known = {"retry_attempt": made + 1, "retry_reason": error.issue.code}
     data = {"retry_after": wait}
     step = ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=case.agent, data=data, metadata=known)
-    return replace(go_on(RoutingReason.AUTO_RETRY, step), error_action=Reaction.RETRY.value)
+    return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
 
 
 def route_of(case: RoutingCase, action: ActionType) -> Route:
-    """Return the route of an action; of the system's own word on a failed call the one that the policy says.
-
-    A row of the policy's table that differs from the published one goes before the error's class (requirement X5).
-    """
+    """Return the route of an action; for the system's own, a changed row of the policy goes first (requirement X5)."""
     if case.result.origin is not Origin.SYSTEM:
         return ROUTES[action]
     reaction = case.policy.changed(_api_error(case).issue.category)
@@ -202,11 +185,6 @@ ROUTES: Final[Mapping[ActionType, Route]] = MappingProxyType(
 )
 """The route of every action (requirement M110)."""
 
-MIN_PARALLEL: Final = 2
-"""How many agents a parallel hand-over names at least (requirement M30)."""
-
-_CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
-
 
 def _invoke(case: RoutingCase, invocation: AgentInvocation, **metadata: int) -> ExecutionStep:
     known = {"from_agent": case.agent, "instance_id": invocation.instance_id, **metadata}
@@ -218,15 +196,14 @@ def _invoke(case: RoutingCase, invocation: AgentInvocation, **metadata: int) -> 
     )
 
 
-def _details(case: RoutingCase) -> JSONObject:
+def _details(case: RoutingCase, otherwise: JSONObject | None = None) -> JSONObject:
     reported = case.parsed.get("error_details", case.context.error_info)
     if isinstance(reported, dict):
         return cast("JSONObject", reported)
-    return {"message": case.parsed.get("error", "")}
+    return otherwise or {"message": case.parsed.get("error", "")}
 
 
 def _api_error(case: RoutingCase) -> ApiError:
-    """Read what is reported of an error; the action's own suggestion stands beside the details."""
     suggested = case.parsed.get("suggested_action")
     beside = {} if suggested is None else {"suggested_action": suggested}
     return ApiError.of_report(_details(case) | beside)
@@ -237,84 +214,50 @@ def _broken(words: str) -> RoutingDecision:
     return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
 
 
-PERMISSION_DENIED: Final = "Permission denied"
+_PERMISSION_DENIED: Final = "Permission denied"
 """The published words for a target that stays forbidden (requirement M79)."""
 
-POOL_RETRY_SECONDS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class PreCheck:
-    """A fault that the executor reports in ``RoutingContext.metadata`` under the reason's name.
-
-    ``stops`` says whether the branch ends. ``data`` goes with what the user is told, and ``metadata`` with the step.
-    """
-
-    reason: RoutingReason
-    stops: bool
-    data: JSONObject = field(default_factory=dict[str, Any])
-    metadata: JSONObject = field(default_factory=dict[str, Any])
-
-
-PRE_CHECKS: Final = (
-    PreCheck(RoutingReason.CRITICAL_API_ERROR, stops=True, metadata={"no_retry": True}),
-    PreCheck(RoutingReason.COORDINATION_ERROR, stops=False, metadata={"requires_user_action": True, "can_retry": True}),
-    PreCheck(
-        RoutingReason.POOL_EXHAUSTED,
-        stops=False,
-        data={"retry_after": POOL_RETRY_SECONDS},
-        metadata={"notification": "resource"},
-    ),
-    PreCheck(RoutingReason.TIMEOUT, stops=True, metadata={"no_retry": True}),
+_PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...]] = (
+    (RoutingReason.CRITICAL_API_ERROR, True, {}, {"no_retry": True}),
+    (RoutingReason.COORDINATION_ERROR, False, {}, {"requires_user_action": True, "can_retry": True}),
+    (RoutingReason.POOL_EXHAUSTED, False, {"retry_after": 5}, {"notification": "resource"}),
+    (RoutingReason.TIMEOUT, True, {}, {"no_retry": True}),
 )
-"""The faults in the order they are looked for (requirement M106)."""
+"""The faults that an executor reports in ``RoutingContext.metadata`` under the reason's name, as they are looked for.
+
+Then whether the branch ends, what the user is told unless it is reported (seconds), and what goes with the step (M106).
+"""
 
 
 def pre_checked(context: RoutingContext) -> RoutingDecision | None:
-    """Decide by the first fault that the executor reports; None when it reports none."""
-    return next(_reported(context), None)
-
-
-def _reported(context: RoutingContext) -> Iterator[RoutingDecision]:
-    """Return the decisions of the faults that are reported, in order; None and False report nothing."""
-    for check in PRE_CHECKS:
-        report = context.metadata.get(check.reason.value)
+    """Decide by the first fault that the executor reports; None and False report nothing."""
+    for reason, stops, defaults, metadata in _PRE_CHECKS:
+        report = context.metadata.get(reason.value)
         if report is None or report is False:
             continue
-        details = _reported_details(report)
-        waiting = {key: details.get(key, default) for key, default in check.data.items()}
-        step = tell_user(details, data=waiting, **check.metadata)
-        if check.stops:
-            words = f"stopped by the executor: {check.reason.value}"
-            yield stop(check.reason, words, step, error=words)
-        else:
-            yield replace(go_on(check.reason, step), error_action=Reaction.ESCALATE.value)
-
-
-def _reported_details(report: object) -> JSONObject:
-    """Copy what is reported; what is no mapping is a message."""
-    if isinstance(report, Mapping):
-        return copy.deepcopy(dict(cast("Mapping[str, Any]", report)))
-    return {} if report is True else {"message": str(report)}
+        details: JSONObject = {} if report is True else {"message": str(report)}
+        if isinstance(report, Mapping):
+            details = copy.deepcopy(dict(cast("Mapping[str, Any]", report)))
+        data = {key: details.get(key, default) for key, default in defaults.items()}
+        step = tell_user(details, data=data, **metadata)
+        if stops:
+            words = f"stopped by the executor: {reason.value}"
+            return stop(reason, words, step, error=words)
+        return go_on(reason, step, error_action=Reaction.ESCALATE)
+    return None
 
 
 def route_invalid(case: RoutingCase) -> RoutingDecision:
     """Decide what follows a reply that did not fit (requirements M79 to M81, M104, M105)."""
     reaction = case.policy.reaction(case.result.issues)
     if reaction is Reaction.ESCALATE:
-        return _escalated(case)
+        details = _details(case, {"type": case.result.code, "message": _words(case)})
+        step = tell_user(details, requires_user_action=True, can_retry=True, failed_agent=case.agent)
+        return go_on(RoutingReason.ESCALATED, step, error_action=reaction)
     if reaction is Reaction.TERMINATE:
         return _terminated(case, RoutingReason.TERMINATED)
     suggested = case.result.retry_suggestion is not None
     return _retried(case) if suggested else _terminated(case, RoutingReason.NO_SUGGESTION)
-
-
-def _escalated(case: RoutingCase) -> RoutingDecision:
-    given = case.parsed.get("error_details", case.context.error_info)
-    known = {"type": case.result.code, "message": _words(case)}
-    details = cast("JSONObject", given) if isinstance(given, dict) else known
-    step = tell_user(details, requires_user_action=True, can_retry=True, failed_agent=case.agent)
-    return replace(go_on(RoutingReason.ESCALATED, step), error_action=Reaction.ESCALATE.value)
 
 
 def _retried(case: RoutingCase) -> RoutingDecision:
@@ -324,14 +267,20 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     made = context.transport_retries if transient else context.retry_count
     if made >= (budget.repeats if transient else budget.max_retries):
         return _terminated(case, RoutingReason.RETRIES_SPENT)
-    text = case.steering()
+    steering = SteeringContext(
+        permitted=case.allowed,
+        issues=case.result.issues,
+        retry_count=context.retry_count + 1,
+        response_format=case.response_format,
+    )
+    text = steering_text(steering) if context.steering_enabled else None
     step = ExecutionStep(
         step_type=StepType.AGENT_INVOCATION if text is None else StepType.RETRY_WITH_STEERING,
         target=case.agent,
         steering=text,
         metadata={"retry_attempt": made + 1, "retry_reason": case.result.code},
     )
-    return replace(go_on(RoutingReason.RETRY, step), error_action=Reaction.RETRY.value)
+    return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
 
 
 def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
@@ -340,7 +289,7 @@ def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
     if not any(issue.category is Category.PERMISSION_ERROR for issue in case.result.issues):
         return stop(reason, words, error=words)
     denied = RoutingReason.PERMISSION_DENIED if reason is RoutingReason.TERMINATED else reason
-    return stop(denied, words, error=PERMISSION_DENIED)
+    return stop(denied, words, error=_PERMISSION_DENIED)
 
 
 def _words(case: RoutingCase) -> str:
@@ -348,29 +297,13 @@ def _words(case: RoutingCase) -> str:
 
 
 def question_of(
-    step: ExecutionStep,
-    *,
-    request_id: str,
-    prompt: str = "",
-    skip_to: str | None = None,
-    requested_at: str = "",
+    step: ExecutionStep, *, request_id: str, prompt: str = "", skip_to: str | None = None, requested_at: str = ""
 ) -> PendingHuman:
-    """Make the question that a step to the user puts: retry the failed agent, skip to ``skip_to``, or abort.
-
-    ``prompt`` empty puts the kind's own words. Raises ContractError for a step that is no error of an agent.
-    """
+    """Make the question that a step to the user puts; ContractError for a step that is no error of an agent."""
     failed = step.metadata.get("failed_agent")
     if step.step_type is not StepType.ERROR_RECOVERY or not isinstance(failed, str):
         raise ContractError("only an error_recovery step with a failed_agent is a question to the user")
-    return PendingHuman(
-        request_id,
-        HumanKind.ERROR,
-        prompt,
-        resume_to=failed,
-        skip_to=skip_to,
-        interrupted=failed,
-        requested_at=requested_at,
-    )
+    return PendingHuman(request_id, HumanKind.ERROR, prompt, failed, skip_to, failed, requested_at)
 
 
 def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanDecision | None) -> RoutingDecision:
@@ -383,20 +316,17 @@ def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanD
     follows = failed in topology.agents and asked.skip_to in topology.allowed_targets(failed)
     match decision:
         case HumanDecision.RETRY:
-            return _to(topology, asked.resume_to, RoutingReason.HUMAN_RETRY)
+            return _to(topology, failed, RoutingReason.HUMAN_RETRY)
         case HumanDecision.SKIP if asked.skip_to is None:
             return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
         case HumanDecision.SKIP if not follows:
-            words = "the step to skip to does not follow the failed one"
-            return refuse(RoutingReason.NOT_ALLOWED, words)
+            return refuse(RoutingReason.NOT_ALLOWED, "the step to skip to does not follow the failed one")
         case HumanDecision.SKIP:
             return _to(topology, asked.skip_to, RoutingReason.HUMAN_SKIP)
         case HumanDecision.ABORT:
             return stop(RoutingReason.ABORTED, "the user aborted the run")
         case _:
-            step = tell_user(
-                {}, data={"request": asked.question}, requires_user_action=True, failed_agent=asked.resume_to
-            )
+            step = tell_user({}, data={"request": asked.question}, requires_user_action=True, failed_agent=failed)
             return go_on(RoutingReason.ASKED_AGAIN, step)
 
 

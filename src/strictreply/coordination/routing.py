@@ -15,7 +15,6 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Self, TypeAlias, cast
 
-from strictreply.coordination._action_shapes import listed
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -27,14 +26,16 @@ from strictreply.coordination._actions import (
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._error_policy import ErrorPolicy
 from strictreply.coordination._permissions import (
+    SHAPES,
     Declared,
+    Need,
     Toolsets,
-    leave_in,
+    listed,
     permitted_actions,
     read_leave,
     refusal_of,
 )
-from strictreply.coordination._reply_view import plain_issues
+from strictreply.coordination._processors import plain_issues
 from strictreply.coordination._routing_decision import (
     BranchSpec,
     ExecutionStep,
@@ -53,6 +54,7 @@ from strictreply.coordination.formats._action_formats import DEFAULT_FORMAT, Bas
 from strictreply.values._attempts import plain
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, quote
+from strictreply.values._json import JSONObject
 
 __all__ = [
     "BranchSpec",
@@ -70,50 +72,38 @@ __all__ = [
 _REPORTED: Final = ("error_details", "suggested_action", "error")
 """The members of an action that are read, and not merely passed on."""
 
+_MAX_ROUTES: Final = 1_024
+_DIGEST_BYTES: Final = 16
+_logger = logging.getLogger("strictreply")
+_ACTIONS: Final = tuple(ActionType)
 _HANDING_OVER: Final = (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
 
 
-def flaw_of(result: ValidationResult, agent: str) -> str | None:
-    """Return why a result cannot be routed as the verdict on ``agent``'s reply, None when it can.
-
-    A result of :class:`ValidationProcessor` never has a flaw; one that was made by hand, or read from somewhere, may.
-    """
-    return next(_flaws(result, agent), None)
-
-
-def refusal(result: ValidationResult, action: ActionType, allowed: Permitted) -> Issue | None:
-    """Report the first thing that a valid result asks for and its agent may not do; None when there is none."""
-    return next(_refusals(result, action, allowed), None)
-
-
 def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
-    """Return what is wrong with a result; its members are what they are, whatever their types promise."""
-    held = cast("object", result.permitted)
+    """Return why a result cannot be routed as the verdict on ``agent``'s reply; only the first flaw may be asked for.
+
+    One of :class:`ValidationProcessor` never has a flaw; one that was made by hand, or read from somewhere, may: its
+    members are what they are, whatever their types promise.
+    """
+    held, parsed = cast("object", result.permitted), cast("object", result.parsed_response)
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"
-    parsed = cast("object", result.parsed_response)
     if not (parsed is None or isinstance(parsed, dict)):
         yield "its parsed_response is no object"
-    elif parsed and plain_issues([parsed.get(name) for name in _REPORTED]):
+    if parsed and plain_issues([cast("JSONObject", parsed).get(name) for name in _REPORTED]):
         yield "what it reports of an error is no JSON"
     if not _all_are(result.issues, tuple, Issue):
         yield "its issues are not a tuple of Issue"
-    if result.is_valid:
-        yield from _flaws_of_valid(result)
-
-
-def _flaws_of_valid(result: ValidationResult) -> Iterator[str]:
+    if not result.is_valid:
+        return
     if result.action_type not in _ACTIONS:
         yield "it is valid without an action"
     if not _all_are(result.invocations, list, AgentInvocation):
         yield "its invocations are not a list of AgentInvocation"
-    elif not all(isinstance(cast("object", one.agent_name), str) for one in result.invocations):
+    if not all(isinstance(cast("object", one.agent_name), str) for one in result.invocations):
         yield "an invocation has no agent's name"
     if not _all_are(result.tool_calls, list, dict):
         yield "its tool_calls are not a list of objects"
-
-
-_ACTIONS: Final = tuple(ActionType)
 
 
 def _all_are(value: object, kind: type[list[object] | tuple[object, ...]], member: type) -> bool:
@@ -121,60 +111,24 @@ def _all_are(value: object, kind: type[list[object] | tuple[object, ...]], membe
 
 
 def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
-    """Return what is not permitted: the action, then whom it hands over to, then what it calls."""
+    """Return what is not permitted: the action, whom it hands over to, the tools that the agent has not got."""
     if action not in allowed.actions:
         yield refusal_of(action, allowed)
-    if action in _HANDING_OVER:
-        yield from _target_refusals(result, allowed)
-    if action is ActionType.CALL_TOOL:
-        yield from _call_refusals(result, allowed)
-
-
-def _target_refusals(result: ValidationResult, allowed: Permitted) -> Iterator[Issue]:
-    """Return the targets that the agent may not hand over to."""
-    for index, invocation in enumerate(result.invocations):
+    for index, invocation in enumerate(result.invocations if action in _HANDING_OVER else ()):
         if invocation.agent_name not in allowed.agents:
             at, found = pointer("/invocations", index, "agent_name"), quote(invocation.agent_name)
             yield AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed.agents), found=found)
-
-
-def _call_refusals(result: ValidationResult, allowed: Permitted) -> Iterator[Issue]:
-    """Return the calls of tools that the agent has not got; what is no call is the route's to refuse."""
-    for index, call in enumerate(result.tool_calls):
-        name = _called(call)
+    for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
+        function = call.get("function")
+        name: object = cast("JSONObject", function).get("name") if isinstance(function, dict) else None
         if isinstance(name, str) and name not in allowed.tools:
             at = pointer("/tool_calls", index, "function", "name")
             yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(name))
 
 
-def _called(call: dict[str, object]) -> object:
-    """Return the name of the tool that is called; of what is no call nothing."""
-    function = call.get("function")
-    return cast("dict[str, object]", function).get("name") if isinstance(function, dict) else None
-
-
-_logger = logging.getLogger("strictreply")
-
-
-def log_route(agent: str, decision: RoutingDecision) -> None:
-    """Log one decision at DEBUG: its reason, the steps by type and target, and why it ends if it does."""
-    if _logger.isEnabledFor(logging.DEBUG):
-        steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
-        steps += [f"branch {spec.agent!r}" for spec in decision.branch_specs]
-        _logger.debug("route of %r: %s: %s", agent, decision.reason, ", ".join(steps) or decision.completion_reason)
-
-
-MAX_ROUTES: Final = 1_024
-_DIGEST_BYTES = 16
-
-
 @dataclass(frozen=True, slots=True)
 class RouteKey:
-    """What a route depends on (requirements M112, X29).
-
-    ``topology_version`` changes with every edge, so no permission outlives the topology that gave it. ``branch`` is
-    the branch without its id, ``content`` a hash of all that the reply asks for and of who asked.
-    """
+    """What a route depends on (M112, X29): every edge changes the version, ``content`` hashes all that is asked for."""
 
     topology_version: str
     agent: str
@@ -195,13 +149,13 @@ class RouteKey:
 class RouteCache:
     """The routes asked for last, at most ``max_routes`` of them; any thread or task may ask.
 
-    Decisions go in and come out as copies, so that nobody changes a kept one. For executors that add to a decision what
-    is dear to find out: a :class:`Router` alone decides faster than any key can be made, and so keeps nothing itself.
+    Decisions go in and come out as copies. It is for executors that add to a decision what is dear to find out: a
+    :class:`Router` decides faster than a key can be made, and keeps nothing itself.
     """
 
     __slots__ = ("_lock", "_routes", "max_routes")
 
-    def __init__(self, max_routes: int = MAX_ROUTES) -> None:
+    def __init__(self, max_routes: int = _MAX_ROUTES) -> None:
         if isinstance(max_routes, bool) or max_routes < 1:
             raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
         self.max_routes: int = max_routes
@@ -249,18 +203,17 @@ def predict_next_route(
     ``allowed`` are the only ones it may name, such as ``topology.allowed_targets(current_agent)``; None for any.
     A walk is read with ``itertools.pairwise(names)``. Raises ContractError for a history of anything else.
     """
-    targets = [target for source, target in map(_ends, history) if source == current_agent]
-    candidates = [target for target in reversed(targets) if allowed is None or target in allowed]
-    return max(counts, key=counts.__getitem__) if (counts := Counter(candidates)) else None
-
-
-def _ends(hop: object) -> tuple[str, str]:
-    """Read one hand-over; the start of a run, which nobody handed over, comes from the empty name."""
-    match hop:
-        case {"from": str() | None as source, "to": str() as target} | (str() as source, str() as target):
-            return source or "", target
-        case _:
-            raise ContractError("a history holds pairs (from, to), or entries of routing_history")
+    targets: list[str] = []
+    for hop in history:
+        match cast("object", hop):
+            case {"from": str() | None as source, "to": str() as target} | (str() as source, str() as target):
+                # the start of a run, which nobody handed over, comes from the empty name
+                if (source or "") == current_agent and (allowed is None or target in allowed):
+                    targets.append(target)
+            case _:
+                raise ContractError("a history holds pairs (from, to), or entries of routing_history")
+    counts = Counter(reversed(targets))
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 class Router:
@@ -283,11 +236,10 @@ class Router:
     ) -> None:
         """Route within ``topology_graph``; agents are told to reply in ``response_format``.
 
-        ``policy`` says what follows a reply that does not fit, None for the published reactions. ``tools`` and
-        ``leave`` are those of :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that
-        a verdict that was made by hand may call no tool and has no leave.
-
-        Raises ContractError for an unknown format, an action that cannot be permitted, and what declares no tool.
+        ``policy`` says what follows a reply that does not fit. ``tools`` and ``leave`` are those of
+        :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that a verdict that was made
+        by hand may call no tool and has no leave. Raises ContractError for an unknown format, an action that cannot be
+        permitted, and what declares no tool.
         """
         self.topology: Topology = topology_graph
         self.policy: ErrorPolicy = policy or ErrorPolicy()
@@ -313,16 +265,20 @@ class Router:
         never an exception: ``reason`` says why it was made. It is logged at DEBUG.
         """
         branch = said_of(current_branch, routing_context)
-        agent = _who_replied(validation_result, branch, routing_context)
+        agent = routing_context.current_agent
+        if not agent:
+            held = cast("object", validation_result.permitted)
+            agent = branch.agents[0] if len(branch.agents) == 1 else ""
+            agent = held.agent if isinstance(held, Permitted) else agent
         decision = pre_checked(routing_context) or self._decided(validation_result, branch, routing_context, agent)
-        log_route(agent, decision)
+        if _logger.isEnabledFor(logging.DEBUG):
+            steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
+            steps += [f"branch {spec.agent!r}" for spec in decision.branch_specs]
+            _logger.debug("route of %r: %s: %s", agent, decision.reason, ", ".join(steps) or decision.completion_reason)
         return decision
 
     def suggest_alternative_route(self, agent: str, failed: str, visited: Collection[str] = ()) -> str | None:
-        """Return an agent to hand over to instead of ``failed``: permitted, not failed, not visited; None for none.
-
-        Raises ContractError when the topology has no such ``agent`` (requirement M109).
-        """
+        """Return an agent to hand over to instead of ``failed``, not visited; None for none (requirement M109)."""
         return next(iter(self.topology.alternatives(agent, failed, visited)), None)
 
     def _decided(
@@ -332,39 +288,27 @@ class Router:
             known = ", ".join(self.topology.agents)
             words = f"RoutingContext.current_agent must say which agent replied; the agents are: {known}"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
-        flaw = flaw_of(result, agent)
-        if flaw is not None:
+        if flaw := next(_flaws(result, agent), None):
             return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {flaw}")
         allowed = self._allowed(result, branch, agent)
         case = RoutingCase(self.topology, self.policy, result, branch, context, allowed, self._format)
-        action = result.action_type if result.is_valid else None
-        return route_invalid(case) if action is None else _by_action(case, ActionType(action))
+        if not result.is_valid or result.action_type is None:
+            return route_invalid(case)
+        action = ActionType(result.action_type)
+        if refused := next(_refusals(result, action, allowed), None):
+            return refuse(RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code)
+        return route_of(case, action)(case)
 
     def _allowed(self, result: ValidationResult, branch: Branch, agent: str) -> Permitted:
         """Work out what the agent may do; what nobody told the router of tools and leave, the verdict says."""
         held = result.permitted or Permitted(agent)
+        leave = frozenset(action for action in held.actions if Need.LEAVE in SHAPES[action].needs)
         return permitted_actions(
             self.topology,
             agent,
             branch=branch,
-            tools=held.tools if self._toolsets is None else self._toolsets.of(agent, None).by_name,
-            leave=leave_in(held) if self._leave is None else self._leave,
+            tools=held.tools if self._toolsets is None else self._toolsets.of(agent).by_name,
+            leave=leave if self._leave is None else self._leave,
             allowed_agents=None if result.permitted is None else held.agents,
             origin=result.origin,
         )
-
-
-def _who_replied(result: ValidationResult, branch: Branch, context: RoutingContext) -> str:
-    """Return the agent that replied: the context's, the verdict's or the branch's only one; empty if unknown."""
-    if context.current_agent:
-        return context.current_agent
-    if isinstance(held := cast("object", result.permitted), Permitted):
-        return held.agent
-    return branch.agents[0] if len(branch.agents) == 1 else ""
-
-
-def _by_action(case: RoutingCase, action: ActionType) -> RoutingDecision:
-    refused = refusal(case.result, action, case.allowed)
-    if refused is not None:
-        return refuse(RoutingReason.NOT_ALLOWED, f"{case.agent}: {refused.dotted}", code=refused.code)
-    return route_of(case, action)(case)

@@ -1,37 +1,46 @@
 """The one way from an agent's raw reply to an action: read by a processor, held to the topology and its shape.
 
-Nothing is executed here, and no agent is trusted more than another: there is no way round the judgement.
+Nothing is executed here, and no agent is trusted more than another: there is no way round the judgement. A wrapped
+client's loop judges by it what a model replied, so that it gives the processor's verdicts.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, cast, get_args, runtime_checkable
 
+from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Check, Checked, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._action_answer import ActionAnswer, Judgement, format_in, place_in
-from strictreply.coordination._action_rules import checked_result
-from strictreply.coordination._action_shapes import ExtraKeys, closing, union_document
-from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
+from strictreply.coordination._action_rules import checked_result, judge_action, refused, system_result
+from strictreply.coordination._actions import ActionType, Branch, Origin, Permitted, Source, ValidationResult
+from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._permissions import (
     ActionCheck,
     ActionTerms,
     Checks,
     Declared,
+    ExtraKeys,
     Toolsets,
+    action_named,
+    closing,
     permitted_actions,
     read_leave,
+    union_document,
 )
 from strictreply.coordination._processors import (
     ErrorMessageProcessor,
     ProcessorChain,
+    ReplyView,
     ResponseProcessor,
     ToolCallProcessor,
+    read_message,
+    read_reply,
 )
+from strictreply.coordination._runs.run_state import S, changed
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._validation_metrics import RedactReply, ValidationMetrics, Watch
 from strictreply.coordination.formats._action_formats import (
@@ -41,14 +50,149 @@ from strictreply.coordination.formats._action_formats import (
     format_of,
 )
 from strictreply.schema import Schema
+from strictreply.values._attempts import Attempt
 from strictreply.values._errors import ContractError
-from strictreply.values._json import Extraction
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._issues import Issue
+from strictreply.values._json import JSON, Extraction
+from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
+from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+from strictreply.wires._chat import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 
 
-_SIMPLE = Branch()
+def format_in(exec_state: object, agent: str) -> str | None:
+    """Return the format that an agent began a conversation in, None when the state says nothing of it."""
+    known = _formats(exec_state).get(agent)
+    return known if isinstance(known, str) else None
+
+
+def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
+    """Remember the format of an agent's first valid reply, if it has one, for later verdicts (requirement M119)."""
+    spoken = result.source.response_format if result.is_valid else ""
+    if not spoken or format_in(state, agent) is not None:
+        return state
+    return changed(state, reply_formats={**_formats(state), agent: spoken})
+
+
+def place_in(exec_state: object) -> tuple[JSON, ...]:
+    """Return where a conversation stands: its id, and how far it has come; empty when the state says nothing of it."""
+    conversation, count, messages = (peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages"))
+    known: tuple[JSON, ...] = (
+        conversation if isinstance(conversation, str) else "",
+        count if isinstance(count, int) else 0,
+        len(cast("list[object]", messages)) if isinstance(messages, list) else 0,
+    )
+    return known if any(known) else ()
+
+
+def _formats(state: object) -> Mapping[str, object]:
+    formats = peek(state, "reply_formats")
+    return cast("Mapping[str, object]", formats) if isinstance(formats, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """All that a verdict follows from, beside the reply; the tools' own checks are still to be asked after it.
+
+    ``terms`` are what the reply is held to, ``chain`` reads it, ``extraction`` is what the reader forgives. ``pinned``
+    is the format that the agent began this conversation in, None when it has not replied yet; with ``locked`` another
+    one is a fault, without it a note.
+    """
+
+    terms: ActionTerms
+    chain: ProcessorChain
+    extraction: tuple[Extraction, ...] = ("strict",)
+    pinned: str | None = None
+    locked: bool = False
+
+    def of_reply(self, raw: object) -> ValidationResult:
+        """Judge whatever came instead of an action."""
+        return self.of_reading(lambda: read_reply(raw, self.extraction, self.terms.tools.limits))
+
+    def of_message(self, message: object) -> ValidationResult:
+        """Judge an assistant message whose envelope was opened before."""
+        return self.of_reading(lambda: read_message(message, self.extraction, self.terms.tools.limits))
+
+    def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
+        """Judge what a function reads; one that raises, because it runs foreign code, reads nothing (M4)."""
+        found = self.chain.candidate(read)
+        if isinstance(found, Invalid):
+            return refused(found.issues, self.terms, Source(leniency=found.leniency))
+        source = found.source
+        changes: tuple[Issue, ...] = ()
+        if source.response_format and self.pinned not in (None, source.response_format):  # requirements M119, X6
+            changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
+            source = replace(source, notes=(*source.notes, *changes))
+        if found.origin is Origin.SYSTEM:
+            return system_result(found.action, self.terms, source)
+        if changes and self.locked:
+            return refused(changes, self.terms, source)
+        return judge_action(found.action, self.terms, source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionAnswer(Answer):
+    """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it.
+
+    ``judgement`` is the processor's own, so that a client's loop gives the same verdicts. ``schema`` describes the
+    action where it is written in JSON, and is None in another format. ``written`` is the format that the agent is to
+    reply in, ``watch`` is told of every attempt.
+    """
+
+    judgement: Judgement
+    written: BaseResponseFormat
+    watch: Watch = field(default_factory=Watch)
+
+    @property
+    def terms(self) -> ActionTerms:
+        """What an action is held to."""
+        return self.judgement.terms
+
+    @property
+    def contract(self) -> Contract:
+        """The contract of a client's exchange that admits exactly this: actions, and calls of the agent's tools."""
+        return self.terms.tools.replace(answer=self)
+
+    def judge_message(self, message: object) -> Verdict:
+        """Judge a whole message: native calls stay the core's, any other action is the answer."""
+        result = self.judgement.of_message(message)
+        native = bool(peek(message, "tool_calls"))
+        if not result.is_valid:
+            return _placed(result, "" if native else "/content")
+        reply: AssistantReply = DirectAnswer(result)
+        if native and result.calls:
+            reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
+        return Valid(reply, result.source.leniency)
+
+    def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002 - it counts its own
+        """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
+        limits = self.terms.tools.limits
+        view = ReplyView(reply=value, limits=limits)
+        if isinstance(value, dict):
+            view = ReplyView(mapping=value, limits=limits)
+        elif isinstance(value, str) and self.schema is None:  # where actions are objects, the text of one is none
+            view = ReplyView(text=value, extraction=self.judgement.extraction, limits=limits)
+        result = self.judgement.of_reading(lambda: view)
+        return result if result.is_valid else _placed(result, at)
+
+    def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:
+        """Return the calls of an action that is written in a format, for the tools' own checks."""
+        calls: tuple[ToolCall, ...] = answer.calls
+        return calls
+
+    def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
+        """Report every attempt of an exchange to the processor's watch; ``reply`` is the accepted one, if any."""
+        action: ActionType | None = None if reply is None else ActionType.CALL_TOOL
+        if isinstance(reply, DirectAnswer):
+            action = reply.answer.action_type
+        for attempt in attempts:
+            self.watch.attempted(self.terms.permitted.agent, attempt, action if attempt.accepted else None)
+
+
+def _placed(result: ValidationResult, at: str) -> Invalid:
+    issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
+    return Invalid(issues, result.source.leniency)
 
 
 @runtime_checkable
@@ -74,20 +218,9 @@ class _Kept:
     judgement: Judgement
     schemas: dict[tuple[Permitted, ExtraKeys], Schema]
 
-    def schema_of(self, allowed: Permitted, extra: ExtraKeys) -> Schema:
-        """Return the compiled schema of what is permitted; each is compiled once."""
-        if (schema := self.schemas.get((allowed, extra))) is None:
-            schema = Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
-            self.schemas[allowed, extra] = schema
-        return schema
-
 
 class ValidationProcessor:
-    """Judges every reply of every agent of a topology.
-
-    Its settings are values; what it keeps is compiled and changes no verdict: tools, and what each agent was judged by
-    last. It may be used by several threads and tasks at once.
-    """
+    """Judges every reply of every agent of a topology; several threads and tasks may use it at once."""
 
     def __init__(
         self,
@@ -104,13 +237,12 @@ class ValidationProcessor:
     ) -> None:
         """Hold replies to ``topology_graph``, written in ``response_format``: a registered name, or a format.
 
-        Without one, or with None, it is the registry's default: ``json``, until another is set. ``tools`` are those of
-        every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave`` names actions that are
-        permitted only expressly: ``terminal_error``, ``terminate_workflow``. With ``lock_format`` an agent that began a
-        conversation in one format is refused in another, and each verdict needs the ``exec_state`` that remembers it
-        (:func:`with_reply_format`); without it another format is a note. ``extraction`` names the leniencies of the
-        core's reader. Every verdict is counted in ``metrics``, and logged at DEBUG, with the raw reply only when
-        ``log_replies`` says what of it may be logged.
+        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave``
+        names actions that are permitted only expressly: ``terminal_error``, ``terminate_workflow``. With
+        ``lock_format`` an agent that began a conversation in one format is refused in another, and each verdict needs
+        the ``exec_state`` that remembers it (:func:`with_reply_format`); without it another format is a note.
+        ``extraction`` names the leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
+        DEBUG, with the raw reply only when ``log_replies`` says what of it may be logged.
 
         Raises ContractError (a ValueError) for an unknown format or leniency, with those there are, for an action that
         cannot be permitted, and for what declares no tool.
@@ -120,7 +252,10 @@ class ValidationProcessor:
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
         self._locks = lock_format
-        self._extraction = _read_extraction(extraction)
+        self._extraction: tuple[Extraction, ...] = (extraction,) if isinstance(extraction, str) else tuple(extraction)
+        for mode in self._extraction:
+            if mode not in get_args(Extraction):
+                raise ContractError(f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}")
         self._watch = Watch(metrics, log_replies)
         self._checks: Checks = MappingProxyType({})
         self._kept: dict[str, _Kept] = {}
@@ -134,7 +269,7 @@ class ValidationProcessor:
 
     def register_processor(self, processor: ResponseProcessor) -> None:
         """Ask one more processor from now on, behind those of its priority; ContractError for what is none."""
-        self._chain = self._chain.with_processor(processor)
+        self._chain = ProcessorChain((*self._chain.processors, processor))
 
     def register_action_validator(self, action: ActionType | str, check: ActionCheck) -> None:
         """Run a check on every action of this kind that is right so far; it can refuse one, never let one through.
@@ -142,19 +277,13 @@ class ValidationProcessor:
         It is given a copy of the action and what is permitted; it returns issues or None, or raises ValueError. Raises
         ContractError when ``action`` is none, or ``check`` is async.
         """
-        if action not in set(ActionType):
-            raise ContractError(f"{action!r} is no action; the actions are: {', '.join(ActionType)}")
+        kind = action_named(action)
         if inspect.iscoroutinefunction(check) or not callable(check):
             raise ContractError("an action validator must be a sync function")
-        kind = ActionType(action)
         self._checks = MappingProxyType({**self._checks, kind: (*self._checks.get(kind, ()), check)})
 
     async def process_response(
-        self,
-        raw_response: object,
-        agent: str | Agent,
-        branch: Branch | None = None,
-        exec_state: object = None,
+        self, raw_response: object, agent: str | Agent, branch: Branch | None = None, exec_state: object = None
     ) -> ValidationResult:
         """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
 
@@ -164,11 +293,10 @@ class ValidationProcessor:
         that the ids of agents' instances differ from round to round (requirement M32). It is only read. The tools' own
         checks run last and may be async.
 
-        Raises ContractError for an agent that is none of the topology's, and where formats are locked for a state that
-        is missing.
+        Raises ContractError for an agent that is none of the topology's, and for a missing state where formats are
+        locked.
         """
-        flow = self.judging(raw_response, agent, branch, exec_state)
-        return self._told(await adrive(flow, aperform_check), raw_response)
+        return await self.validate_response(raw_response, agent, None, branch, exec_state=exec_state)
 
     async def validate_response(
         self,
@@ -215,14 +343,9 @@ class ValidationProcessor:
         """Compile what a reply of an agent in a branch is held to."""
         name, tools = self._known(agent)
         allowed = permitted_actions(
-            self.topology,
-            name,
-            branch=branch,
-            tools=tools.by_name,
-            leave=self._leave,
-            allowed_agents=allowed_agents,
+            self.topology, name, branch=branch, tools=tools.by_name, leave=self._leave, allowed_agents=allowed_agents
         )
-        return ActionTerms(allowed, tools, branch or _SIMPLE, self.response_format.extra, self._checks)
+        return ActionTerms(allowed, tools, branch or Branch(), self.response_format.extra, self._checks)
 
     def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
         """Return the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
@@ -232,26 +355,19 @@ class ValidationProcessor:
         may do nothing.
         """
         judgement = self._judgement(agent, branch, exec_state)
-        allowed, extra = judgement.terms.permitted, judgement.terms.extra
+        allowed, extra, written = judgement.terms.permitted, judgement.terms.extra, self.response_format
         if not allowed.actions:
             raise ContractError(f"{allowed.agent!r} may do nothing: review its edges and tools")
-        schema = None
-        if isinstance(self.response_format, JSONResponseFormat):
-            schema = self._kept[allowed.agent].schema_of(allowed, extra)
-        return ActionAnswer(
-            schema,
-            name="answer" if schema is None else "action",
-            judgement=judgement,
-            written=self.response_format,
-            watch=self._watch,
-        )
+        if not isinstance(written, JSONResponseFormat):
+            return ActionAnswer(None, name="answer", judgement=judgement, written=written, watch=self._watch)
+        schemas = self._kept[allowed.agent].schemas
+        if (schema := schemas.get((allowed, extra))) is None:
+            schema = Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
+            schemas[allowed, extra] = schema
+        return ActionAnswer(schema, name="action", judgement=judgement, written=written, watch=self._watch)
 
     def _judgement(
-        self,
-        agent: str | Agent,
-        branch: Branch | None,
-        exec_state: object,
-        allowed_agents: Iterable[str] | None = None,
+        self, agent: str | Agent, branch: Branch | None, exec_state: object, allowed_agents: Iterable[str] | None = None
     ) -> Judgement:
         """Gather what a verdict follows from; what an agent was judged by last is kept until any of it changes."""
         if self._locks and exec_state is None:
@@ -263,9 +379,12 @@ class ValidationProcessor:
         given = (branch, narrowed, pinned)
         kept = self._kept.get(name)
         if kept is None or kept.declared != declared or kept.given != given:
-            terms = self.terms(agent, branch, allowed_agents=narrowed)
             made = Judgement(
-                terms=terms, chain=self._chain, extraction=self._extraction, pinned=pinned, locked=self._locks
+                terms=self.terms(agent, branch, allowed_agents=narrowed),
+                chain=self._chain,
+                extraction=self._extraction,
+                pinned=pinned,
+                locked=self._locks,
             )
             schemas = kept.schemas if kept is not None and kept.declared == declared else {}
             self._kept[name] = kept = _Kept(declared, given, made, schemas)
@@ -273,7 +392,6 @@ class ValidationProcessor:
         return replace(judgement, terms=replace(judgement.terms, place=place)) if place else judgement
 
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
-        """Return an agent's name, and what calls of its tools are held to; ContractError for what is no agent."""
         name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
         if not isinstance(name, str):
             raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")
@@ -283,13 +401,3 @@ class ValidationProcessor:
     def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
         self._watch.judged("" if result.permitted is None else result.permitted.agent, result, raw)
         return result
-
-
-def _read_extraction(given: Extraction | Iterable[Extraction]) -> tuple[Extraction, ...]:
-    """Read the leniencies; ContractError lists those there are."""
-    modes: tuple[Extraction, ...] = (given,) if isinstance(given, str) else tuple(given)
-    known = get_args(Extraction)
-    for mode in modes:
-        if mode not in known:
-            raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
-    return modes

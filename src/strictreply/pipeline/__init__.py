@@ -6,26 +6,11 @@ your own, and :func:`strictreply.run` is the tool loop that is built on both.
 
 from __future__ import annotations
 
-from strictreply.pipeline._invoke_result import (
-    RULESET,
-    InvokeCode,
-    InvokeError,
-    InvokeFailed,
-    InvokeResult,
-    IterationsExceeded,
-)
-from strictreply.pipeline._line import LineResult, LineStatus, PipelineRunner, type_of
-from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
+from strictreply.pipeline._line import PipelineRunner, type_of
 from strictreply.pipeline._reconciling import reconcile
-from strictreply.pipeline._sessions import (
-    MemorySessionStore,
-    SessionClaim,
-    SessionConflict,
-    SessionStore,
-    SessionStoreFailed,
-    manifest_id,
-)
-from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules, list_steps
+from strictreply.pipeline._sessions import MemorySessionStore, SessionClaim, SessionStore, manifest_id
+from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
@@ -63,12 +48,7 @@ __all__ = [
     "Envelope",
     "InvokeCode",
     "InvokeError",
-    "InvokeFailed",
     "InvokeResult",
-    "IterationsExceeded",
-    "LineResult",
-    "LineStatus",
-    "LoopPolicy",
     "MemorySessionStore",
     "PipelineRunner",
     "PipelineStep",
@@ -78,14 +58,11 @@ __all__ = [
     "ResponseType",
     "Session",
     "SessionClaim",
-    "SessionConflict",
     "SessionStore",
-    "SessionStoreFailed",
     "ToolCallManifest",
     "Turn",
     "fingerprint",
     "list_rules",
-    "list_steps",
     "manifest_id",
     "reconcile",
     "type_of",

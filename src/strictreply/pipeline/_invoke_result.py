@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from strictreply.pipeline._values import Value
 from strictreply.values._errors import StrictReplyError
-from strictreply.values._issues import Issue
+from strictreply.values._issues import Issue, Worded
 
 MAX_LISTED = 12
 RULESET = "AGN-036/draft-1"
@@ -19,96 +18,129 @@ _OUR_RUN: Final = frozenset("0123456789abcdef.")
 _MAX_RUN_CHARS: Final = 65
 
 
-class InvokeCode(StrEnum):
+class InvokeCode(Worded):
     """Every kind of error; several rules may share one."""
 
-    NULL_CONTEXT = "NULL_CONTEXT"
-    NULL_MANIFEST = "NULL_MANIFEST"
-    UNKNOWN_STEP = "UNKNOWN_STEP"
-    CORE_TYPE = "CORE_TYPE"
-    CORE_TIMESTAMP = "CORE_TIMESTAMP"
-    CORE_CORRELATION = "CORE_CORRELATION"
-    CORE_ORG = "CORE_ORG"
-    CORE_USER = "CORE_USER"
-    INPUT_MISSING = "INPUT_MISSING"
-    INPUT_FORBIDDEN = "INPUT_FORBIDDEN"
-    SESSION_ID_NOT_EMPTY = "SESSION_ID_NOT_EMPTY"
-    SESSION_ID_MISSING = "SESSION_ID_MISSING"
-    TURN_ID_NOT_EMPTY = "TURN_ID_NOT_EMPTY"
-    TURN_ID_MISSING = "TURN_ID_MISSING"
-    TOOL_RESULTS_NOT_EMPTY = "TOOL_RESULTS_NOT_EMPTY"
-    TOOL_RESULTS_MISSING = "TOOL_RESULTS_MISSING"
-    AGENT_CONTEXT_ID_MISSING = "AGENT_CONTEXT_ID_MISSING"
-    WRONG_PATH = "WRONG_PATH"
-    REQUEST_ID_MISSING = "REQUEST_ID_MISSING"
-    SESSION_MISSING = "SESSION_MISSING"
-    SESSION_NOT_NULL = "SESSION_NOT_NULL"
-    SESSION_MODE_MISSING = "SESSION_MODE_MISSING"
-    TURN_MISSING = "TURN_MISSING"
-    TURN_NOT_NULL = "TURN_NOT_NULL"
-    TURN_NOT_NEW = "TURN_NOT_NEW"
-    TURN_NOT_SAME = "TURN_NOT_SAME"
-    AGENT_CONTEXT_MISSING = "AGENT_CONTEXT_MISSING"
-    AGENT_CONTEXT_NOT_NULL = "AGENT_CONTEXT_NOT_NULL"
-    CONVERSATION_CONTEXT_MISSING = "CONVERSATION_CONTEXT_MISSING"
-    CONVERSATION_CONTEXT_NOT_NULL = "CONVERSATION_CONTEXT_NOT_NULL"
-    PROMPT_NOT_READY = "PROMPT_NOT_READY"
-    EMPTY_MANIFEST = "EMPTY_MANIFEST"
-    PAYLOAD_NOT_NULL = "PAYLOAD_NOT_NULL"
-    CALLS_PENDING = "CALLS_PENDING"
-    BOTH = "BOTH"
-    NEITHER = "NEITHER"
-    SERVER_CALL_LEFT = "SERVER_CALL_LEFT"
-    RESPONSE_TYPE = "RESPONSE_TYPE"
-    OUTPUT_TEXT_MISSING = "OUTPUT_TEXT_MISSING"
-    TOOL_CALLS_MISSING = "TOOL_CALLS_MISSING"
-    RESPONSE_MISSING = "RESPONSE_MISSING"
-    MANIFEST_LIST = "MANIFEST_LIST"
-    NULL_ENTRY = "NULL_ENTRY"
-    TOOL_CALL_ID_MISSING = "TOOL_CALL_ID_MISSING"
-    NAME_MISSING = "NAME_MISSING"
-    COUNT_MISMATCH = "COUNT_MISMATCH"
-    ORDER_MISMATCH = "ORDER_MISMATCH"
-    ID_MISMATCH = "ID_MISMATCH"
-    NAME_MISMATCH = "NAME_MISMATCH"
-    RESULT_NOT_JSON = "RESULT_NOT_JSON"
-    UNKNOWN_TOOL = "UNKNOWN_TOOL"
-    ARGUMENTS_NOT_JSON = "ARGUMENTS_NOT_JSON"
-    SCHEMA_ARGS = "SCHEMA_ARGS"
-    EXECUTION_MS = "EXECUTION_MS"
-    RESPONSE_KIND = "RESPONSE_KIND"
-    RESPONSE_SESSION_ID = "RESPONSE_SESSION_ID"
-    RESPONSE_TURN_ID = "RESPONSE_TURN_ID"
-    RESPONSE_MODE = "RESPONSE_MODE"
-    FORBIDDEN_MEMBER = "FORBIDDEN_MEMBER"
-    RESPONSE_SHAPE = "RESPONSE_SHAPE"
-    STALE_TURN = "STALE_TURN"
-    TOOLS_CHANGED = "TOOLS_CHANGED"
-    MAX_ITERATIONS = "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED"
-    INVALID_REQUEST = "INVALID_REQUEST"
-    NO_STEP_BODY = "NO_STEP_BODY"
-    STEP_RAISED = "STEP_RAISED"
-    BAD_STEP_RESULT = "BAD_STEP_RESULT"
-    CANCEL_RAISED = "CANCEL_RAISED"
-    CONTEXT_CHANGED = "CONTEXT_CHANGED"
-    NOT_RESTORED = "NOT_RESTORED"
-    NOT_FOUND = "NOT_FOUND"
-    ALREADY_CONSUMED = "ALREADY_CONSUMED"
-    IN_USE = "IN_USE"
-    SESSION_CONFLICT = "SESSION_CONFLICT"
-    DUPLICATE_ID = "DUPLICATE_ID"
-    MISSING_RESULT = "MISSING_RESULT"
-    UNKNOWN_CALL = "UNKNOWN_CALL"
-    NOT_CLIENT_CALL = "NOT_CLIENT_CALL"
-    ALREADY_ANSWERED = "ALREADY_ANSWERED"
-    EMPTY_RESULT = "EMPTY_RESULT"
-    RESULT_AND_ERROR = "RESULT_AND_ERROR"
-    MISSING_RESULT_JSON = "MISSING_RESULT_JSON"
-    APPROVAL_MALFORMED = "APPROVAL_MALFORMED"
-    DECISION_ELSEWHERE = "DECISION_ELSEWHERE"
-    DECISION_EXPECTED = "DECISION_EXPECTED"
-    DECISION_MISMATCH = "DECISION_MISMATCH"
-    DECISION_UNEXPECTED = "DECISION_UNEXPECTED"
+    NULL_CONTEXT = "NULL_CONTEXT", "there must be a context"
+    NULL_MANIFEST = "NULL_MANIFEST", "there must be a manifest"
+    UNKNOWN_STEP = "UNKNOWN_STEP", "the step must be one of PipelineStep, by its member, number or name"
+    CORE_TYPE = "CORE_TYPE", "the type must be Initial, FollowOn or ClientToolCallContinuation"
+    CORE_TIMESTAMP = "CORE_TIMESTAMP", "the time stamp must not be blank"
+    CORE_CORRELATION = "CORE_CORRELATION", "the correlation id must not be blank"
+    CORE_ORG = "CORE_ORG", "the envelope must name the organisation"
+    CORE_USER = "CORE_USER", "the envelope must name the user"
+    INPUT_MISSING = "INPUT_MISSING", "there must be instructions, input artifacts or clipboard images"
+    INPUT_FORBIDDEN = "INPUT_FORBIDDEN", "a continuation must bring tool results alone"
+    SESSION_ID_NOT_EMPTY = "SESSION_ID_NOT_EMPTY", "the request must not name a session"
+    SESSION_ID_MISSING = "SESSION_ID_MISSING", "the request must name its session"
+    TURN_ID_NOT_EMPTY = "TURN_ID_NOT_EMPTY", "the request must not name a turn"
+    TURN_ID_MISSING = "TURN_ID_MISSING", "the request must name its turn"
+    TOOL_RESULTS_NOT_EMPTY = "TOOL_RESULTS_NOT_EMPTY", "the request must not bring tool results"
+    TOOL_RESULTS_MISSING = "TOOL_RESULTS_MISSING", "the request must bring at least one tool result"
+    AGENT_CONTEXT_ID_MISSING = (
+        "AGENT_CONTEXT_ID_MISSING",
+        "a request that names a conversation context must name its agent context",
+    )
+    WRONG_PATH = "WRONG_PATH", "the request must go by the restorer of its type"
+    REQUEST_ID_MISSING = "REQUEST_ID_MISSING", "the request must name the session and the turn that it goes on with"
+    SESSION_MISSING = "SESSION_MISSING", "there must be a session with an id"
+    SESSION_NOT_NULL = "SESSION_NOT_NULL", "there must be no session yet"
+    SESSION_MODE_MISSING = "SESSION_MODE_MISSING", "the mode of the session must not be blank"
+    TURN_MISSING = "TURN_MISSING", "there must be a turn with an id"
+    TURN_NOT_NULL = "TURN_NOT_NULL", "there must be no turn yet"
+    TURN_NOT_NEW = "TURN_NOT_NEW", "the turn must be another than the one that the request follows on"
+    TURN_NOT_SAME = "TURN_NOT_SAME", "there must be a turn, the one that the request goes on with"
+    AGENT_CONTEXT_MISSING = "AGENT_CONTEXT_MISSING", "there must be an agent context with an id"
+    AGENT_CONTEXT_NOT_NULL = "AGENT_CONTEXT_NOT_NULL", "there must be no agent context yet"
+    CONVERSATION_CONTEXT_MISSING = "CONVERSATION_CONTEXT_MISSING", "there must be a conversation context with an id"
+    CONVERSATION_CONTEXT_NOT_NULL = "CONVERSATION_CONTEXT_NOT_NULL", "there must be no conversation context yet"
+    PROMPT_NOT_READY = "PROMPT_NOT_READY", "the prompt must be ready"
+    EMPTY_MANIFEST = "EMPTY_MANIFEST", "a continuation must answer at least one call"
+    PAYLOAD_NOT_NULL = "PAYLOAD_NOT_NULL", "there must be no answer yet"
+    CALLS_PENDING = "CALLS_PENDING", "no call of the model's last reply may wait for its result"
+    BOTH = "BOTH", "there must be an answer or tool calls, not both"
+    NEITHER = "NEITHER", "there must be an answer or tool calls"
+    SERVER_CALL_LEFT = "SERVER_CALL_LEFT", "a call that waits must be the client's to answer"
+    RESPONSE_TYPE = "RESPONSE_TYPE", "the response type must be Final or ToolContinuation"
+    OUTPUT_TEXT_MISSING = "OUTPUT_TEXT_MISSING", "a final response needs an output text that is not blank"
+    TOOL_CALLS_MISSING = "TOOL_CALLS_MISSING", "a tool continuation needs a call that waits"
+    RESPONSE_MISSING = "RESPONSE_MISSING", "there must be a response"
+    MANIFEST_LIST = "MANIFEST_LIST", "the calls and the results must be lists"
+    NULL_ENTRY = "NULL_ENTRY", "an entry must be an object"
+    TOOL_CALL_ID_MISSING = "TOOL_CALL_ID_MISSING", "an entry must have the id of its call"
+    NAME_MISSING = "NAME_MISSING", "an entry must name its tool"
+    COUNT_MISMATCH = "COUNT_MISMATCH", "there must be one result for each call"
+    ORDER_MISMATCH = "ORDER_MISMATCH", "the results must stand in the order of the calls"
+    ID_MISMATCH = "ID_MISMATCH", "a result must have the id of the call in its place"
+    NAME_MISMATCH = "NAME_MISMATCH", "a result must name the tool of its call"
+    RESULT_NOT_JSON = "RESULT_NOT_JSON", "a result must be a valid JSON text"
+    UNKNOWN_TOOL = "UNKNOWN_TOOL", "a call must name a declared tool"
+    ARGUMENTS_NOT_JSON = "ARGUMENTS_NOT_JSON", "the arguments must be the JSON text of an object"
+    SCHEMA_ARGS = "SCHEMA_ARGS", "the arguments must fit the schema of the tool"
+    EXECUTION_MS = "EXECUTION_MS", "the execution time of a result must be a whole number of milliseconds, 0 or more"
+    RESPONSE_KIND = "RESPONSE_KIND", "the kind must be final or client_tool_continuation"
+    RESPONSE_SESSION_ID = "RESPONSE_SESSION_ID", "a response must name its session"
+    RESPONSE_TURN_ID = "RESPONSE_TURN_ID", "a response must name its turn"
+    RESPONSE_MODE = "RESPONSE_MODE", "a response must have the display name of its session's mode"
+    FORBIDDEN_MEMBER = "FORBIDDEN_MEMBER", "a response of this kind must not hold this member, not even an empty one"
+    RESPONSE_SHAPE = "RESPONSE_SHAPE", "this member must be of the kind that AGN-033 gives it"
+    STALE_TURN = "STALE_TURN", "the session has gone on since this turn"
+    TOOLS_CHANGED = "TOOLS_CHANGED", "the reply does not fit the tools given here; give those that it was made with"
+    MAX_ITERATIONS = "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED", "the turn came to no answer"
+    INVALID_REQUEST = (
+        "INVALID_REQUEST",
+        "a request names both its session and its turn, or neither; tool results need both",
+    )
+    NO_STEP_BODY = "NO_STEP_BODY", "this line has no body for the step that the request comes to"
+    STEP_RAISED = "STEP_RAISED", "the body of the step raised an exception; see the result's cause"
+    BAD_STEP_RESULT = "BAD_STEP_RESULT", "the body of the step did not return an AgentPipelineContext"
+    CANCEL_RAISED = "CANCEL_RAISED", "the function that says whether to cancel raised an exception"
+    CONTEXT_CHANGED = "CONTEXT_CHANGED", "the context must be the one that the response was built from"
+    NOT_RESTORED = "NOT_RESTORED", "the session and the turn must be restored before their manifest has a name"
+    NOT_FOUND = "NOT_FOUND", "no calls wait for results under this id"
+    ALREADY_CONSUMED = "ALREADY_CONSUMED", "these calls were answered before"
+    IN_USE = "IN_USE", "another request is answering these calls; try later"
+    SESSION_CONFLICT = (
+        "SESSION_CONFLICT",
+        "the session moved on while this turn was under way; restore it and begin the turn again",
+    )
+    DUPLICATE_ID = "DUPLICATE_ID", "no two calls may have the same id"
+    MISSING_RESULT = "MISSING_RESULT", "this call waits for a result, and none was sent"
+    UNKNOWN_CALL = "UNKNOWN_CALL", "no call that waits has this id"
+    NOT_CLIENT_CALL = "NOT_CLIENT_CALL", "this call is run here; send no result for it"
+    ALREADY_ANSWERED = "ALREADY_ANSWERED", "this call has its result; send none for it"
+    EMPTY_RESULT = "EMPTY_RESULT", "a result must hold a JSON text or an error"
+    RESULT_AND_ERROR = "RESULT_AND_ERROR", "a result must not hold an error beside its JSON"
+    MISSING_RESULT_JSON = "MISSING_RESULT_JSON", "a result must hold a JSON text"
+    APPROVAL_MALFORMED = (
+        "APPROVAL_MALFORMED",
+        'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
+    )
+    DECISION_ELSEWHERE = (
+        "DECISION_ELSEWHERE",
+        "the decision is for another run or another turn; decide on the calls that are pending here",
+    )
+    DECISION_EXPECTED = "DECISION_EXPECTED", "this call waits for a decision of the program; a client's result is none"
+    DECISION_MISMATCH = "DECISION_MISMATCH", "the decision is on other arguments"
+    DECISION_UNEXPECTED = "DECISION_UNEXPECTED", "this call waits for the client's result, no decision"
+
+    def error(self, rule: str, message: str = "", **breach: Unpack[Breach]) -> InvokeError:
+        """Make the error of a broken rule, in the words of the code where ``message`` has no others."""
+        return InvokeError(code=self, rule=rule, message=message or self.template, **breach)
+
+
+class Breach(TypedDict, total=False):
+    """One place where a rule does not hold, and what is known of it; see :class:`InvokeError` for each."""
+
+    path: str
+    index: int
+    tool_call_id: str | None
+    name: str | None
+    result_id: str | None
+    result_name: str | None
+    decided_for: str | None
+    reason: str | None
+    issues: tuple[Issue, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +187,8 @@ class InvokeFailed(StrictReplyError):
     A step's body raises it to fail with these errors; a tool loop raises it when a step failed.
     """
 
+    __module__ = "strictreply"
+
     def __init__(self, errors: tuple[InvokeError, ...], *, step: str = "") -> None:
         """Report every broken rule, and the ``step`` where that was seen, empty when it was before the first."""
         self.errors = errors
@@ -171,10 +205,12 @@ class InvokeFailed(StrictReplyError):
 class IterationsExceeded(InvokeFailed):
     """The model was asked ``iterations`` times in one turn and gave no answer (requirements T38, P68)."""
 
+    __module__ = "strictreply"
+
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations
         message = f"the turn exceeded {iterations} steps without an answer; raise max_iterations or reword the task"
-        super().__init__((InvokeError(code=InvokeCode.MAX_ITERATIONS, rule="loop.max_iterations", message=message),))
+        super().__init__((InvokeCode.MAX_ITERATIONS.error("loop.max_iterations", message),))
 
     @property
     def code(self) -> str:

@@ -6,49 +6,34 @@ for functions :class:`PipelineRunner`. A failure stops the walk with nothing hal
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefunction, isgeneratorfunction
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from strictreply.contract._driving import adrive, drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
-from strictreply.pipeline._values import (
-    AgentPipelineContext,
-    AgentPipelineContextType,
-    AgentToolCall,
-    Envelope,
-    PipelineStep,
-)
+from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, Envelope, PipelineStep
 from strictreply.values._errors import ContractError
 
-_SHARED: Final = (PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, PipelineStep.REASONER)
+_PROMPT: Final = (PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, PipelineStep.REASONER)
+_NEW: Final = (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_SESSION_CREATOR)
+_RESTORED: Final = (PipelineStep.SESSION_RESTORER, PipelineStep.AGENT_CONTEXT_LOADER)
+_CONTINUED: Final = (
+    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
+    PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
+    PipelineStep.AGENT_CONTEXT_LOADER,
+)
 
 OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = MappingProxyType(
     {
-        AgentPipelineContextType.INITIAL: (
-            PipelineStep.REQUEST_HANDLER,
-            PipelineStep.AGENT_CONTEXT_RESOLVER,
-            PipelineStep.AGENT_SESSION_CREATOR,
-            *_SHARED,
-        ),
-        AgentPipelineContextType.FOLLOW_ON: (
-            PipelineStep.REQUEST_HANDLER,
-            PipelineStep.SESSION_RESTORER,
-            PipelineStep.AGENT_CONTEXT_LOADER,
-            *_SHARED,
-        ),
-        AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION: (
-            PipelineStep.REQUEST_HANDLER,
-            PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
-            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
-            PipelineStep.AGENT_CONTEXT_LOADER,
-            *_SHARED,
-        ),
+        AgentPipelineContextType.INITIAL: (PipelineStep.REQUEST_HANDLER, *_NEW, *_PROMPT),
+        AgentPipelineContextType.FOLLOW_ON: (PipelineStep.REQUEST_HANDLER, *_RESTORED, *_PROMPT),
+        AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION: (PipelineStep.REQUEST_HANDLER, *_CONTINUED, *_PROMPT),
     }
 )
 """How each walk begins, until the Reasoner; from there all go Reasoner and LLMClient in turns (requirement P43)."""
@@ -70,18 +55,8 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
         return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
     if len(missing) == len(ids) and not envelope.tool_results:
         return AgentPipelineContextType.INITIAL
-    message = "a request names both its session and its turn, or neither; tool results need both"
-    return InvokeResult(
-        errors=tuple(
-            InvokeError(
-                code=InvokeCode.INVALID_REQUEST,
-                rule=f"request.{name}_present",
-                message=message,
-                path=f"/envelope/{name}",
-            )
-            for name in missing
-        )
-    )
+    broken = InvokeCode.INVALID_REQUEST.error
+    return InvokeResult(errors=tuple(broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing))
 
 
 def first_step(ctx: AgentPipelineContext) -> PipelineStep:
@@ -95,29 +70,26 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
     After the LLMClient, calls that are run here go to the Reasoner. After the Reasoner comes the LLMClient, unless
     calls wait for the client. Raises ContractError when the walk of the request's type does not go by ``done``.
     """
+    pending = () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
     match done:
         case PipelineStep.RESPONSE_BUILDER:
             return None
         case PipelineStep.LLM_CLIENT:
-            here = any(not call.requires_client_execution for call in _pending(ctx))
+            here = any(not call.requires_client_execution for call in pending)
             return PipelineStep.REASONER if here else PipelineStep.RESPONSE_BUILDER
         case PipelineStep.REASONER:
-            waits = any(call.requires_client_execution for call in _pending(ctx))
+            waits = any(call.requires_client_execution for call in pending)
             return PipelineStep.RESPONSE_BUILDER if waits else PipelineStep.LLM_CLIENT
         case _:
             opening = OPENINGS.get(ctx.type, ())
             if done not in opening:
-                raise ContractError(f"step {int(done)} is not on the walk of this request; steps_of(type) lists them")
+                raise ContractError(f"step {int(done)} is not on the walk of this request")
             return opening[opening.index(done) + 1]
 
 
 def steps_of(kind: AgentPipelineContextType) -> tuple[PipelineStep, ...]:
     """Return every step of a walk once, in the order in which they are first met."""
     return (*OPENINGS[kind], *ROUND)
-
-
-def _pending(ctx: AgentPipelineContext) -> tuple[AgentToolCall, ...]:
-    return () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
 
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Generator[Any, Any, AgentPipelineContext]]
@@ -235,22 +207,28 @@ class _Line:
     def enter(self, ctx: AgentPipelineContext, step: PipelineStep) -> Generator[Any, Any, LineResult]:
         """Take one step; the result has the context that it left, or the one it found when it did not complete."""
         failed = LineResult(status=LineStatus.FAILED, context=ctx, step=step)
-        body = self.bodies.get(step)
+        body, given, raised = self.bodies.get(step), None, None
         if body is None:
-            return replace(failed, errors=(_error(step, InvokeCode.NO_STEP_BODY),))
+            return replace(failed, errors=(_error(step, InvokeCode.NO_STEP_BODY, "line.body_present"),))
         if errors := self._before(ctx, step):
             return replace(failed, errors=errors)
         if (stopped := self._stopped(failed)) is not None:
             return stopped
-        given = yield from _attempted(body, ctx)
+        try:
+            given = yield from body(ctx)
+        except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
+            raised = error
         if (stopped := self._stopped(failed)) is not None:
-            return replace(stopped, cause=given.error) if isinstance(given, EffectRaised) else stopped
-        if isinstance(given, EffectRaised):
-            own = given.error.errors if isinstance(given.error, InvokeFailed) else None
-            errors = (_error(step, InvokeCode.STEP_RAISED),) if own is None else own
-            return replace(failed, errors=errors, cause=given.error)
-        if errors := self._after(ctx, step, given):
-            return replace(failed, errors=errors)
+            return stopped if raised is None else replace(stopped, cause=raised)
+        if raised is not None:
+            unknown = (_error(step, InvokeCode.STEP_RAISED, "line.body_returns"),)
+            return replace(failed, errors=raised.errors if isinstance(raised, InvokeFailed) else unknown, cause=raised)
+        if not isinstance(given, AgentPipelineContext):
+            return replace(failed, errors=(_error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given"),))
+        if self.judged_behind is None or step in self.judged_behind:
+            errors = _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
+            if errors:
+                return replace(failed, errors=errors)
         return replace(failed, status=LineStatus.COMPLETED, context=given)
 
     def _stopped(self, failed: LineResult) -> LineResult | None:
@@ -258,31 +236,21 @@ class _Line:
         try:
             return replace(failed, status=LineStatus.ABORTED) if self.cancelled() else None
         except Exception as error:  # noqa: BLE001 - a caller's own code
-            return replace(failed, errors=(_error(failed.step, InvokeCode.CANCEL_RAISED),), cause=error)
+            unknown = _error(failed.step, InvokeCode.CANCEL_RAISED, "line.cancel_answers")
+            return replace(failed, errors=(unknown,), cause=error)
 
     def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> tuple[InvokeError, ...]:
         """Validate what a step finds; what the ResponseBuilder finds is also what the LLMClient leaves at last."""
         if self.judged_behind is not None:
             return ()
+        boundary: tuple[InvokeError, ...] = ()
         if step is PipelineStep.RESPONSE_BUILDER:
-            boundary = self.published.validate_post_step(ctx, PipelineStep.LLM_CLIENT)
-            if not boundary.successful:
-                return boundary.errors
-        return self.validator.validate_pre_step(ctx, step).errors
-
-    def _after(self, ctx: AgentPipelineContext, step: PipelineStep, given: object) -> tuple[InvokeError, ...]:
-        if not isinstance(given, AgentPipelineContext):
-            return (_error(step, InvokeCode.BAD_STEP_RESULT),)
-        if self.judged_behind is not None and step not in self.judged_behind:
-            return ()
-        return _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
+            boundary = self.published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors
+        return boundary or self.validator.validate_pre_step(ctx, step).errors
 
 
-def _attempted(body: StepBody, ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext | EffectRaised]:
-    try:
-        return (yield from body(ctx))
-    except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
-        return EffectRaised(error)
+def _error(step: PipelineStep, code: InvokeCode, rule: str) -> InvokeError:
+    return code.error(rule, f"{code.template} (step {step.name})")
 
 
 _REQUEST: Final = ("type", "time_stamp", "correlation_id", "envelope")
@@ -294,22 +262,9 @@ def _changed(ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipeline
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
     kept = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
-    changed = (name for name in kept if getattr(given, name) != getattr(ctx, name))
-    return tuple(_error(step, InvokeCode.CONTEXT_CHANGED, f"/{name}") for name in changed)
-
-
-_FAULTS: Final = {
-    InvokeCode.NO_STEP_BODY: ("line.body_present", "this line has no body for the step that the request comes to"),
-    InvokeCode.BAD_STEP_RESULT: ("line.context_given", "the body of the step did not return an AgentPipelineContext"),
-    InvokeCode.CONTEXT_CHANGED: ("line.context_kept", "the body of the step changed what it may only read"),
-    InvokeCode.CANCEL_RAISED: ("line.cancel_answers", "the function that says whether to cancel raised an exception"),
-    InvokeCode.STEP_RAISED: ("line.body_returns", "the body of the step raised an exception; see the result's cause"),
-}
-
-
-def _error(step: PipelineStep, code: InvokeCode, path: str = "") -> InvokeError:
-    rule, message = _FAULTS[code]
-    return InvokeError(code=code, rule=rule, message=f"{message} (step {step.name})", path=path)
+    message = f"the body of the step changed what it may only read (step {step.name})"
+    changed = (f"/{name}" for name in kept if getattr(given, name) != getattr(ctx, name))
+    return tuple(InvokeCode.CONTEXT_CHANGED.error("line.context_kept", message, path=path) for path in changed)
 
 
 Body: TypeAlias = Callable[[AgentPipelineContext], Any]
@@ -334,11 +289,19 @@ class PipelineRunner:
         validator: AgentPipelineContextValidator | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        _refuse_gaps(bodies, serves)
-        self._awaited = [step.name for step, body in bodies.items() if _is_kind(body, inspect.iscoroutinefunction)]
+        wanted = {step for kind in serves for step in steps_of(kind)}
+        if not wanted:
+            raise ContractError("serves= must name at least one AgentPipelineContextType")
+        if missing := sorted(wanted - bodies.keys()):
+            raise ContractError(f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests")
+        if idle := sorted(bodies.keys() - wanted):
+            raise ContractError(f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type")
+        given: Mapping[PipelineStep, object] = bodies
+        if unfit := [step for step, body in given.items() if not callable(body) or _is_kind(body, isasyncgenfunction)]:
+            raise ContractError(f"bodies must be functions, async functions or generators: {_named(unfit)}")
+        self._awaited = [step.name for step, body in bodies.items() if _is_kind(body, iscoroutinefunction)]
         self._bodies = {
-            step: body if _is_kind(body, inspect.isgeneratorfunction) else plain_body(body)
-            for step, body in bodies.items()
+            step: body if _is_kind(body, isgeneratorfunction) else plain_body(body) for step, body in bodies.items()
         }
         self._validator = LOOP_VALIDATOR if validator is None else validator
         self._clock = clock
@@ -357,30 +320,14 @@ class PipelineRunner:
         """Take a request down the line like :meth:`run`, awaiting async bodies; sync ones are called in place."""
         return await adrive(self._flow(ctx, cancel), _aperform)
 
-    def _flow(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None) -> Generator[Any, Any, LineResult]:
-        _refuse_unfit(ctx, cancel)
+    def _flow(self, ctx: object, cancel: Callable[[], bool] | None) -> Generator[Any, Any, LineResult]:
+        if not isinstance(ctx, AgentPipelineContext):
+            raise ContractError("ctx must be an AgentPipelineContext; type_of(envelope) gives its type")
+        asked: object = cancel
+        if asked is not None and (not callable(asked) or _is_kind(asked, iscoroutinefunction)):
+            raise ContractError("cancel must be a sync function that returns True or False, such as event.is_set")
         cancelled = (lambda: False) if cancel is None else cancel
         return line_flow(ctx, self._bodies, validator=self._validator, cancelled=cancelled, clock=self._clock)
-
-
-def _refuse_unfit(ctx: object, cancel: object) -> None:
-    if not isinstance(ctx, AgentPipelineContext):
-        raise ContractError("ctx must be an AgentPipelineContext; type_of(envelope) gives its type")
-    if cancel is not None and (not callable(cancel) or _is_kind(cancel, inspect.iscoroutinefunction)):
-        raise ContractError("cancel must be a sync function that returns True or False, such as event.is_set")
-
-
-def _refuse_gaps(bodies: Mapping[PipelineStep, object], serves: Collection[AgentPipelineContextType]) -> None:
-    wanted = {step for kind in serves for step in steps_of(kind)}
-    if not wanted:
-        raise ContractError("serves= must name at least one AgentPipelineContextType")
-    if missing := sorted(wanted - bodies.keys()):
-        raise ContractError(f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests")
-    if idle := sorted(bodies.keys() - wanted):
-        raise ContractError(f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type")
-    unfit = [step for step, body in bodies.items() if not callable(body) or _is_kind(body, inspect.isasyncgenfunction)]
-    if unfit:
-        raise ContractError(f"bodies must be functions, async functions or generators: {_named(unfit)}")
 
 
 def _named(steps: Collection[PipelineStep]) -> str:
@@ -392,31 +339,29 @@ def _is_kind(body: object, is_kind: Callable[[object], bool]) -> bool:
     return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004 - its code is what is looked at
 
 
+def _called(effect: object) -> Any:
+    """Call a function; what it raises is a value."""
+    if not isinstance(effect, Invoke):
+        kind = type(effect).__name__
+        raise ContractError(f"a body yielded {kind}; this runner performs Invoke alone: drive line_flow for others")
+    try:
+        return effect.function(effect.context)
+    except Exception as error:  # noqa: BLE001 - as in a step
+        return EffectRaised(error)
+
+
 def _perform(effect: object) -> Any:
-    """Call a function; what it raises, or that it is async after all, is a value."""
     answer = _called(effect)
-    if not inspect.isawaitable(answer):
+    if not isawaitable(answer):
         return answer
-    if inspect.iscoroutine(answer):
+    if iscoroutine(answer):
         answer.close()
     return EffectRaised(ContractError("the body of a step returned an awaitable; use arun"))
 
 
 async def _aperform(effect: object) -> Any:
     answer = _called(effect)
-    if not inspect.isawaitable(answer):
-        return answer
     try:
-        return await answer
-    except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
-        return EffectRaised(error)
-
-
-def _called(effect: object) -> Any:
-    if not isinstance(effect, Invoke):
-        kind = type(effect).__name__
-        raise ContractError(f"a body yielded {kind}; this runner performs Invoke alone: drive line_flow for others")
-    try:
-        return effect.function(effect.context)
-    except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
+        return await answer if isawaitable(answer) else answer
+    except Exception as error:  # noqa: BLE001 - as in a step
         return EffectRaised(error)

@@ -60,11 +60,7 @@ class LoopPolicy:
             raise ContractError(f"tool_timeout must be a number of seconds above 0, or None, not {self.tool_timeout!r}")
 
     def suppressed(
-        self,
-        calls: Iterable[AgentToolCall],
-        earlier: Iterable[AgentToolCall],
-        *,
-        tools: Mapping[str, Tool] = _NO_TOOLS,
+        self, calls: Iterable[AgentToolCall], earlier: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS
     ) -> Iterator[tuple[AgentToolCall, bool]]:
         """Return each call with whether it is not to be run, after the turn's ``earlier`` calls and those before it.
 

@@ -7,18 +7,18 @@ is not there; an empty list is there (P47, P48).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
 from typing import Final
 
 from strictreply.contract._judge_call import args_shape
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.pipeline._invoke_result import Breach, InvokeCode
 from strictreply.pipeline._rule import (
     ARRAYS,
-    Breach,
-    Breaches,
-    Clause,
-    Facts,
+    PipelineRule,
+    Predicate,
     RuleCondition,
     RuleEntry,
     RuleGroup,
@@ -28,6 +28,7 @@ from strictreply.pipeline._rule import (
     has_entries,
     is_null,
     is_object,
+    is_one_of,
     is_present,
     placed,
     unless,
@@ -50,97 +51,69 @@ RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
 """What a client may give as a result: a program's own data, not a model's reply."""
 
 
-def _without_null_entries(kind: str, path: str) -> Clause:
-    """Ask a list to hold objects alone; other entries are reported by their index (requirement P58)."""
-    return Clause(
-        f"{kind}_null",
-        InvokeCode.NULL_ENTRY,
-        f"a {kind} must be an object",
-        lambda subject: [
-            Breach(pointer(path, index), Facts(index=index))
-            for index, value in enumerate(entries(subject[path]))
-            if not is_object(value)
-        ],
+def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, PipelineRule]:
+    """Ask a list for objects (others are reported by their index, P58), each with an id and the name of its tool."""
+
+    def other_entries(subject: RuleSubject) -> Iterator[Breach]:
+        for index, value in enumerate(entries(subject[path])):
+            if not is_object(value):
+                yield Breach(path=pointer(path, index), index=index)
+
+    an_id = "a call must have an id" if kind == "call" else "a result must have the id of its call"
+    with_id, with_name = (where_each_entry(path, member, is_present) for member in ("tool_call_id", "name"))
+    return (
+        PipelineRule(f"{kind}_null", InvokeCode.NULL_ENTRY, other_entries, f"a {kind} must be an object"),
+        PipelineRule(f"{kind}_id", InvokeCode.TOOL_CALL_ID_MISSING, with_id, an_id),
+        PipelineRule(f"{kind}_name", InvokeCode.NAME_MISSING, with_name, f"a {kind} must name its tool"),
     )
 
 
-def _with_id(kind: str, path: str) -> Clause:
-    message = "a call must have an id" if kind == "call" else "a result must have the id of its call"
-    return Clause(
-        f"{kind}_id", InvokeCode.TOOL_CALL_ID_MISSING, message, where_each_entry(path, "tool_call_id", is_present)
-    )
+def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
+    """Find the results that are a success and a failure at once (requirement P50)."""
+    for entry in subject.entries_at(path):
+        error = entry.text("error_message")
+        if is_present(entry["result_json"]) and is_present(error):
+            yield entry.breach("error_message", reason=error)
 
 
-def _with_name(kind: str, path: str) -> Clause:
-    message = f"a {kind} must name its tool"
-    return Clause(f"{kind}_name", InvokeCode.NAME_MISSING, message, where_each_entry(path, "name", is_present))
-
-
-def _without_both(path: str) -> Clause:
-    """Ask a result not to be a success and a failure at once (requirement P50)."""
-
-    def breaches(subject: RuleSubject) -> Iterator[Breach]:
-        for entry in subject.entries_at(path):
-            if is_present(entry["result_json"]) and is_present(entry.error):
-                yield entry.breach("error_message", reason=entry.error)
-
-    message = "a result must not hold an error beside its JSON"
-    return Clause("result_and_error", InvokeCode.RESULT_AND_ERROR, message, breaches)
-
-
-def _tool_of(entry: RuleEntry, subject: RuleSubject) -> Tool | None:
-    tools = subject.options.tools
-    return None if entry.name is None or tools is None else tools.get(entry.name)
-
-
-def _place(subject: RuleSubject, entry: RuleEntry, member: str) -> str:
-    """Point at a member of an entry from the root of what was handed in: issues inside its text go on from there."""
-    return pointer(subject.at + entry.path, member)
-
-
-def _arguments(entry: RuleEntry, subject: RuleSubject, tool: Tool | None) -> JSONObject | Invalid:
-    """Read the JSON object in a call's arguments as a reply's are read (P62, T27).
+def _read_calls(
+    subject: RuleSubject, *, with_tools: bool = True
+) -> Iterator[tuple[RuleEntry, Tool | None, JSONObject | Invalid]]:
+    """Read the JSON object in each call's arguments as a reply's are read (P62, T27).
 
     An empty text means no arguments for a tool that requires none.
     """
-    text = entry["arguments_json"]
-    if tool is not None and text == "" and not tool.parameters.check({}):
-        return {}
-    at = _place(subject, entry, "arguments_json")
-    args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
-    return args if isinstance(args, Invalid | dict) else Invalid((args_shape(args, at),))
-
-
-def _unreadable_arguments(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the calls whose arguments are no JSON object (requirement P49)."""
+    tools = subject.options.tools if with_tools else None
     for entry in subject.entries_at(CALLS):
-        args = _arguments(entry, subject, _tool_of(entry, subject))
+        text, tool = entry["arguments_json"], None if tools is None else tools.get(entry.name or "")
+        if tool is not None and text == "" and not tool.parameters.check({}):
+            yield entry, tool, {}
+            continue
+        at = pointer(subject.at + entry.path, "arguments_json")
+        args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
+        yield entry, tool, args if isinstance(args, Invalid | dict) else Invalid((args_shape(args, at),))
+
+
+def _unreadable_arguments(subject: RuleSubject, *, with_tools: bool = True) -> Iterator[Breach]:
+    for entry, _, args in _read_calls(subject, with_tools=with_tools):
         if isinstance(args, Invalid):
             yield entry.breach("arguments_json", issues=args.issues)
 
 
 def _unfit_arguments(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the calls whose arguments do not fit their tool, where tools are given (requirement P62)."""
-    for entry in subject.entries_at(CALLS):
-        tool = _tool_of(entry, subject)
-        args = _arguments(entry, subject, tool)
-        if tool is None or isinstance(args, Invalid):
-            continue
-        if issues := tool.parameters.check(args, at=_place(subject, entry, "arguments_json")):
-            yield entry.breach("arguments_json", issues=issues)
+    """Hold arguments to their tool's schema, where tools are given (requirement P62)."""
+    for entry, tool, args in _read_calls(subject):
+        if tool is not None and not isinstance(args, Invalid):
+            at = pointer(subject.at + entry.path, "arguments_json")
+            if issues := tool.parameters.check(args, at=at):
+                yield entry.breach("arguments_json", issues=issues)
 
 
 def _undeclared(subject: RuleSubject) -> Iterator[Breach]:
-    for entry in subject.entries_at(CALLS) if subject.options.tools is not None else ():
-        if is_present(entry.name) and _tool_of(entry, subject) is None:
+    tools = subject.options.tools
+    for entry in subject.entries_at(CALLS) if tools is not None else ():
+        if is_present(entry.name) and entry.name not in (tools or ()):
             yield entry.breach("name")
-
-
-_READABLE_ARGUMENTS: Final = (
-    InvokeCode.ARGUMENTS_NOT_JSON,
-    "the arguments must be the JSON text of an object",
-    _unreadable_arguments,
-)
 
 
 def _same_count(subject: RuleSubject) -> bool:
@@ -171,7 +144,7 @@ def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
 
 
 def _renamed(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the pairs of one id whose names differ; the result's is ``result_name`` (requirement P55, X20)."""
+    """Compare the names of pairs of one id; the result's is ``result_name`` (requirement P55, X20)."""
     for call, result in _pairs(subject):
         named = is_present(call.name) and is_present(result.name)
         if call.id == result.id and named and call.name != result.name:
@@ -193,9 +166,10 @@ def _repeated(subject: RuleSubject) -> Iterable[Breach]:
 def _without_result(subject: RuleSubject) -> Iterator[Breach]:
     """Find the results without a JSON text, unless an error may stand in its place (P56, P57, X11)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
-        excused = subject.options.allow_error_results and is_present(entry.error)
+        error = entry.text("error_message")
+        excused = subject.options.allow_error_results and is_present(error)
         if not is_present(entry["result_json"]) and not excused:
-            yield entry.breach("result_json", reason=entry.error)
+            yield entry.breach("result_json", reason=error)
 
 
 def _unreadable_results(subject: RuleSubject) -> Iterator[Breach]:
@@ -204,8 +178,8 @@ def _unreadable_results(subject: RuleSubject) -> Iterator[Breach]:
     A long one is JSON all the same: what goes to the model is cut as a tool's own result is.
     """
     for entry in subject.entries_at(MANIFEST_RESULTS):
-        text = entry["result_json"]
-        value = decode(text, RESULT_LIMITS, at=_place(subject, entry, "result_json")) if is_present(text) else None
+        text, at = entry["result_json"], pointer(subject.at + entry.path, "result_json")
+        value = decode(text, RESULT_LIMITS, at=at) if is_present(text) else None
         if isinstance(value, Invalid):
             yield entry.breach("result_json", issues=value.issues)
 
@@ -214,76 +188,44 @@ def _is_list(value: object) -> bool:
     return isinstance(value, ARRAYS)
 
 
-def _manifest(*rows: tuple[str, InvokeCode, str, Breaches] | Clause) -> RuleGroup:
-    clauses = (row if isinstance(row, Clause) else Clause(*row) for row in rows)
-    return placed("manifest", "5", RuleStage.MANIFEST, *clauses)
-
-
-_PAIRED: Final = _manifest(
-    ("same_count", InvokeCode.COUNT_MISMATCH, "there must be one result for each call", unless(_same_count)),
-    _without_null_entries("call", CALLS),
-    _without_null_entries("result", MANIFEST_RESULTS),
-    _with_id("call", CALLS),
-    _with_id("result", MANIFEST_RESULTS),
-    _with_name("call", CALLS),
-    _with_name("result", MANIFEST_RESULTS),
-    ("unique_id", InvokeCode.DUPLICATE_ID, "no two calls may have the same id", _repeated),
-    (
-        "same_order",
-        InvokeCode.ORDER_MISMATCH,
-        "the results must stand in the order of the calls",
-        lambda subject: _mismatched(subject, reordered=True),
-    ),
-    (
-        "same_id",
-        InvokeCode.ID_MISMATCH,
-        "a result must have the id of the call in its place",
-        lambda subject: _mismatched(subject, reordered=False),
-    ),
-    ("same_name", InvokeCode.NAME_MISMATCH, "a result must name the tool of its call", _renamed),
-    ("result_json", InvokeCode.MISSING_RESULT_JSON, "a result must hold a JSON text", _without_result),
-    _without_both(MANIFEST_RESULTS),
-    ("result_readable", InvokeCode.RESULT_NOT_JSON, "a result must be a valid JSON text", _unreadable_results),
-    ("tool_declared", InvokeCode.UNKNOWN_TOOL, "a call must name a declared tool", _undeclared),
-    ("arguments_readable", *_READABLE_ARGUMENTS),
-    ("arguments_fit", InvokeCode.SCHEMA_ARGS, "the arguments must fit the schema of the tool", _unfit_arguments),
-)
+_CALL_RULES: Final = _sound_entries("call", CALLS)
+_ARGUMENTS_READABLE: Final = PipelineRule("arguments_readable", InvokeCode.ARGUMENTS_NOT_JSON, _unreadable_arguments)
+_manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
 MANIFEST: Final[tuple[RuleGroup, ...]] = (
-    _manifest(("null", InvokeCode.NULL_MANIFEST, "there must be a manifest", where("", is_object))),
+    _manifest(PipelineRule("null", InvokeCode.NULL_MANIFEST, where("", is_object))),
     _manifest(
-        ("calls_list", InvokeCode.MANIFEST_LIST, "the calls must be a list", where(CALLS, _is_list)),
-        ("results_list", InvokeCode.MANIFEST_LIST, "the results must be a list", where(MANIFEST_RESULTS, _is_list)),
+        PipelineRule("calls_list", InvokeCode.MANIFEST_LIST, where(CALLS, _is_list), "the calls must be a list"),
+        PipelineRule(
+            "results_list", InvokeCode.MANIFEST_LIST, where(MANIFEST_RESULTS, _is_list), "the results must be a list"
+        ),
     ),
-    _PAIRED,
+    _manifest(
+        PipelineRule("same_count", InvokeCode.COUNT_MISMATCH, unless(_same_count)),
+        *chain.from_iterable(zip(_CALL_RULES, _sound_entries("result", MANIFEST_RESULTS), strict=True)),
+        PipelineRule("unique_id", InvokeCode.DUPLICATE_ID, _repeated),
+        PipelineRule("same_order", InvokeCode.ORDER_MISMATCH, partial(_mismatched, reordered=True)),
+        PipelineRule("same_id", InvokeCode.ID_MISMATCH, partial(_mismatched, reordered=False)),
+        PipelineRule("same_name", InvokeCode.NAME_MISMATCH, _renamed),
+        PipelineRule("result_json", InvokeCode.MISSING_RESULT_JSON, _without_result),
+        PipelineRule("result_and_error", InvokeCode.RESULT_AND_ERROR, partial(_with_both, path=MANIFEST_RESULTS)),
+        PipelineRule("result_readable", InvokeCode.RESULT_NOT_JSON, _unreadable_results),
+        PipelineRule("tool_declared", InvokeCode.UNKNOWN_TOOL, _undeclared),
+        _ARGUMENTS_READABLE,
+        PipelineRule("arguments_fit", InvokeCode.SCHEMA_ARGS, _unfit_arguments),
+    ),
 )
 """The groups in turn: what has no lists has no pairs."""
 
-REPLY_CALLS: Final = (_manifest(_with_id("call", CALLS), ("arguments_readable", *_READABLE_ARGUMENTS)),)
+REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
 """What the judge of replies leaves open in the calls of a model's reply: ids of text that UTF-8 cannot encode."""
-
-
-def _has_kind(kind: ResponseKind) -> RuleCondition:
-    return lambda subject: subject["/kind"] == kind
-
-
-_KINDS: Final = frozenset(ResponseKind)
-_FINAL: Final = _has_kind(ResponseKind.FINAL)
-_CONTINUATION: Final = _has_kind(ResponseKind.CLIENT_TOOL_CONTINUATION)
-_FINAL_ALONE: Final = ("/primary_output_text", "/files", RESPONSE_RESULTS, "/user_warnings", "/usage")
-_CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
-
-
-def _is_kind(value: object) -> bool:
-    """Return whether a value is a kind of response, or its name as JSON spells it (requirement P45)."""
-    return isinstance(value, str) and value in _KINDS
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_list_of(holds: Callable[[object], bool]) -> Callable[[object], bool]:
+def _is_list_of(holds: Predicate) -> Predicate:
     return lambda value: isinstance(value, ARRAYS) and all(map(holds, entries(value)))
 
 
@@ -291,7 +233,7 @@ def _is_duration(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-_SHAPES: Final[tuple[tuple[str, Callable[[object], bool]], ...]] = (
+_SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
     ("/files", _is_list_of(is_object)),
     (RESPONSE_RESULTS, _is_list),
     ("/user_warnings", _is_list_of(_is_text)),
@@ -302,91 +244,71 @@ _SHAPES: Final[tuple[tuple[str, Callable[[object], bool]], ...]] = (
 
 
 def _misshapen(subject: RuleSubject) -> list[Breach]:
-    return [Breach(path) for path, holds in _SHAPES if not (is_null(subject[path]) or holds(subject[path]))]
+    return [Breach(path=path) for path, holds in _SHAPES if not (is_null(subject[path]) or holds(subject[path]))]
 
 
 def _with_neither(subject: RuleSubject) -> Iterator[Breach]:
     """Find the results that say nothing (requirement P50)."""
     for entry in subject.entries_at(RESPONSE_RESULTS):
-        if not is_present(entry["result_json"]) and not is_present(entry.error):
+        if not is_present(entry["result_json"]) and not is_present(entry["error_message"]):
             yield entry.breach("result_json")
 
 
-def _unreadable_calls(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the calls whose arguments are no JSON object; a response is not held to tools."""
-    for entry in subject.entries_at(CALLS):
-        args = _arguments(entry, subject, None)
-        if isinstance(args, Invalid):
-            yield entry.breach("arguments_json", issues=args.issues)
+def _of_kind(kind: ResponseKind) -> RuleCondition:
+    return lambda subject: subject["/kind"] == kind
 
 
-_PRESENT: Final = (
-    ("session_id", InvokeCode.RESPONSE_SESSION_ID, "a response must name its session"),
-    ("turn_id", InvokeCode.RESPONSE_TURN_ID, "a response must name its turn"),
-    ("mode_display_name", InvokeCode.RESPONSE_MODE, "a response must have the display name of its session's mode"),
+_FINAL: Final = _of_kind(ResponseKind.FINAL)
+_CONTINUATION: Final = _of_kind(ResponseKind.CLIENT_TOOL_CONTINUATION)
+_FINAL_ALONE: Final = ("/primary_output_text", "/files", RESPONSE_RESULTS, "/user_warnings", "/usage")
+_CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
+_response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)
+
+RESPONSE: Final[tuple[RuleGroup, ...]] = (
+    _response(
+        PipelineRule("kind", InvokeCode.RESPONSE_KIND, where("/kind", is_one_of(ResponseKind))),
+        PipelineRule("session_id", InvokeCode.RESPONSE_SESSION_ID, where("/session_id", is_present)),
+        PipelineRule("turn_id", InvokeCode.RESPONSE_TURN_ID, where("/turn_id", is_present)),
+        PipelineRule("mode_display_name", InvokeCode.RESPONSE_MODE, where("/mode_display_name", is_present)),
+        PipelineRule(
+            "final.primary_output_text",
+            InvokeCode.OUTPUT_TEXT_MISSING,
+            where("/primary_output_text", is_present),
+            "a final response must hold an output text that is not blank",
+            _FINAL,
+        ),
+        PipelineRule(
+            "final.forbidden",
+            InvokeCode.FORBIDDEN_MEMBER,
+            where_each(_CONTINUATION_ALONE, is_null),
+            "a final response must not hold this member, not even an empty one",
+            _FINAL,
+        ),
+        PipelineRule(
+            "continuation.tool_calls",
+            InvokeCode.TOOL_CALLS_MISSING,
+            where(CALLS, has_entries),
+            "a client tool continuation must hold at least one tool call",
+            _CONTINUATION,
+        ),
+        PipelineRule(
+            "continuation.forbidden",
+            InvokeCode.FORBIDDEN_MEMBER,
+            where_each(_FINAL_ALONE, is_null),
+            "a client tool continuation must not hold this member, not even an empty one",
+            _CONTINUATION,
+        ),
+    ),
+    _response(
+        PipelineRule("shape", InvokeCode.RESPONSE_SHAPE, _misshapen),
+        *_CALL_RULES,
+        PipelineRule("call_arguments", InvokeCode.ARGUMENTS_NOT_JSON, partial(_unreadable_arguments, with_tools=False)),
+        *_sound_entries("result", RESPONSE_RESULTS)[:2],
+        PipelineRule(
+            "result_time", InvokeCode.EXECUTION_MS, where_each_entry(RESPONSE_RESULTS, "execution_ms", _is_duration)
+        ),
+        PipelineRule("result_and_error", InvokeCode.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)),
+        PipelineRule("result_missing", InvokeCode.EMPTY_RESULT, _with_neither),
+    ),
 )
-
-_MEMBERS: Final = placed(
-    "response",
-    "4.10",
-    RuleStage.RESPONSE,
-    Clause(
-        "kind",
-        InvokeCode.RESPONSE_KIND,
-        "the kind must be final or client_tool_continuation",
-        where("/kind", _is_kind),
-    ),
-    *(Clause(name, code, message, where(f"/{name}", is_present)) for name, code, message in _PRESENT),
-    Clause(
-        "final.primary_output_text",
-        InvokeCode.OUTPUT_TEXT_MISSING,
-        "a final response must hold an output text that is not blank",
-        where("/primary_output_text", is_present),
-        _FINAL,
-    ),
-    Clause(
-        "final.forbidden",
-        InvokeCode.FORBIDDEN_MEMBER,
-        "a final response must not hold this member, not even an empty one",
-        where_each(_CONTINUATION_ALONE, is_null),
-        _FINAL,
-    ),
-    Clause(
-        "continuation.tool_calls",
-        InvokeCode.TOOL_CALLS_MISSING,
-        "a client tool continuation must hold at least one tool call",
-        where(CALLS, has_entries),
-        _CONTINUATION,
-    ),
-    Clause(
-        "continuation.forbidden",
-        InvokeCode.FORBIDDEN_MEMBER,
-        "a client tool continuation must not hold this member, not even an empty one",
-        where_each(_FINAL_ALONE, is_null),
-        _CONTINUATION,
-    ),
-)
-
-_CONTENTS: Final = placed(
-    "response",
-    "4.10",
-    RuleStage.RESPONSE,
-    Clause("shape", InvokeCode.RESPONSE_SHAPE, "this member must be of the kind that AGN-033 gives it", _misshapen),
-    _without_null_entries("call", CALLS),
-    _with_id("call", CALLS),
-    _with_name("call", CALLS),
-    Clause("call_arguments", InvokeCode.ARGUMENTS_NOT_JSON, _READABLE_ARGUMENTS[1], _unreadable_calls),
-    _without_null_entries("result", RESPONSE_RESULTS),
-    _with_id("result", RESPONSE_RESULTS),
-    Clause(
-        "result_time",
-        InvokeCode.EXECUTION_MS,
-        "the execution time of a result must be a whole number of milliseconds, 0 or more",
-        where_each_entry(RESPONSE_RESULTS, "execution_ms", _is_duration),
-    ),
-    _without_both(RESPONSE_RESULTS),
-    Clause("result_missing", InvokeCode.EMPTY_RESULT, "a result must hold a JSON text or an error", _with_neither),
-)
-
-RESPONSE: Final[tuple[RuleGroup, ...]] = (_MEMBERS, _CONTENTS)
 """The groups in turn: what a member holds is judged when all that must be there is, and nothing else."""

@@ -7,46 +7,47 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from strictreply.contract._judge import judge
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._reply_calls import id_stem, identified, turn_of, with_turns
 from strictreply.pipeline._sessions import SessionClaim, manifest_id
-from strictreply.pipeline._tool_results import capped, denied, interrupted, with_results
-from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, earlier_calls, stored
+from strictreply.pipeline._tool_results import capped, substitute_result, with_results
+from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, earlier_calls, refuse_unfit, stored
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentToolCall,
     AgentToolCallResult,
     Decision,
+    Envelope,
     ToolCallManifest,
+    Turn,
 )
 from strictreply.reading._decoding import decode
 from strictreply.values._replies import Invalid, ToolCall
 
-_FAULTS: Final[Mapping[InvokeCode, tuple[str, str]]] = {
-    InvokeCode.DUPLICATE_ID: ("reconcile.single_result", "a call has two results; send one for each call"),
-    InvokeCode.UNKNOWN_CALL: ("reconcile.known_call", "no call that waits has this id"),
-    InvokeCode.ALREADY_CONSUMED: ("reconcile.fresh_result", "this call was answered before"),
-    InvokeCode.NOT_CLIENT_CALL: ("reconcile.client_call", "this call is run here; send no result for it"),
-    InvokeCode.ALREADY_ANSWERED: ("reconcile.open_call", "this call has its result; send none for it"),
-    InvokeCode.EMPTY_RESULT: ("reconcile.result_present", "the result has neither result_json nor error_message"),
-    InvokeCode.RESULT_AND_ERROR: ("reconcile.result_single", "the result has both result_json and error_message"),
-    InvokeCode.MISSING_RESULT_JSON: ("reconcile.result_json", "report a failure in result_json, not in error_message"),
-    InvokeCode.APPROVAL_MALFORMED: (
-        "reconcile.approval",
-        'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
-    ),
-    InvokeCode.DECISION_EXPECTED: (
-        "reconcile.decision",
-        "this call waits for a decision of the program; a client's result is none",
-    ),
-    InvokeCode.DECISION_MISMATCH: ("reconcile.same_arguments", "the decision is on other arguments"),
-    InvokeCode.DECISION_ELSEWHERE: (
-        "reconcile.same_run",
-        "the decision is for another run or another turn; decide on the calls that are pending here",
-    ),
-    InvokeCode.DECISION_UNEXPECTED: ("reconcile.no_decision", "this call waits for the client's result, no decision"),
-    InvokeCode.MISSING_RESULT: ("reconcile.every_call", "this call waits for a result, and none was sent"),
+_RULES: Final[Mapping[InvokeCode, str]] = {
+    InvokeCode.DUPLICATE_ID: "single_result",
+    InvokeCode.UNKNOWN_CALL: "known_call",
+    InvokeCode.ALREADY_CONSUMED: "fresh_result",
+    InvokeCode.NOT_CLIENT_CALL: "client_call",
+    InvokeCode.ALREADY_ANSWERED: "open_call",
+    InvokeCode.EMPTY_RESULT: "result_present",
+    InvokeCode.RESULT_AND_ERROR: "result_single",
+    InvokeCode.MISSING_RESULT_JSON: "result_json",
+    InvokeCode.APPROVAL_MALFORMED: "approval",
+    InvokeCode.DECISION_EXPECTED: "decision",
+    InvokeCode.DECISION_MISMATCH: "same_arguments",
+    InvokeCode.DECISION_ELSEWHERE: "same_run",
+    InvokeCode.DECISION_UNEXPECTED: "no_decision",
+    InvokeCode.MISSING_RESULT: "every_call",
 }
+_WORDS: Final[Mapping[InvokeCode, str]] = {
+    InvokeCode.DUPLICATE_ID: "a call has two results; send one for each call",
+    InvokeCode.ALREADY_CONSUMED: "this call was answered before",
+    InvokeCode.EMPTY_RESULT: "the result has neither result_json nor error_message",
+    InvokeCode.RESULT_AND_ERROR: "the result has both result_json and error_message",
+    InvokeCode.MISSING_RESULT_JSON: "report a failure in result_json, not in error_message",
+}
+"""What is told of faults that a manifest may have as well, in words for who sent the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +178,25 @@ class _WaitingCalls:
 
 def _error(code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str) -> InvokeError:
     """Report a fault of one entry; ``reason`` is what the client said of a failure (requirement P57)."""
-    rule, message = _FAULTS[code]
-    return InvokeError(
-        code=code,
-        rule=rule,
-        message=message,
-        path=path,
-        index=index,
-        tool_call_id=entry.tool_call_id,
-        name=entry.name,
-        reason=entry.error_message if isinstance(entry, AgentToolCallResult) else None,
+    said = entry.error_message if isinstance(entry, AgentToolCallResult) else None
+    place = Breach(path=path, index=index, tool_call_id=entry.tool_call_id, name=entry.name, reason=said)
+    return code.error(f"reconcile.{_RULES[code]}", _WORDS.get(code, ""), **place)
+
+
+def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
+    """Put what a request brings to the calls of a turn that wait; raise InvokeFailed when it does not fit them."""
+    answered = reconcile(
+        waiting,
+        envelope.tool_results,
+        earlier=earlier_calls(turn, waiting),
+        decided=envelope.decided,
+        session_id=envelope.session_id,
+        turn_id=envelope.turn_id,
     )
+    if not isinstance(answered, ToolCallManifest):
+        raise InvokeFailed(answered.errors)
+    refuse_unfit(answered)  # before anything that was approved is run
+    return answered
 
 
 def resolve_results(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
@@ -200,39 +209,22 @@ def resolve_results(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
         state.claiming = None
         raise InvokeFailed((claim,))
     state.claim = claim
-    waiting = _undecided(claim.manifest)
-    answered = reconcile(
-        waiting,
-        envelope.tool_results,
-        earlier=earlier_calls(turn_of(ctx), waiting),
-        decided=envelope.decided,
-        session_id=envelope.session_id,
-        turn_id=envelope.turn_id,
-    )
-    if not isinstance(answered, ToolCallManifest):
-        raise InvokeFailed(answered.errors)
-    state.refuse_unfit(answered)  # before anything that was approved is run
-    state.calls = _judged_again(state, ctx)
+    # what approved calls came to already is left out: a client that tries again decides on all of them again
+    decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
+    kept = [result for result in claim.manifest.tool_call_results if result.tool_call_id not in decided]
+    answered = answered_manifest(replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn_of(ctx))
+    state.calls = _judged_again(state, turn_of(ctx))
     resolved = yield from _resolved(state, claim, answered)
     return replace(ctx, tool_call_manifest=resolved, turn=with_turns(turn_of(ctx), state.result_turns(resolved)))
 
 
-def _undecided(manifest: ToolCallManifest) -> ToolCallManifest:
-    """Leave out what approved calls came to already: a client that tries again decides on all of them again."""
-    decided = {call.tool_call_id for call in manifest.tool_calls if call.needs_approval}
-    kept = [result for result in manifest.tool_call_results if result.tool_call_id not in decided]
-    return replace(manifest, tool_call_results=tuple(kept))
-
-
-def _judged_again(state: TurnState, ctx: AgentPipelineContext) -> tuple[ToolCall, ...]:
+def _judged_again(state: TurnState, turn: Turn) -> tuple[ToolCall, ...]:
     """Read the calls of the reply that waited: by the same judge, with the tools of this process."""
-    turn = turn_of(ctx)
     demanded = state.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
     verdict = judge(demanded, turn.messages[-1])
     if isinstance(verdict, Invalid):
         message = "the reply that waits does not fit the tools given here; give those that it was made with"
-        code = InvokeCode.TOOLS_CHANGED
-        raise InvokeFailed((InvokeError(code=code, rule="loop.same_tools", message=message, issues=verdict.issues),))
+        raise InvokeFailed((InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues),))
     return identified(verdict.reply, id_stem(replace(turn, iterations=turn.iterations - 1)))
 
 
@@ -252,7 +244,7 @@ def _resolved(
             continue
         decision = approval_of(given[call.tool_call_id])
         if decision is not None and decision.approved:
-            marked = ran | {call.tool_call_id: interrupted(call, limit)}
+            marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
             begun = replace(claim, manifest=with_results(claim.manifest, marked))
             yield from _kept(begun)
             state.claim = begun  # not before: a call that could not be marked was not begun
@@ -260,7 +252,8 @@ def _resolved(
             state.claim = replace(claim, manifest=with_results(claim.manifest, ran))
             yield from _kept(state.claim)
         else:
-            given[call.tool_call_id] = denied(call, "" if decision is None else decision.reason, limit)
+            said = "" if decision is None else decision.reason
+            given[call.tool_call_id] = substitute_result(call, "ApprovalDenied", limit, reason=said)
     return with_results(answered, given | ran)
 
 

@@ -17,6 +17,7 @@ from strictreply.pipeline._manifest_rules import REPLY_CALLS
 from strictreply.pipeline._rule import RuleSubject, judged_in_turn
 from strictreply.pipeline._tool_results import encodable
 from strictreply.pipeline._turn_effects import Asked, AskModel, TurnState, TurnStep
+from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentToolCall,
@@ -47,7 +48,7 @@ def ask(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
     state.asked.append(asked)
     calls = _manifest_calls(state, turn, asked.message)
     manifest = ToolCallManifest(tool_calls=calls)
-    if errors := tuple(judged_in_turn(RuleSubject(manifest, state.validator), REPLY_CALLS)):
+    if errors := tuple(judged_in_turn(RuleSubject(manifest, LOOP_VALIDATOR), REPLY_CALLS)):
         raise InvokeFailed(errors)  # before anything is run
     said = with_turns(turn, [_closing(asked)])
     ctx = replace(ctx, turn=replace(said, iterations=turn.iterations + 1, tool_calls=(*turn.tool_calls, *calls)))
@@ -104,23 +105,24 @@ def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
 
 
 def _manifest_calls(state: TurnState, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
-    """Make the manifest's calls; one that repeats too often is not the client's to answer, since it is not run."""
+    """Make the manifest's calls; a call of a tool without a function is the client's, and so is an approval.
+
+    One that repeats too often is not the client's to answer, since it is not run.
+    """
     tools = state.contract.by_name
-    made = [_manifest_call(call, message, tools[call.tool]) for call in state.calls]
+    made = [
+        AgentToolCall(
+            tool_call_id=str(call.id),
+            name=call.tool,
+            arguments_json=_arguments(call, message, tools[call.tool]),
+            requires_client_execution=tools[call.tool].function is None or tools[call.tool].needs_approval,
+            needs_approval=tools[call.tool].needs_approval,
+        )
+        for call in state.calls
+    ]
     return tuple(
         replace(call, requires_client_execution=False, needs_approval=False) if spent else call
         for call, spent in state.policy.suppressed(made, turn.tool_calls, tools=tools)
-    )
-
-
-def _manifest_call(call: ToolCall, message: Message, tool: Tool) -> AgentToolCall:
-    """Make the call of a manifest; a tool without a function is the client's, and so is an approval."""
-    return AgentToolCall(
-        tool_call_id=str(call.id),
-        name=call.tool,
-        arguments_json=_arguments(call, message, tool),
-        requires_client_execution=tool.function is None or tool.needs_approval,
-        needs_approval=tool.needs_approval,
     )
 
 

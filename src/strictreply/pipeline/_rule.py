@@ -2,7 +2,7 @@
 
 An object's own code may raise anything, so a rule never holds one: it reads texts, numbers and arrays of the builtin
 kinds, and a dict or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null,
-populated. The rules themselves stand in ``context_rules`` and ``manifest_rules``.
+populated. The rules themselves stand in ``_context_rules`` and ``_manifest_rules``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
+from typing import Any, Final, Literal, TypeAlias, Unpack
 
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
+from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError
 from strictreply.pipeline._values import PipelineStep
-from strictreply.values._issues import Issue, pointer, pointer_tokens
+from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.wires._chat import peek
 
 ARRAYS = (list, tuple)
@@ -120,6 +120,12 @@ def has_entries(value: object) -> bool:
     return isinstance(value, ARRAYS) and bool(value)
 
 
+def is_one_of(kinds: type[StrEnum]) -> Predicate:
+    """Ask for a member of an enum, or its name as JSON spells it."""
+    names = frozenset(kinds)
+    return lambda value: isinstance(value, str) and value in names
+
+
 def entries(value: object) -> list[object]:
     """Return the entries of an array; none of anything else."""
     return list(map(inert, value)) if isinstance(value, ARRAYS) else []
@@ -132,18 +138,12 @@ Profile: TypeAlias = Literal["published", "extended"]
 class RuleStage(StrEnum):
     """When a rule is asked, and what its content is."""
 
-    ENTRY = "entry"
-    """First of all, of the step that was named."""
-    CORE = "core"
-    """Of every context, and before the rules of any step."""
-    PRE = "pre"
-    """Of the context that a step is given."""
-    POST = "post"
-    """Of the context that a step leaves behind."""
-    MANIFEST = "manifest"
-    """Of a tool-call manifest, by itself or inside a context."""
-    RESPONSE = "response"
-    """Of the response that was built."""
+    ENTRY = "entry"  # first of all, of the step that was named
+    CORE = "core"  # of every context, and before the rules of any step
+    PRE = "pre"  # of the context that a step is given
+    POST = "post"  # of the context that a step leaves behind
+    MANIFEST = "manifest"  # of a tool-call manifest, by itself or inside a context
+    RESPONSE = "response"  # of the response that was built
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -155,48 +155,6 @@ class ValidatorOptions:
     profile: Profile = "published"
     first_only: bool = False
     tools: Mapping[str, Tool] | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RuleSubject:
-    """What a rule is asked of: any content whatever, the options, and ``at``, the JSON Pointer to the content."""
-
-    content: object
-    options: ValidatorOptions
-    at: str = ""
-
-    def __getitem__(self, path: str) -> object:
-        """Read the member at a JSON Pointer into the content, through values and mappings; see :func:`member_of`."""
-        value = inert(self.content)
-        for token in _tokens(path):
-            value = member_of(value, token)
-        return value
-
-    def entries_at(self, path: str) -> Iterator[RuleEntry]:
-        """Return the entries of a list that are objects."""
-        for index, value in enumerate(entries(self[path])):
-            if is_object(value):
-                yield RuleEntry(value, index, pointer(path, index))
-
-
-class Facts(TypedDict, total=False):
-    """What an error says of one entry of a manifest or a response; see :class:`InvokeError`."""
-
-    index: int
-    tool_call_id: str | None
-    name: str | None
-    result_id: str | None
-    result_name: str | None
-    reason: str | None
-    issues: tuple[Issue, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Breach:
-    """One place where a rule does not hold: ``path`` is a JSON Pointer into the content."""
-
-    path: str = ""
-    facts: Facts = field(default_factory=Facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,31 +184,37 @@ class RuleEntry:
         """The name of the tool."""
         return self.text("name")
 
-    @property
-    def error(self) -> str | None:
-        """Why a call failed, as its result says."""
-        return self.text("error_message")
-
-    def breach(self, member: str, **facts: Unpack[Facts]) -> Breach:
+    def breach(self, member: str, **facts: Unpack[Breach]) -> Breach:
         """Report what is wrong with one member of this entry."""
-        entry = Facts(index=self.index, tool_call_id=self.id, name=self.name)
-        return Breach(pointer(self.path, member), {**entry, **facts})
+        entry = Breach(path=pointer(self.path, member), index=self.index, tool_call_id=self.id, name=self.name)
+        return {**entry, **facts}
 
 
+@dataclass(frozen=True, slots=True)
+class RuleSubject:
+    """What a rule is asked of: any content whatever, the options, and ``at``, the JSON Pointer to the content."""
+
+    content: object
+    options: ValidatorOptions
+    at: str = ""
+
+    def __getitem__(self, path: str) -> object:
+        """Read the member at a JSON Pointer into the content, through values and mappings; see :func:`member_of`."""
+        value = inert(self.content)
+        for token in _tokens(path):
+            value = member_of(value, token)
+        return value
+
+    def entries_at(self, path: str) -> Iterator[RuleEntry]:
+        """Return the entries of a list that are objects."""
+        for index, value in enumerate(entries(self[path])):
+            if is_object(value):
+                yield RuleEntry(value, index, pointer(path, index))
+
+
+Predicate: TypeAlias = Callable[[object], bool]
 RuleCondition: TypeAlias = Callable[[RuleSubject], bool]
 Breaches: TypeAlias = Callable[[RuleSubject], Iterable[Breach]]
-
-
-class RuleJudge(Protocol):
-    """Whatever can be asked for the errors of a subject: a rule, or a reference to the rules of another section."""
-
-    def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
-        """Report an error for each place that is wrong; nothing is ever raised."""
-        ...
-
-
-RuleGroup: TypeAlias = tuple[RuleJudge, ...]
-"""Rules that are asked together: each reports its errors, whatever the others find (requirement P6)."""
 
 
 def always(_: RuleSubject) -> bool:
@@ -258,51 +222,37 @@ def always(_: RuleSubject) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class PipelineRule:
     """One rule: ``breaches`` finds every place of a subject where it does not hold.
 
     ``id`` is stable and unique, ``section`` the one of AGN-036 that it stands in or, for a rule of the extended
-    profile, belongs to. ``step`` is None where the stage is not PRE or POST. ``when`` says of which subjects it is
-    asked.
+    profile, belongs to: :func:`placed` sets both. ``step`` is None where the stage is not PRE or POST. ``message`` is
+    that of the code where no other is given. ``when`` says of which subjects the rule is asked.
     """
 
     id: str
-    section: str
-    stage: RuleStage
     code: InvokeCode
-    message: str
     breaches: Breaches = field(repr=False)
-    step: PipelineStep | None = None
+    message: str = ""
     when: RuleCondition = field(default=always, repr=False)
     profile: Profile = "published"
+    section: str = ""
+    stage: RuleStage = RuleStage.ENTRY
+    step: PipelineStep | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", self.message or self.code.template)
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
         """Report an error for each place where the rule does not hold; none where it is not asked."""
-        if self.profile not in {"published", subject.options.profile} or not self.when(subject):
-            return
-        for breach in self.breaches(subject):
-            path = subject.at + breach.path
-            yield InvokeError(code=self.code, rule=self.id, message=self.message, path=path, **breach.facts)
+        if self.profile in {"published", subject.options.profile} and self.when(subject):
+            for breach in self.breaches(subject):
+                placed_breach: Breach = {**breach, "path": subject.at + breach.get("path", "")}
+                yield self.code.error(self.id, self.message, **placed_breach)
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
-    """A rule without its place: several steps share one; the members are those of :class:`PipelineRule`."""
-
-    name: str
-    code: InvokeCode
-    message: str
-    breaches: Breaches
-    when: RuleCondition = always
-    profile: Profile = "published"
-
-    def extended(self) -> Clause:
-        """Ask the same in the extended profile alone."""
-        return replace(self, profile="extended")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Included:
     """A reference: the member at ``path`` must satisfy the rules of another section, whose errors come as they are."""
 
@@ -317,56 +267,55 @@ class Included:
             yield from judged_in_turn(member, self.groups)
 
 
-def placed(
-    prefix: str, section: str, stage: RuleStage, *clauses: Clause | Included, step: PipelineStep | None = None
-) -> RuleGroup:
-    """Make the rules of one place: the id of each is ``prefix`` and the clause's name."""
-    return tuple(
-        PipelineRule(
-            id=f"{prefix}.{clause.name}",
-            section=section,
-            stage=stage,
-            step=step,
-            code=clause.code,
-            message=clause.message,
-            breaches=clause.breaches,
-            when=clause.when,
-            profile=clause.profile,
-        )
-        if isinstance(clause, Clause)
-        else clause
-        for clause in clauses
-    )
+RuleGroup: TypeAlias = tuple[PipelineRule | Included, ...]
+"""Rules that are asked together: each reports its errors, whatever the others find (requirement P6)."""
 
 
 def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterator[InvokeError]:
     """Ask one group after the other; the first that finds an error is the last that is asked (P5, P6)."""
     for group in groups:
         broken = False
-        for judge in group:
-            for error in judge.judge(subject):
+        for rule in group:
+            for error in rule.judge(subject):
                 broken = True
                 yield error
         if broken:
             return
 
 
-def where(path: str, holds: Callable[[object], bool]) -> Breaches:
+def placed(
+    prefix: str, *rules: PipelineRule | Included, section: str, stage: RuleStage, step: PipelineStep | None = None
+) -> RuleGroup:
+    """Return the rules of one place: the id of each is ``prefix`` and its own."""
+    return tuple(
+        replace(rule, id=f"{prefix}.{rule.id}", section=section, stage=stage, step=step)
+        if isinstance(rule, PipelineRule)
+        else rule
+        for rule in rules
+    )
+
+
+def extended(*rules: PipelineRule) -> tuple[PipelineRule, ...]:
+    """Ask the same in the extended profile alone."""
+    return tuple(replace(rule, profile="extended") for rule in rules)
+
+
+def where(path: str, holds: Predicate) -> Breaches:
     """Ask one member: the rule is broken at ``path`` when ``holds`` denies what stands there."""
-    return lambda subject: () if holds(subject[path]) else (Breach(path),)
+    return where_each((path,), holds)
 
 
-def where_each(paths: Iterable[str], holds: Callable[[object], bool]) -> Breaches:
+def where_each(paths: Iterable[str], holds: Predicate) -> Breaches:
     """Ask several members: each that ``holds`` denies is a breach."""
     asked = tuple(paths)
-    return lambda subject: [Breach(path) for path in asked if not holds(subject[path])]
+    return lambda subject: [Breach(path=path) for path in asked if not holds(subject[path])]
 
 
-def where_each_entry(path: str, member: str, holds: Callable[[object], bool]) -> Breaches:
+def where_each_entry(path: str, member: str, holds: Predicate) -> Breaches:
     """Ask one member of every entry of a list."""
     return lambda subject: [entry.breach(member) for entry in subject.entries_at(path) if not holds(entry[member])]
 
 
 def unless(holds: RuleCondition, path: str = "") -> Breaches:
     """Ask the whole subject; what is reported is ``path``."""
-    return lambda subject: () if holds(subject) else (Breach(path),)
+    return lambda subject: () if holds(subject) else (Breach(path=path),)

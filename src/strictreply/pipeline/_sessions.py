@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
@@ -19,6 +19,8 @@ from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeF
 from strictreply.pipeline._values import AgentPipelineContext, Session, ToolCallManifest, Turn, Value
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import printable
+
+_MANIFEST: Final = "/tool_call_manifest"
 
 CLAIM_SECONDS: Final = 900.0
 """How long a claim keeps others out: longer than any turn takes, since who comes after it runs what is left again."""
@@ -43,9 +45,10 @@ class SessionConflict(InvokeFailed):
     ``run`` is what that turn came to: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
+    __module__ = "strictreply.running"
+
     def __init__(self, session_id: str, turn_id: str) -> None:
-        message = "the session moved on while this turn was under way; restore it and begin the turn again"
-        super().__init__((_error(InvokeCode.SESSION_CONFLICT, "sessions.unmoved", message),))
+        super().__init__((InvokeCode.SESSION_CONFLICT.error("sessions.unmoved", path=_MANIFEST),))
         self.session_id = session_id
         self.turn_id = turn_id
         self.run: Any = None
@@ -62,6 +65,8 @@ class SessionStoreFailed(StrictReplyError):
     no message and no traceback. ``run`` is what a run had come to when its store failed, the answer included when there
     was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
+
+    __module__ = "strictreply.running"
 
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
         happened = f"raised {type(cause).__name__}" if reason == "failed" and cause is not None else REASONS[reason][0]
@@ -100,11 +105,9 @@ class SessionStore(Protocol):
 
     def session(self, session_id: str) -> Session | None:
         """Return a session as it was saved last, None when there is none."""
-        ...
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
         """Return the last turn of a session, with the calls that wait and their results so far; None for any other."""
-        ...
 
     def save(
         self,
@@ -124,7 +127,6 @@ class SessionStore(Protocol):
         Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
         before, or the claim is not held any more; and ContractError when the claim is one of another turn.
         """
-        ...
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
         """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
@@ -136,7 +138,6 @@ class SessionStore(Protocol):
 
     def keep(self, claim: SessionClaim) -> None:
         """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
-        ...
 
     def release(self, claim: SessionClaim) -> None:
         """Release a claim, so that corrected results can be sent.
@@ -144,11 +145,9 @@ class SessionStore(Protocol):
         ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
         when the claim is not held any more.
         """
-        ...
 
     def delete(self, session_id: str) -> None:
         """Forget a session, its last turn and what waits on it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,26 +160,26 @@ class WaitingManifest(Value):
     consumed: bool = False
 
 
+Record: TypeAlias = tuple[type[Value], str]
+
+
 class Records(Protocol):
-    """The texts of a store, inside one transaction, by kind and key."""
+    """The texts of a store, inside one transaction, by kind and key; a dict is one."""
 
-    def read(self, kind: type[Value], key: str) -> str | None:
+    def get(self, record: Record, /) -> str | None:
         """Return a text, None when there is none."""
-        ...
 
-    def write(self, kind: type[Value], key: str, text: str) -> None:
+    def __setitem__(self, record: Record, text: str, /) -> None:
         """Put a text in the place of what was there."""
-        ...
 
-    def drop(self, kind: type[Value], key: str) -> None:
+    def pop(self, record: Record, default: None, /) -> object:
         """Forget a text."""
-        ...
 
 
 Kept = TypeVar("Kept", bound=Value)
 
 
-class TransactionalSessionStore(ABC):
+class TransactionalSessionStore(SessionStore, ABC):
     """The rules of a :class:`SessionStore`, over any place that keeps texts in transactions.
 
     ``claim_seconds`` is when a claim lapses; ``clock`` gives seconds that all users of the place agree on.
@@ -216,12 +215,10 @@ class TransactionalSessionStore(ABC):
             raise self.failure(error) from None
 
     def session(self, session_id: str) -> Session | None:
-        """Return a session as it was saved last, None when there is none."""
         with self._opened(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Return the last turn of a session, with the calls that wait; see :meth:`SessionStore.turn`."""
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
@@ -236,7 +233,6 @@ class TransactionalSessionStore(ABC):
         waiting: ToolCallManifest | None = None,
         consumed: SessionClaim | None = None,
     ) -> None:
-        """Keep a turn's end, all of it or nothing; see :meth:`SessionStore.save`."""
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
@@ -244,54 +240,54 @@ class TransactionalSessionStore(ABC):
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
-            left = _left(entry, waiting, consumed)
+            left = None if entry is None or consumed is None else replace(entry, consumed=True)
+            if waiting is not None:
+                left = WaitingManifest(manifest=waiting)
             if (before, kept, entry) == (moved, turn, left):
                 return
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
-            if began_with != session.last_turn_id or not fresh or self._is_answered(records, before, turn):
+            spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
+            waits = _read(records, WaitingManifest, spent) if spent else None
+            answered = waits is not None and waits.holder and not waits.consumed and self._is_alive(waits)
+            if began_with != session.last_turn_id or not fresh or answered:
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
-            if began_with not in {"", turn.id}:
-                _forget(records, manifest_id(session.id, began_with))
+            if spent:
+                _forget(records, spent)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
-        """Take the right to answer a waiting manifest; see :meth:`SessionStore.claim`."""
         if not holder:
             raise ContractError("holder must not be empty; give a name that no other request has")
         with self._opened(writing=True) as records:
-            entry, now = _read(records, WaitingManifest, manifest_id), self._clock()
+            entry = _read(records, WaitingManifest, manifest_id)
             if entry is None:
-                return _error(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls wait for results under this id")
-            if (refused := _refusal(entry, holder, now - self._claim_seconds)) is not None:
-                return refused
-            _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=now)))
+                return InvokeCode.NOT_FOUND.error("sessions.waiting", path=_MANIFEST)
+            if entry.consumed:
+                return InvokeCode.ALREADY_CONSUMED.error("sessions.single_use", path=_MANIFEST)
+            if entry.holder not in {"", holder} and self._is_alive(entry):
+                return InvokeCode.IN_USE.error("sessions.one_holder", path=_MANIFEST)
+            _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=self._clock())))
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
     def keep(self, claim: SessionClaim) -> None:
-        """Keep what the calls of a claim have come to so far; see :meth:`SessionStore.keep`."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _held(entry, claim):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
     def delete(self, session_id: str) -> None:
-        """Forget a session, its last turn and what waits on it."""
         with self._opened(writing=True) as records:
             session = _read(records, Session, session_id)
             if session is not None:
-                records.drop(Session, session_id)
+                records.pop((Session, session_id), None)
                 _forget(records, manifest_id(session_id, session.last_turn_id))
 
-    def _is_answered(self, records: Records, before: Session | None, turn: Turn) -> bool:
-        if before is None or before.last_turn_id in {"", turn.id}:
-            return False
-        entry = _read(records, WaitingManifest, manifest_id(before.id, before.last_turn_id))
-        alive = entry is not None and bool(entry.holder) and entry.claimed_at > self._clock() - self._claim_seconds
-        return entry is not None and alive and not entry.consumed
+    def _is_alive(self, entry: WaitingManifest) -> bool:
+        """Return whether the last claim of a manifest has not lapsed yet."""
+        return entry.claimed_at > self._clock() - self._claim_seconds
 
     def release(self, claim: SessionClaim) -> None:
-        """Release a claim, with what its calls have come to; see :meth:`SessionStore.release`."""
         with self._opened(writing=True) as records:
             if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
@@ -303,7 +299,7 @@ class MemorySessionStore(TransactionalSessionStore):
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
         super().__init__(claim_seconds=claim_seconds, clock=clock)
         self._lock = threading.Lock()
-        self._records = _MemoryRecords()
+        self._records: dict[Record, str] = {}
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002 - one lock serves both
@@ -312,43 +308,21 @@ class MemorySessionStore(TransactionalSessionStore):
             yield self._records
 
 
-class _MemoryRecords:
-    """Texts in a dict."""
-
-    def __init__(self) -> None:
-        self._texts: dict[tuple[type[Value], str], str] = {}
-
-    def read(self, kind: type[Value], key: str) -> str | None:
-        """Return a text, None when there is none."""
-        return self._texts.get((kind, key))
-
-    def write(self, kind: type[Value], key: str, text: str) -> None:
-        self._texts[kind, key] = text
-
-    def drop(self, kind: type[Value], key: str) -> None:
-        self._texts.pop((kind, key), None)
-
-
 def manifest_id(session_id: str, turn_id: str) -> str:
     """Return the id of a turn's manifest, ``session.turn`` (P67); dots and percent signs inside an id are escaped."""
-    return f"{_escaped(session_id)}.{_escaped(turn_id)}"
+    return ".".join(id_.replace("%", "%25").replace(".", "%2E") for id_ in (session_id, turn_id))
 
 
 def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
     """Return the id of a context's manifest; NOT_RESTORED before its session and turn are restored."""
     if ctx.session is None or ctx.turn is None:
-        message = "the session and the turn must be restored before their manifest has a name"
-        return InvokeResult(errors=(_error(InvokeCode.NOT_RESTORED, "sessions.restored", message),))
+        return InvokeResult(errors=(InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST),))
     return manifest_id(ctx.session.id, ctx.turn.id)
-
-
-def _escaped(identifier: str) -> str:
-    return identifier.replace("%", "%25").replace(".", "%2E")
 
 
 def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:
     """Read a value, None when there is none."""
-    text = records.read(kind, key)
+    text = records.get((kind, key))
     return None if text is None else kind.from_json(text)
 
 
@@ -356,35 +330,14 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
     """Write values under their keys, None not at all; the first is written when all are serialized."""
     spelled = [(type(value), key, value.to_json()) for key, value in values if value is not None]
     for kind, key, text in spelled:
-        records.write(kind, key, text)
+        records[kind, key] = text
 
 
 def _forget(records: Records, key: str) -> None:
-    records.drop(Turn, key)
-    records.drop(WaitingManifest, key)
-
-
-def _left(
-    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
-) -> WaitingManifest | None:
-    if waiting is not None:
-        return WaitingManifest(manifest=waiting)
-    return None if entry is None or consumed is None else replace(entry, consumed=True)
+    records.pop((Turn, key), None)
+    records.pop((WaitingManifest, key), None)
 
 
 def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:
     """Return whether a claim still stands: it may have lapsed, as long as nobody else took it."""
     return entry is not None and not entry.consumed and entry.holder == claim.holder
-
-
-def _refusal(entry: WaitingManifest, holder: str, lapsed: float) -> InvokeError | None:
-    """Return why a manifest cannot be claimed; ``lapsed`` is when a claim must have been made to be void by now."""
-    if entry.consumed:
-        return _error(InvokeCode.ALREADY_CONSUMED, "sessions.single_use", "these calls were answered before")
-    if entry.holder not in {"", holder} and entry.claimed_at > lapsed:
-        return _error(InvokeCode.IN_USE, "sessions.one_holder", "another request is answering these calls; try later")
-    return None
-
-
-def _error(code: InvokeCode, rule: str, message: str) -> InvokeError:
-    return InvokeError(code=code, rule=rule, message=message, path="/tool_call_manifest")

@@ -29,7 +29,10 @@ def result_json(value: object, limit: int) -> str:
     try:
         text = to_json(value, fallback=str).decode()
     except Exception:  # noqa: BLE001 - cycles, bytes, surrogates; and an object's own code may raise anything
-        text = _plain_json(value)
+        try:
+            text = _encodable_text(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
+        except ValueError:  # a number too long to write
+            text = compact(type_name(value))
     return text if len(text) <= limit and is_json(text) else compact(_cut(text, limit))
 
 
@@ -45,23 +48,17 @@ def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
     return replace(result, result_json=compact(_cut(_content(result), limit)))
 
 
-def denied(call: AgentToolCall, reason: str, limit: int) -> AgentToolCallResult:
-    """Make the result of a call that was not approved."""
-    return _failed(call, "ApprovalDenied", reason or "the call was not allowed", limit)
+_NOT_RUN: Final = {
+    "ApprovalDenied": "the call was not allowed",
+    "Interrupted": "the call was begun, and may have done its work or not",
+    "Abandoned": "the user went on without the result of this call",
+}
+"""What the model is told of a call without a result of its own."""
 
 
-def interrupted(call: AgentToolCall, limit: int) -> AgentToolCallResult:
-    """Make the result of a call that was begun, until it has its own."""
-    return _failed(call, "Interrupted", "the call was begun, and may have done its work or not", limit)
-
-
-def abandoned(call: AgentToolCall, limit: int) -> AgentToolCallResult:
-    """Make the result of a call that the user did not wait for."""
-    return _failed(call, "Abandoned", "the user went on without the result of this call", limit)
-
-
-def _failed(call: AgentToolCall, kind: str, message: str, limit: int) -> AgentToolCallResult:
-    text = error_json(kind, message, limit)
+def substitute_result(call: AgentToolCall, kind: str, limit: int, *, reason: str = "") -> AgentToolCallResult:
+    """Make the result of a call that has none of its own; ``reason`` is what the client said, in place of our words."""
+    text = error_json(kind, reason or _NOT_RUN[kind], limit)
     return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=text)
 
 
@@ -109,14 +106,6 @@ def encodable(value: Any) -> Any:
 
 def _encodable_text(text: str) -> str:
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def _plain_json(value: object) -> str:
-    """Write what pydantic cannot: value by value, or by its type when it holds a number too long to write."""
-    try:
-        return _encodable_text(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
-    except ValueError:
-        return compact(type_name(value))
 
 
 def _other_text(value: object) -> str:

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, IterationsExceeded
+from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._sessions import SessionClaim, SessionStore
 from strictreply.pipeline._tool_results import result_turns
-from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
+from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,
     AgentToolCall,
     AgentToolCallResult,
-    ConversationContext,
     ToolCallManifest,
     Turn,
 )
@@ -103,7 +102,7 @@ def stored(use: Callable[[SessionStore], Any]) -> Generator[TurnEffect, Any, Any
 
 @dataclass(slots=True, kw_only=True)
 class TurnState:
-    """What the steps of one turn share, and what of it is no plain JSON: the typed replies, in order.
+    """What the steps of one turn share, and what of it is no plain JSON: ``asked``, the typed replies, in order.
 
     ``contract`` is what the model's replies are held to; ``new_id`` makes ids that nobody else has. ``calls`` are those
     of the model's last reply. ``claiming`` is the manifest that the turn is claiming, and its name for that; ``claim``
@@ -113,38 +112,17 @@ class TurnState:
     contract: Contract
     policy: LoopPolicy
     agent: AgentContext
-    conversation: ConversationContext
+    model: str
     new_id: Callable[[], str]
-    validator: AgentPipelineContextValidator
     asked: list[Asked] = field(default_factory=list)
     calls: tuple[ToolCall, ...] = ()
     claiming: tuple[str, str] | None = None
     claim: SessionClaim | None = None
 
-    @classmethod
-    def opened(
-        cls, contract: Contract, policy: LoopPolicy, agent: AgentContext, *, model: str, new_id: Callable[[], str]
-    ) -> Self:
-        """Open a turn of the tool loop, which runs its tools between two asks."""
-        return cls(
-            contract=contract,
-            policy=policy,
-            agent=agent,
-            conversation=ConversationContext(id="default", model=model),
-            new_id=new_id,
-            validator=LOOP_VALIDATOR,
-        )
-
     def refuse_endless(self, turn: Turn) -> None:
         """Raise IterationsExceeded in a turn that may not ask again (requirement P68)."""
         if turn.iterations >= self.policy.max_iterations:
             raise IterationsExceeded(self.policy.max_iterations)
-
-    def refuse_unfit(self, manifest: ToolCallManifest) -> None:
-        """Hold pairs of calls and results to the rules of a manifest; raise InvokeFailed when they break one."""
-        verdict = self.validator.validate_tool_call_manifest(manifest)
-        if not verdict.successful:
-            raise InvokeFailed(verdict.errors)
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
         """Return the turns that tell the model the results of its calls."""
@@ -156,24 +134,26 @@ class TurnState:
         runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in self.calls if call.id in by_id)
         outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
         results = tuple(outcome.result for outcome in outcomes)
-        if not all(map(_is_result_of, runs, results)):
-            # a durable turn reads results back from its database, which may hold anything
+        # A ToolRunner makes them like this; a durable turn reads results from its database, which may hold anything.
+        ours = (
+            (result.tool_call_id, result.name, result.error_message) == (run.call.id, run.call.tool, None)
+            and result.result_json is not None
+            and is_json(result.result_json)
+            for run, result in zip(runs, results, strict=True)
+        )
+        if not all(ours):
             calls = tuple(by_id[str(run.call.id)] for run in runs)
-            self.refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=results))
+            refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=results))
         return {str(run.call.id): result for run, result in zip(runs, results, strict=True)}
 
 
-def _is_result_of(run: RunTool, result: AgentToolCallResult) -> bool:
-    """Return whether a result is one that a ToolRunner makes: then there is nothing in it to judge."""
-    named = (result.tool_call_id, result.name, result.error_message) == (run.call.id, run.call.tool, None)
-    return named and result.result_json is not None and is_json(result.result_json)
+def refuse_unfit(manifest: ToolCallManifest) -> None:
+    """Hold pairs of calls and results to the rules of a manifest; raise InvokeFailed when they break one."""
+    verdict = LOOP_VALIDATOR.validate_tool_call_manifest(manifest)
+    if not verdict.successful:
+        raise InvokeFailed(verdict.errors)
 
 
 def earlier_calls(turn: Turn, manifest: ToolCallManifest) -> tuple[AgentToolCall, ...]:
     """Return the calls of a turn before those of its last reply, which ``manifest`` holds."""
     return turn.tool_calls[: len(turn.tool_calls) - len(manifest.tool_calls)]
-
-
-def failed_request(code: InvokeCode, path: str, message: str) -> InvokeFailed:
-    """Make the failure of a request that names what is not there."""
-    return InvokeFailed((InvokeError(code=code, rule="loop.session", message=message, path=path),))

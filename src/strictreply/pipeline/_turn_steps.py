@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,34 +14,28 @@ from strictreply.pipeline._loop_policy import suppressed_result
 from strictreply.pipeline._reconciling import resolve_results
 from strictreply.pipeline._reply_calls import ask, turn_of, with_turns
 from strictreply.pipeline._sessions import SessionStore
-from strictreply.pipeline._tool_results import abandoned, with_results
-from strictreply.pipeline._turn_effects import (
-    TurnEffect,
-    TurnState,
-    TurnStep,
-    UseStore,
-    earlier_calls,
-    failed_request,
-    stored,
-)
+from strictreply.pipeline._tool_results import substitute_result, with_results
+from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, UseStore, earlier_calls, stored
+from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
     BuiltResponse,
+    ConversationContext,
     Envelope,
     PipelineStep,
     PromptContent,
     ResponseKind,
     ResponseType,
     Session,
-    ToolCallManifest,
     Turn,
     fingerprint,
 )
-from strictreply.values._json import JSONObject
+from strictreply.values._json import Message
 
+_CONVERSATION: Final = "default"
 _NO_SESSION: Final = (
     "no session has this id here; a session that another process began needs a store that both can reach"
 )
@@ -81,7 +76,7 @@ class TurnSteps(TurnState):
             org=str(ctx.envelope.org),
             user=str(ctx.envelope.user),
             agent_context_id=self.agent.id,
-            conversation_context_id=self.conversation.id,
+            conversation_context_id=_CONVERSATION,
             messages=tuple(before),
         )
         return replace(ctx, session=session, turn=Turn(id=self.new_id(), messages=(last,)))
@@ -90,8 +85,13 @@ class TurnSteps(TurnState):
         """Go on with a session: a new turn behind its last one."""
         session = yield from self._session(ctx)
         last: Turn | None = yield from stored(lambda store: store.turn(session.id, session.last_turn_id))
-        abandoned_turn = self._abandoned(last, last.waiting) if last is not None and last.waiting is not None else ()
-        turn = Turn(id=self.new_id(), messages=(*abandoned_turn, *ctx.envelope.messages))
+        messages: list[Message] = []
+        if last is not None and last.waiting is not None:  # nobody went on with it: what was said and run is kept
+            results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
+            limit = self.policy.max_result_chars
+            left = {call.tool_call_id: substitute_result(call, "Abandoned", limit) for call in last.waiting.pending}
+            messages = [*last.messages, *self.result_turns(with_results(last.waiting, results | left))]
+        turn = with_turns(Turn(id=self.new_id()), [*messages, *ctx.envelope.messages])
         return replace(ctx, session=session, turn=turn)
 
     def restore_turn(self, ctx: AgentPipelineContext) -> TurnStep:
@@ -100,13 +100,14 @@ class TurnSteps(TurnState):
         session = yield from self._session(ctx)
         turn: Turn | None = yield from stored(lambda store: store.turn(envelope.session_id, envelope.turn_id))
         if turn is None:
-            raise failed_request(InvokeCode.NOT_FOUND, "/envelope/turn_id", "no turn of this session has this id")
+            raise _refused(InvokeCode.NOT_FOUND, "turn_id", "no turn of this session has this id")
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
     def load_contexts(self, ctx: AgentPipelineContext) -> TurnStep:
         """Set the agent context and the conversation context."""
         yield from ()
-        return replace(ctx, agent_context=self.agent, conversation_context=self.conversation)
+        conversation = ConversationContext(id=_CONVERSATION, model=self.model)
+        return replace(ctx, agent_context=self.agent, conversation_context=conversation)
 
     def compose_prompt(self, ctx: AgentPipelineContext) -> TurnStep:
         """Compose what stands before the turn's own messages."""
@@ -117,10 +118,24 @@ class TurnSteps(TurnState):
 
     def reason(self, ctx: AgentPipelineContext) -> TurnStep:
         """Run the calls that are run here; then ask again, or leave the rest to the client."""
-        if ctx.outgoing_manifest is not None:
-            return (yield from self._ran(ctx, ctx.outgoing_manifest))
-        self.refuse_endless(turn_of(ctx))
-        return ctx
+        turn, manifest = turn_of(ctx), ctx.outgoing_manifest
+        if manifest is None:
+            self.refuse_endless(turn)
+            return ctx
+        results: dict[str, AgentToolCallResult] = {}
+        wanted: list[AgentToolCall] = []
+        earlier = earlier_calls(turn, manifest)
+        for call, spent in self.policy.suppressed(manifest.tool_calls, earlier, tools=self.contract.by_name):
+            if spent:
+                results[call.tool_call_id] = suppressed_result(call)
+            elif not call.requires_client_execution:
+                wanted.append(call)
+        results |= yield from self.run_calls(wanted)
+        manifest = with_results(manifest, results)
+        if manifest.pending:
+            return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
+        turn = with_turns(turn, self.result_turns(manifest))
+        return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
     def build_response(self, ctx: AgentPipelineContext) -> TurnStep:
         """Build the response, and leave everything else as it is."""
@@ -145,34 +160,14 @@ class TurnSteps(TurnState):
         envelope = ctx.envelope
         session: Session | None = yield from stored(lambda store: store.session(envelope.session_id))
         if session is None or (session.org, session.user) != (envelope.org, envelope.user):
-            raise failed_request(InvokeCode.NOT_FOUND, "/envelope/session_id", _NO_SESSION)
+            raise _refused(InvokeCode.NOT_FOUND, "session_id", _NO_SESSION)
         if session.last_turn_id != envelope.turn_id:
-            raise failed_request(InvokeCode.STALE_TURN, "/envelope/turn_id", "the session has gone on since this turn")
+            raise _refused(InvokeCode.STALE_TURN, "turn_id")
         return session
 
-    def _abandoned(self, turn: Turn, waiting: ToolCallManifest) -> tuple[JSONObject, ...]:
-        """Return what is kept of a turn that nobody went on with: what was said and run, and that the rest was not."""
-        results = {result.tool_call_id: result for result in waiting.tool_call_results}
-        results |= {call.tool_call_id: abandoned(call, self.policy.max_result_chars) for call in waiting.pending}
-        return (*turn.messages, *map(dict, self.result_turns(with_results(waiting, results))))
 
-    def _ran(self, ctx: AgentPipelineContext, manifest: ToolCallManifest) -> TurnStep:
-        """Set the result of each call that is not the client's."""
-        turn = turn_of(ctx)
-        results: dict[str, AgentToolCallResult] = {}
-        wanted: list[AgentToolCall] = []
-        earlier = earlier_calls(turn, manifest)
-        for call, spent in self.policy.suppressed(manifest.tool_calls, earlier, tools=self.contract.by_name):
-            if spent:
-                results[call.tool_call_id] = suppressed_result(call)
-            elif not call.requires_client_execution:
-                wanted.append(call)
-        results |= yield from self.run_calls(wanted)
-        manifest = with_results(manifest, results)
-        if manifest.pending:
-            return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
-        turn = with_turns(turn, self.result_turns(manifest))
-        return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
+def _refused(code: InvokeCode, member: str, message: str = "") -> InvokeFailed:
+    return InvokeFailed((code.error("loop.session", message, path=f"/envelope/{member}"),))
 
 
 JUDGED_BEHIND: Final = frozenset(
@@ -193,31 +188,26 @@ were judged before. ``tests/running/conftest.py`` judges every step of every tur
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamp:
-    """What makes one request differ from another: when it came, as ISO 8601, and its id in logs."""
-
-    time_stamp: str
-    correlation_id: str
-
-
 def turn_flow(
-    envelope: Envelope, steps: TurnSteps, stamp: Stamp, *, cancelled: Callable[[], bool], clock: Callable[[], float]
+    envelope: Envelope, steps: TurnSteps, *, time_stamp: str, correlation_id: str, cancelled: Callable[[], bool]
 ) -> Generator[TurnEffect, Any, LineResult]:
     """Take a request down the line; a turn that came to its end, or to a pause, is saved in one piece.
 
-    A turn that failed or was aborted leaves the store as it was: what the client answered may be sent again. One that
-    came to its end and could not be saved has failed with what the store raised, and its context has all it came to.
-    Raises InvokeFailed when the request is of no type.
+    ``time_stamp`` is when the request came, as ISO 8601; ``correlation_id`` names it in logs. A turn that failed or was
+    aborted leaves the store as it was: what the client answered may be sent again. One that came to its end and could
+    not be saved has failed with what the store raised, and its context has all it came to. Raises InvokeFailed when the
+    request is of no type.
     """
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
         raise InvokeFailed(kind.errors)
-    first = AgentPipelineContext(
-        type=kind, time_stamp=stamp.time_stamp, correlation_id=stamp.correlation_id, envelope=envelope
-    )
     line = yield from line_flow(
-        first, steps.bodies, validator=steps.validator, cancelled=cancelled, clock=clock, judged_behind=JUDGED_BEHIND
+        AgentPipelineContext(type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope),
+        steps.bodies,
+        validator=LOOP_VALIDATOR,
+        cancelled=cancelled,
+        clock=time.perf_counter,
+        judged_behind=JUDGED_BEHIND,
     )
     settle = _save(line.context, steps) if line.status is LineStatus.COMPLETED else release(steps)
     settled = (yield UseStore(settle)) if settle is not None else None
@@ -242,13 +232,13 @@ def release(steps: TurnSteps) -> Callable[[SessionStore], None] | None:
 
     A turn that was interrupted while it claimed does not know whether it has: claiming again under its name tells.
     """
-    claim, claiming = steps.claim, steps.claiming
-    if claim is not None:
-        return lambda store: store.release(claim)
-    return None if claiming is None else lambda store: _release_again(store, *claiming)
+    claimed, claiming = steps.claim, steps.claiming
+    if claiming is None:
+        return None
 
+    def settle(store: SessionStore) -> None:
+        claim = store.claim(*claiming) if claimed is None else claimed
+        if not isinstance(claim, InvokeError):
+            store.release(claim)
 
-def _release_again(store: SessionStore, key: str, holder: str) -> None:
-    claim = store.claim(key, holder)
-    if not isinstance(claim, InvokeError):
-        store.release(claim)
+    return settle

@@ -46,28 +46,21 @@ def step_of(step: object) -> PipelineStep | None:
 
 
 STEP_KNOWN: Final = PipelineRule(
-    id="step.known",
-    section="2.1",
-    stage=RuleStage.ENTRY,
-    code=InvokeCode.UNKNOWN_STEP,
-    message="the step must be one of PipelineStep, by its member, number or name",
-    breaches=where("", lambda step: step_of(step) is not None),
+    "step.known", InvokeCode.UNKNOWN_STEP, where("", lambda step: step_of(step) is not None), section="2.1"
 )
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
     """List every rule in the order in which it is asked, those of the extended profile too (requirement P9)."""
     own = (rule for step in STEPS.values() for rule in step.rules)
-    return (STEP_KNOWN, *_rules_in(CORE), *own, *_rules_in(MANIFEST), *_rules_in(RESPONSE))
+    shared = (rule for groups in (MANIFEST, RESPONSE) for group in groups for rule in group)
+    every = (STEP_KNOWN, *(rule for group in CORE for rule in group), *own, *shared)
+    return tuple(rule for rule in every if isinstance(rule, PipelineRule))
 
 
 def list_steps() -> tuple[StepRules, ...]:
     """List what is asked at every step, in the order of their numbers; one without rules says so (requirement P8)."""
     return tuple(STEPS.values())
-
-
-def _rules_in(groups: tuple[RuleGroup, ...]) -> list[PipelineRule]:
-    return [rule for group in groups for rule in group if isinstance(rule, PipelineRule)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,24 +96,22 @@ class AgentPipelineContextValidator(ValidatorOptions):
         ``step`` is a PipelineStep, its number or its name; anything else is UNKNOWN_STEP. Before the RequestHandler
         nothing is asked: there may be no context yet (X21).
         """
-        known = step_of(step)
-        return self._unknown(step) if known is None else self._at_step(ctx, STEPS[known].pre)
+        return self._at_step(ctx, step, RuleStage.PRE)
 
     def validate_post_step(self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str) -> InvokeResult:
         """Hold the context that a step left behind to the core, then to the step's POST rules (section 4)."""
-        known = step_of(step)
-        return self._unknown(step) if known is None else self._at_step(ctx, STEPS[known].post)
+        return self._at_step(ctx, step, RuleStage.POST)
 
     def validate_tool_call_manifest(self, manifest: ToolCallManifest | object) -> InvokeResult:
         """Hold a manifest to section 5; an error has the index, the id and the name of its entry, and the reason."""
         return self._result(manifest, MANIFEST)
 
-    def _at_step(self, ctx: object, group: RuleGroup | None) -> InvokeResult:
-        """Ask the core, then what a step asks; nothing where a step's rules do not apply."""
+    def _at_step(self, ctx: object, step: object, stage: RuleStage) -> InvokeResult:
+        known = step_of(step)
+        if known is None:
+            return self._result(step, ((STEP_KNOWN,),))
+        group = STEPS[known].pre if stage is RuleStage.PRE else STEPS[known].post
         return InvokeResult() if group is None else self._result(ctx, (*CORE, group))
-
-    def _unknown(self, step: object) -> InvokeResult:
-        return self._result(step, ((STEP_KNOWN,),))
 
     def _result(self, content: object, groups: Iterable[RuleGroup]) -> InvokeResult:
         errors = judged_in_turn(RuleSubject(content, self), groups)

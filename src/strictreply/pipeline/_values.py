@@ -7,7 +7,7 @@ the validator can be shown any content; :meth:`Value.from_json` is strict.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum, StrEnum
 from functools import lru_cache
@@ -75,35 +75,30 @@ class Value:
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    _none_is_absent: ClassVar[bool] = False
 
     def to_dict(self) -> JSONObject:
         """Return the value as plain JSON; lists stand for tuples."""
-        told: JSONObject = to_jsonable_python(self)
+        told: JSONObject = to_jsonable_python(self, exclude_none=self._none_is_absent)
         return told
 
     def to_json(self) -> str:
         """Return the value as a JSON text."""
-        return to_json(self).decode()
+        return to_json(self, exclude_none=self._none_is_absent).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Parse what :meth:`to_json` wrote; raise pydantic.ValidationError, a ValueError, with each place at fault."""
-        value: Self = cls._adapter().validate_json(text)
+        value: Self = _adapter_of(cls).validate_json(text)
         return value
 
     @classmethod
     def json_schema(cls) -> JSONObject:
         """Return the JSON Schema (2020-12) that :meth:`from_json` holds a text to."""
-        return cls._adapter().json_schema()
-
-    @classmethod
-    def _adapter(cls) -> TypeAdapter[Any]:
-        return _adapter_of(cast("Hashable", cls))  # mypy looks for the hash of a class among its instances' methods
+        return _adapter_of(cls).json_schema()
 
 
-@lru_cache(maxsize=64)
-def _adapter_of(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(TypeAdapter)
 
 
 class _Waiting:
@@ -117,7 +112,7 @@ class _Waiting:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy with them."""
         call = cast("AgentToolCall", self)
-        return _waiting, (_members(call), *_waits_in(call))
+        return _waiting, (_json_members(call), *_waits_in(call))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +159,6 @@ def _waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToo
     call = AgentToolCall(**members)
     object.__setattr__(call, "_waits_in", (session_id, turn_id))
     return call
-
-
-def _members(call: AgentToolCall) -> dict[str, Any]:
-    return {member.name: getattr(call, member.name) for member in fields(call)}
 
 
 def _waits_in(call: AgentToolCall) -> tuple[str, str]:
@@ -330,6 +321,8 @@ class AgentResponse(Value):
     None means that a member is not there at all; an empty list is there.
     """
 
+    _none_is_absent: ClassVar[bool] = True
+
     kind: ResponseKind
     session_id: str
     turn_id: str
@@ -347,17 +340,8 @@ class AgentResponse(Value):
         given = cast("Any", self.tool_calls)
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
-            calls = (_waiting(_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
+            calls = (_waiting(_json_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
             object.__setattr__(self, "tool_calls", tuple(calls))
-
-    def to_dict(self) -> JSONObject:
-        """Return the response as plain JSON, without the members that are not there."""
-        told: JSONObject = to_jsonable_python(self, exclude_none=True)
-        return told
-
-    def to_json(self) -> str:
-        """Return the response as a JSON text, without the members that are not there."""
-        return to_json(self, exclude_none=True).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

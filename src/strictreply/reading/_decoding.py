@@ -1,7 +1,6 @@
 """Text to JSON value, strictly: what RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, comes back as issues.
 
-A fast parser accepts; :mod:`strictreply.reading._diagnosis` says what is wrong with what it refuses. No schema is known
-here.
+A fast parser accepts; :mod:`strictreply.reading._diagnosis` says what is wrong with what it refuses.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A text that the fast parser does not accept; ``reason`` is its own words, empty where it read the text.
-
-    ``code`` is the fault as far as it is known without reading the text again.
-    """
+    """Why a text is not accepted, as far as it is known at once; ``reason`` is the words of the fast parser, if any."""
 
     code: Code
     reason: str = ""
@@ -103,10 +99,15 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     except ValueError as refusal:
         reason = str(refusal)
         return _Refusal(next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason)
-    passed = _passed_cap(value, data, limits)
-    if passed is not None:
-        return _Refusal(passed)
-    return _Refusal(Code.JSON_NOT_FINITE) if _may_overflow(data) and _has_infinity(value) else value
+    openers = data.count(b"{") + data.count(b"[")
+    # Small values are within the caps by the look of their text.
+    if openers > limits.depth or openers + data.count(b",") >= limits.nodes:
+        depth, nodes = _measure(value, openers)
+        if depth > limits.depth:
+            return _Refusal(Code.JSON_TOO_DEEP)
+        if nodes > limits.nodes:
+            return _Refusal(Code.JSON_TOO_MANY_NODES)
+    return _Refusal(Code.JSON_NOT_FINITE) if _has_infinity(value, data) else value
 
 
 _REASONS = (
@@ -116,17 +117,6 @@ _REASONS = (
     ("recursion limit", Code.JSON_TOO_DEEP),
 )
 """What the words of the fast parser mean, where a text is too large to be read again for a better explanation."""
-
-
-def _passed_cap(value: JSON, data: bytes, limits: Limits) -> Code | None:
-    """Return the cap on depth or nodes that a value passed; small ones are within them by the look of their text."""
-    openers = data.count(b"{") + data.count(b"[")
-    if openers <= limits.depth and openers + data.count(b",") < limits.nodes:
-        return None
-    depth, nodes = _measure(value, openers)
-    if depth > limits.depth:
-        return Code.JSON_TOO_DEEP
-    return Code.JSON_TOO_MANY_NODES if nodes > limits.nodes else None
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
@@ -150,13 +140,9 @@ def _children(tree: _Tree) -> Iterable[JSON]:
     return tree.values() if isinstance(tree, dict) else tree
 
 
-def _may_overflow(data: bytes) -> bool:
+def _has_infinity(value: JSON, data: bytes) -> bool:
     alike = data.translate(_ALIKE)
-    return _LONG_EXPONENT in alike or _LONG_NUMBER in alike
-
-
-def _has_infinity(value: JSON) -> bool:
-    level = [value]
+    level = [value] if _LONG_EXPONENT in alike or _LONG_NUMBER in alike else []
     while level:
         if math.inf in level or -math.inf in level:
             return True

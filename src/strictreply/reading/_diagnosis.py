@@ -1,8 +1,4 @@
-"""Why a text is not strict JSON: an iterative tokenizer that finds each fault, its place and its JSON path.
-
-It is the slow, exact twin of the parser in :mod:`strictreply.reading._decoding` and builds no values. Nothing here
-decides what a value must look like.
-"""
+"""Why a text is not strict JSON: an iterative tokenizer that finds each fault, its place and its JSON path."""
 
 from __future__ import annotations
 
@@ -11,22 +7,17 @@ import math
 import re
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import NoReturn, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from strictreply.values._issues import Code
 from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
 
-MAX_FAULTS = 16
-"""The faults of one text that are reported; reading stops at the last of them."""
-
-NODES_PER_STEP = 3
-"""Values of a text that are read in one step of work."""
-
+MAX_FAULTS = 16  # the faults of one text that are reported; reading stops at the last of them
+NODES_PER_STEP = 3  # values of a text that are read in one step of work
 _EXCERPT_CHARS = 30  # shown on either side of a fault
 
-PathToken: TypeAlias = "str | int"
-"""One token of a JSON path: the name of a member or the index of an item."""
+PathToken: TypeAlias = "str | int"  # one token of a JSON path: the name of a member or the index of an item
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
 # Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups are not possessive
@@ -75,7 +66,11 @@ _CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 _NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.[0-9]*+)?(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?)?")
 _WORDS = ("true", "false", "null")
 _OTHER_WORD = re.compile(r"(?:true|false|null|none|undefined|nil)\b", re.IGNORECASE)
-_NUMBER_LIKE = re.compile(r"[+.-]?[0-9]")
+_MISSPELT = (
+    (re.compile("'"), "a string in double quotes"),
+    (_OTHER_WORD, "true, false or null, in lower case"),
+    (re.compile(r"[+.-]?[0-9]"), "a number as JSON writes it"),
+)
 _COMMENT = re.compile(r"//|/\*|#")
 _AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")  # what prose, tags and fences begin with, and no JSON does
 
@@ -114,8 +109,12 @@ class JsonFault:
     hint: str = ""
 
 
-class _Stopped(Exception):
-    """Leaves the reading at the fault that ends it."""
+# The faults behind which nothing can be read.
+_ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
+
+
+class _Stopped(Exception):  # leaves the reading at the fault that ends it
+    pass
 
 
 class _Frame:
@@ -141,12 +140,11 @@ class _Frame:
 
 
 class Scan:
-    """One JSON value read from ``text`` at ``start``; what follows the value is not looked at.
+    """One JSON value read from ``text`` at ``start``, at most ``depth`` containers deep and ``nodes`` values long.
 
-    At most ``depth`` containers deep and ``nodes`` values long. ``faults`` is what was wrong with it, ``nodes`` the
-    number of values read, ``end`` the offset after the value when it is ``complete``, else of the fault that stopped
-    the reading. Duplicate names, lone surrogates and numbers out of range do not stop it. Time and memory are linear
-    in what is read.
+    ``faults`` is what was wrong with it, ``nodes`` the number of values read, ``end`` the offset after the value when
+    it is ``complete``, else of the fault that stopped the reading. Duplicate names, lone surrogates and numbers out of
+    range do not stop it. Time and memory are linear in what is read.
     """
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
@@ -180,7 +178,7 @@ class Scan:
                 self._enter(frame, lexeme)
             self.nodes += kind != _IS_END
             if self.nodes > self._max_nodes:
-                self._stop(self._fault(Code.JSON_TOO_MANY_NODES, lexeme.start(), limit=self._max_nodes))
+                self._note(Code.JSON_TOO_MANY_NODES, lexeme.start(), limit=self._max_nodes)
             if kind != _IS_PLAIN:
                 frame = self._take(kind, lexeme, group - comma)
             if comma:
@@ -199,7 +197,7 @@ class Scan:
             self._check_surrogates(name, member.start(1))
             frame.name = name = _decoded(name)
         if name in frame.names:
-            self._note(self._fault(Code.JSON_DUPLICATE_KEY, member.start(1), found=name))
+            self._note(Code.JSON_DUPLICATE_KEY, member.start(1), found=name)
         frame.names.add(name)
 
     def _take(self, kind: int, lexeme: re.Match[str], group: int) -> _Frame:
@@ -211,7 +209,7 @@ class Scan:
         elif kind == _IS_NUMBER:
             self._check_number(lexeme[group], lexeme.start(group))
         elif len(self._stack) > self._max_depth:  # an empty container has a level of its own, too
-            self._stop(self._fault(Code.JSON_TOO_DEEP, lexeme.start(group), limit=self._max_depth))
+            self._note(Code.JSON_TOO_DEEP, lexeme.start(group), limit=self._max_depth)
         elif kind in _OPENING:
             end, following = (_END_OBJECT, _MEMBER) if kind == _IS_OBJECT else (_END_ARRAY, _ITEM)
             self._stack.append(_Frame(end, following))
@@ -223,55 +221,47 @@ class Scan:
             return
         digits = _INTEGER_PART.match(number)
         if digits and len(digits[1]) > MAX_NUMBER_DIGITS:
-            self._note(self._fault(Code.JSON_NUMBER_TOO_LONG, offset, found=number, limit=MAX_NUMBER_DIGITS))
+            self._note(Code.JSON_NUMBER_TOO_LONG, offset, found=number, limit=MAX_NUMBER_DIGITS)
         elif not number.lstrip("-").isdigit() and not math.isfinite(float(number)):
-            self._note(self._fault(Code.JSON_NOT_FINITE, offset, found=number))
+            self._note(Code.JSON_NOT_FINITE, offset, found=number)
 
     def _check_surrogates(self, body: str, offset: int) -> None:
         """Refuse an unpaired surrogate, written raw or as an escape (RFC 7493 section 2.1)."""
         if ("\\u" in body or not body.isascii()) and _SURROGATE.search(decoded := _decoded(body)):
-            self._note(self._fault(Code.JSON_SURROGATE, offset, found=decoded))
+            self._note(Code.JSON_SURROGATE, offset, found=decoded)
 
-    def _fault(self, code: Code, offset: int, *, found: str | None = None, limit: int = 0) -> JsonFault:
+    def _note(
+        self, code: Code, offset: int, *, found: str | None = None, limit: int = 0, expected: str = "", hint: str = ""
+    ) -> None:
+        """Keep a fault and read on, unless it ends the reading or there are enough of them."""
         tokens = tuple(token for frame in self._stack for token in frame.place)
-        return JsonFault(code, offset, tokens, excerpt(self.text, offset) if found is None else found, limit)
+        found = excerpt(self.text, offset) if found is None else found
+        self.faults.append(JsonFault(code, offset, tokens, found, limit, expected, hint))
+        if code in _ENDING or len(self.faults) >= MAX_FAULTS:
+            self.end = offset
+            raise _Stopped
 
-    def _note(self, fault: JsonFault) -> None:
-        """Keep a fault and read on, unless there are enough of them."""
-        self.faults.append(fault)
-        if len(self.faults) >= MAX_FAULTS:
-            self._end_at(fault)
-
-    def _stop(self, fault: JsonFault) -> NoReturn:
-        self.faults.append(fault)
-        self._end_at(fault)
-
-    def _end_at(self, fault: JsonFault) -> NoReturn:
-        self.end = fault.offset
-        raise _Stopped
-
-    def _break_off(self, offset: int, expected: int) -> NoReturn:
-        """Stop where there is something else than what was ``expected``.
-
-        A text that ends inside a lexeme or a container is incomplete; anything else is a fault of syntax.
-        """
+    def _break_off(self, offset: int, expected: int) -> None:
+        """Stop where something else stands than was ``expected``: the text is cut, or there is a fault of syntax."""
         text, frame = self.text, self._stack[-1]
         frame.name = None
         start = end = _after_blanks(text, offset)
         if expected & _MEMBER and (name := _NAME_START.match(text, end)):
             self._enter(frame, name)
             start, expected = name.end(), _ITEM
+        wanted = _WANTED[expected]
         if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
-            end, wanted = _broken_scalar(text, start), _wanted_value(text, start, expected)
-        else:
-            wanted = _WANTED[expected]
+            wanted = next((words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted)
+            number, cut = _NUMBER_START.match(text, start), text[start : start + max(map(len, _WORDS))]
+            end = number.end() if number else start
+            if any(word.startswith(cut) for word in _WORDS):  # as far as the text goes
+                end = len(text)
         if end == len(text):
-            fault = self._fault(Code.JSON_INCOMPLETE, end)
-            self._stop(replace(fault, expected=self._completed_by(wanted, expected)))
+            self._note(Code.JSON_INCOMPLETE, end, expected=self._completed_by(wanted, expected))
         hint = _likely(text, start, expected, outermost=len(self._stack) == 1)
-        self._stop(replace(self._fault(Code.JSON_SYNTAX, end), expected=wanted, hint=hint))
+        self._note(Code.JSON_SYNTAX, end, expected=wanted, hint=hint)
 
     def _completed_by(self, wanted: str, expected: int) -> str:
         """Return what a text that ends too early lacks: what comes next, and what closes the open containers."""
@@ -328,26 +318,6 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
     return end, "an escape such as \\n, no control character"
 
 
-def _broken_scalar(text: str, offset: int) -> int:
-    """Find where a number or a word goes wrong; the text's end when it is cut."""
-    rest = text[offset : offset + max(map(len, _WORDS))]
-    if any(word.startswith(rest) for word in _WORDS):
-        return len(text)
-    number = _NUMBER_START.match(text, offset)
-    return number.end() if number else offset
-
-
-def _wanted_value(text: str, offset: int, expected: int) -> str:
-    """Return what should be there where something else than a value was written."""
-    if text.startswith("'", offset):
-        return "a string in double quotes"
-    if _OTHER_WORD.match(text, offset):
-        return "true, false or null, in lower case"
-    if _NUMBER_LIKE.match(text, offset):
-        return "a number as JSON writes it"
-    return _WANTED[expected]
-
-
 def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
     """Return the likely mistake where a text goes wrong, empty when none is likely."""
     if outermost and expected == _ITEM:
@@ -362,6 +332,5 @@ def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
 
 
 def _decoded(body: str) -> str:
-    """Undo the escapes of a string, given without its quotes."""
     value: str = json.loads(f'"{body}"')
     return value

@@ -13,9 +13,7 @@ from strictreply.values._issues import Code
 from strictreply.values._json import Extraction
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 
-MAX_CANDIDATES = 4_000
-"""The openings of an object that a search tries before it gives up."""
-
+MAX_CANDIDATES = 4_000  # the openings of an object that a search tries before it gives up
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(?:(.*)\n)?```", re.DOTALL | re.IGNORECASE)
 _INNER_FENCE = re.compile(r"^ {0,3}```", re.MULTILINE)
@@ -40,8 +38,8 @@ def extract(
     steps: list[Extraction] = []
     if len(text) > limits.reply_bytes:
         return text, ()
-    if "after_think" in modes and (rest := _after_think(text)) is not None:
-        text = rest
+    if "after_think" in modes and text.lstrip().startswith(_THINK_OPEN) and _THINK_CLOSE in text:
+        text = text.partition(_THINK_CLOSE)[2]
         steps.append("after_think")
     if "fenced" in modes and (inside := _inside_fence(text)) is not None:
         text = inside
@@ -50,14 +48,6 @@ def extract(
         text = found
         steps.append("first_object")
     return text, tuple(steps)
-
-
-def _after_think(text: str) -> str | None:
-    start = text.lstrip()
-    if not start.startswith(_THINK_OPEN):
-        return None
-    _, closed, rest = start.partition(_THINK_CLOSE)
-    return rest if closed else None
 
 
 def _inside_fence(text: str) -> str | None:
@@ -69,17 +59,16 @@ def _inside_fence(text: str) -> str | None:
 
 def _first_object(text: str, limits: Limits) -> str | None:
     """Return the first substring that is an object without a fault, None when there is none within the bounds."""
-    nodes = limits.nodes
-    candidate = _CANDIDATE.search(text)
+    nodes, end = limits.nodes, 0
     for _ in range(MAX_CANDIDATES):
+        candidate = _CANDIDATE.search(text, end)
         if candidate is None:
             return None
-        start = candidate.start()
-        scan = Scan(text, start, depth=limits.depth, nodes=nodes)
+        scan = Scan(text, candidate.start(), depth=limits.depth, nodes=nodes)
+        end = scan.end
         if scan.complete and not scan.faults:
-            return text[start : scan.end]
+            return text[candidate.start() : end]
         nodes -= scan.nodes
         if nodes < 1 or scan.stopped_by not in {None, Code.JSON_SYNTAX}:
             return None
-        candidate = _CANDIDATE.search(text, scan.end)
     return None

@@ -8,41 +8,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Self, Unpack
+from typing import Any, Self, Unpack
 
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.client._keywords import RequestKeywords
-from strictreply.contract._contract import Contract
 from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._loop_policy import LoopPolicy
-from strictreply.pipeline._sessions import MemorySessionStore, SessionConflict, SessionStore, SessionStoreFailed
+from strictreply.pipeline._sessions import SessionConflict, SessionStoreFailed
 from strictreply.pipeline._tool_results import result_turns
 from strictreply.pipeline._turn_effects import TurnEffect
-from strictreply.pipeline._turn_steps import Stamp, TurnSteps, release, turn_flow
-from strictreply.pipeline._values import AgentContext, Envelope, PipelineStep
-from strictreply.running._run_values import (
-    AttemptMade,
-    EarlierRun,
-    GivenResult,
-    OnEvent,
-    Run,
-    RunEnded,
-    RunEvent,
-    RunRequest,
-)
+from strictreply.pipeline._turn_steps import TurnSteps, release, turn_flow
+from strictreply.pipeline._values import PipelineStep
+from strictreply.running._run_values import AttemptMade, OnEvent, Run, RunEnded, RunEvent, RunKeywords, RunRequest
 from strictreply.running._turn_performing import (
     AsyncTurnPerformer,
     ToolRunner,
@@ -53,26 +39,8 @@ from strictreply.running._turn_performing import (
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._json import Message
 
-DEFAULT_AGENT: Final = AgentContext(id="default")
-DEFAULT_LOOP: Final = LoopPolicy()
 
-
-def run(
-    client: StrictClient,
-    messages: str | Iterable[Message] | None = None,
-    *,
-    continuation: EarlierRun | None = None,
-    results: Iterable[GivenResult] = (),
-    after: EarlierRun | None = None,
-    loop: LoopPolicy = DEFAULT_LOOP,
-    sessions: SessionStore | None = None,
-    agent: AgentContext = DEFAULT_AGENT,
-    org: str = "local",
-    user: str = "local",
-    cancel: Callable[[], bool] | None = None,
-    on_event: OnEvent | None = None,
-    **keywords: Unpack[RequestKeywords],
-) -> Run:
+def run(client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]) -> Run:
     """Run a conversation to its answer, executing the tools the model calls.
 
     ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every exchange (``model`` at
@@ -89,49 +57,25 @@ def run(
     ContractError when the run cannot be opened like this; a paused run can then be answered again.
     """
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
-    request = RunRequest(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
-    asked = _kept({**keywords})
-    contract, tell = client.contract_for(**asked), _listener(on_event)
-    for tool in contract.by_name.values():  # before anything is asked: a sync run could not await it
-        if tool.function is not None:
-            tool.refuse_unrunnable(awaited=False)
-    turn = _RunningTurn.opened(request, contract, loop, agent, sessions, cancel, asked)
-    watched = client.watched(partial(_tell_attempt, tell))
-    performer = TurnPerformer(watched, numbering(client, asked), ToolRunner(loop, tell), turn.sessions)
+    turn = _RunningTurn(client, messages, keywords)
+    performer = TurnPerformer(client.watched(turn.tell_attempt), turn.keywords, turn.tools, turn.sessions)
     with turn:
         return turn.ended(drive(turn.flow(), performer))
 
 
 async def arun(
-    client: AsyncStrictClient,
-    messages: str | Iterable[Message] | None = None,
-    *,
-    continuation: EarlierRun | None = None,
-    results: Iterable[GivenResult] = (),
-    after: EarlierRun | None = None,
-    loop: LoopPolicy = DEFAULT_LOOP,
-    sessions: SessionStore | None = None,
-    agent: AgentContext = DEFAULT_AGENT,
-    org: str = "local",
-    user: str = "local",
-    cancel: Callable[[], bool] | None = None,
-    on_event: OnEvent | None = None,
-    **keywords: Unpack[RequestKeywords],
+    client: AsyncStrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]
 ) -> Run:
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
-    request = RunRequest(messages=messages, continuation=continuation, results=results, after=after, org=org, user=user)
-    asked = _kept({**keywords})
-    contract, tell = client.contract_for(**asked), _listener(on_event)
-    turn = _RunningTurn.opened(request, contract, loop, agent, sessions, cancel, asked)
-    watched = client.watched(partial(_tell_attempt, tell))
-    performer = AsyncTurnPerformer(watched, numbering(client, asked), ToolRunner(loop, tell), turn.sessions)
+    turn = _RunningTurn(client, messages, keywords)
+    performer = AsyncTurnPerformer(client.watched(turn.tell_attempt), turn.keywords, turn.tools, turn.sessions)
     async with turn:
         return turn.ended(await adrive(turn.flow(), performer))
 
 
 def run_stream(
-    client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Any
+    client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]
 ) -> Iterator[RunEvent]:
     """Run a conversation like :func:`run`, and yield every event as it happens; the last is :class:`RunEnded`.
 
@@ -139,12 +83,9 @@ def run_stream(
     :func:`run` raises, after the events before it, and ContractError for an ``on_event`` that would have to be awaited.
     """
     events: SimpleQueue[RunEvent | BaseException] = SimpleQueue()
-    closed = threading.Event()
-    wanted: Callable[[], bool] | None = keywords.pop("cancel", None)
-    keywords |= {
-        "cancel": lambda: closed.is_set() or (wanted is not None and wanted()),
-        "on_event": _both(events.put, keywords.pop("on_event", None)),
-    }
+    closed, wanted = threading.Event(), keywords.get("cancel")
+    keywords["cancel"] = lambda: closed.is_set() or (wanted is not None and wanted())
+    keywords["on_event"] = _listener(events.put, keywords.get("on_event"))
 
     def work() -> None:
         try:
@@ -164,14 +105,14 @@ def run_stream(
 
 
 async def arun_stream(
-    client: AsyncStrictClient, messages: str | Iterable[Message] | None = None, **keywords: Any
+    client: AsyncStrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]
 ) -> AsyncIterator[RunEvent]:
     """Run a conversation like :func:`arun`, and yield every event as it happens; see :func:`run_stream`.
 
     Needs asyncio. Closing the stream (``aclose``, or leaving ``contextlib.aclosing``) cancels the run at once.
     """
     events: asyncio.Queue[RunEvent | BaseException] = asyncio.Queue()
-    keywords["on_event"] = _both(events.put_nowait, keywords.pop("on_event", None))
+    keywords["on_event"] = _listener(events.put_nowait, keywords.get("on_event"))
 
     async def work() -> None:
         try:
@@ -193,38 +134,35 @@ async def arun_stream(
             await task
 
 
-@dataclass(slots=True)
 class _RunningTurn:
     """One turn that is being run; as a context manager it gives back what an interrupted turn had claimed."""
 
-    envelope: Envelope
-    steps: TurnSteps
-    sessions: SessionStore
-    cancelled: Callable[[], bool]
-    stamp: Stamp = field(
-        default_factory=lambda: Stamp(time_stamp=datetime.now(UTC).isoformat(), correlation_id=_new_id())
-    )
+    def __init__(
+        self, client: StrictClient | AsyncStrictClient, messages: str | Iterable[Message] | None, keywords: RunKeywords
+    ) -> None:
+        request, asked = RunRequest.split(messages, keywords)
+        contract = client.contract_for(**asked)
+        self.tools = ToolRunner(request.loop, _listener(request.on_event))
+        for tool in contract.by_name.values():  # before anything is asked: a sync run could not await it
+            if tool.function is not None:
+                tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
+        model = str(asked.get("model", ""))
+        self.steps = TurnSteps(contract=contract, policy=request.loop, agent=request.agent, model=model, new_id=_new_id)
+        self.keywords = numbering(client, asked)
+        self.sessions = request.store
+        self._envelope = request.envelope()
+        self._cancelled = request.cancel or (lambda: False)
 
-    @classmethod
-    def opened(
-        cls,
-        request: RunRequest,
-        contract: Contract,
-        loop: LoopPolicy,
-        agent: AgentContext,
-        sessions: SessionStore | None,
-        cancel: Callable[[], bool] | None,
-        keywords: dict[str, Any],
-    ) -> _RunningTurn:
-        """Open a turn; the store is the given one, that of the run that goes on, or one of its own."""
-        steps = TurnSteps.opened(contract, loop, agent, model=str(keywords.get("model", "")), new_id=_new_id)
-        kept = next((store for store in (sessions, request.sessions) if store is not None), None)
-        store = MemorySessionStore() if kept is None else kept
-        return cls(request.envelope(), steps, store, cancel or (lambda: False))
+    def tell_attempt(self, attempt: Any) -> None:
+        """Report that the model was asked once."""
+        self.tools.tell(AttemptMade(attempt))
 
     def flow(self) -> Generator[TurnEffect, Any, LineResult]:
         """Begin the turn."""
-        return turn_flow(self.envelope, self.steps, self.stamp, cancelled=self.cancelled, clock=time.perf_counter)
+        now = datetime.now(UTC).isoformat()
+        return turn_flow(
+            self._envelope, self.steps, time_stamp=now, correlation_id=_new_id(), cancelled=self._cancelled
+        )
 
     def ended(self, line: LineResult) -> Run:
         """Return what the turn came to, or raise what failed it."""
@@ -267,46 +205,20 @@ class _RunningTurn:
 
 
 def _refuse_other(client: object, kind: type, message: str) -> None:
-    """Refuse a client that is not wrapped, or is the other twin's."""
-    if not isinstance(client, kind):
+    if not isinstance(client, kind):  # it is not wrapped, or the other twin's
         raise ContractError(message)
 
 
-def _kept(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Keep the tools of a run, which every ask of it looks at: a generator yields them once."""
-    return {**keywords, "tools": tuple(keywords["tools"])} if keywords.get("tools") is not None else keywords
-
-
-def _listener(on_event: OnEvent | None) -> OnEvent:
-    """Make a listener whose failures change nothing of what is done: they are logged.
-
-    Raises ContractError for one that would have to be awaited.
-    """
-    if on_event is None:
-        return lambda event: None  # noqa: ARG005 - nobody listens
-    if must_be_awaited(on_event):
+def _listener(*listeners: OnEvent | None) -> OnEvent:
+    """Make one listener of all that are given; a failure of one is logged, and changes nothing of what is done."""
+    given = [listener for listener in listeners if listener is not None]
+    if any(map(must_be_awaited, given)):
         raise ContractError("on_event must be a sync function; arun_stream gives events to await")
 
     def tell(event: RunEvent) -> None:
-        with unharmed("on_event"):
-            on_event(event)
-
-    return tell
-
-
-def _tell_attempt(tell: OnEvent, attempt: Any) -> None:
-    tell(AttemptMade(attempt))
-
-
-def _both(one: OnEvent, other: OnEvent | None) -> OnEvent:
-    if other is None:
-        return one
-    if must_be_awaited(other):
-        raise ContractError("on_event must be a sync function; the stream itself gives every event")
-
-    def tell(event: RunEvent) -> None:
-        one(event)
-        other(event)
+        for listener in given:
+            with unharmed("on_event"):
+                listener(event)
 
     return tell
 

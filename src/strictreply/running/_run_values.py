@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, cast
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self, TypeAlias, cast
 
 from pydantic_core import to_json
 
+from strictreply.client._keywords import RequestKeywords
 from strictreply.client._transport import as_json
 from strictreply.pipeline._line import StepTrace
-from strictreply.pipeline._sessions import SessionStore
+from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
 from strictreply.pipeline._turn_effects import Asked, ToolOutcome
 from strictreply.pipeline._values import (
+    AgentContext,
     AgentResponse,
     AgentToolCall,
     AgentToolCallResult,
@@ -140,37 +143,73 @@ GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
 """What answers a pending call: a client's result, also as JSON has it, or the program's decision."""
 
 
+DEFAULT_AGENT: Final = AgentContext(id="default")
+DEFAULT_LOOP: Final = LoopPolicy()
+
+
+class RunKeywords(RequestKeywords, total=False):
+    """The keywords of a run: its own, as :func:`strictreply.run` tells of each, and those of every exchange."""
+
+    continuation: EarlierRun | None
+    results: Iterable[GivenResult]
+    after: EarlierRun | None
+    loop: LoopPolicy
+    sessions: SessionStore | None
+    agent: AgentContext
+    org: str
+    user: str
+    cancel: Callable[[], bool] | None
+    on_event: OnEvent | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What a run is opened with; see :func:`strictreply.run` for each."""
+    """What a run is opened with, and what each is when it is not given; see :func:`strictreply.run`."""
 
     messages: str | Iterable[Message] | None = None
     continuation: EarlierRun | None = None
     results: Iterable[GivenResult] = ()
     after: EarlierRun | None = None
+    loop: LoopPolicy = DEFAULT_LOOP
+    sessions: SessionStore | None = None
+    agent: AgentContext = DEFAULT_AGENT
     org: str = "local"
     user: str = "local"
+    cancel: Callable[[], bool] | None = None
+    on_event: OnEvent | None = None
+
+    @classmethod
+    def split(cls, messages: str | Iterable[Message] | None, keywords: RunKeywords) -> tuple[Self, JSONObject]:
+        """Return what a run is opened with, and the keywords of its exchanges."""
+        asked: JSONObject = {**keywords}
+        own = {member.name: asked.pop(member.name) for member in fields(cls) if member.name in asked}
+        if asked.get("tools") is not None:
+            asked["tools"] = tuple(asked["tools"])  # every ask looks at them, and a generator yields them once
+        return cls(messages=messages, **own), asked
 
     @property
-    def sessions(self) -> SessionStore | None:
-        """The store of the run that goes on, None when there is none."""
-        return next((run.sessions for run in (self.continuation, self.after) if isinstance(run, Run)), None)
+    def store(self) -> SessionStore:
+        """The store of the run: the given one, that of the run that goes on, or one of its own."""
+        earlier = (run.sessions for run in (self.continuation, self.after) if isinstance(run, Run))
+        given = next((store for store in (self.sessions, *earlier) if store is not None), None)
+        return MemorySessionStore() if given is None else given
 
     def envelope(self) -> Envelope:
         """Make the envelope; ContractError when what is given does not go together."""
         if self.continuation is not None:
             return self._continued(_response_of(self.continuation))
-        results = tuple(self.results)
-        if results:
+        if tuple(self.results):
             raise ContractError("results= answer a paused run; give it as continuation=")
-        messages = _messages_of(self.messages)
-        texts, others = _parts_of(messages)
+        messages, earlier = _messages_of(self.messages), None if self.after is None else _response_of(self.after)
+        content = messages[-1].get("content")
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+        others = [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]
         return Envelope(
             org=self.org,
             user=self.user,
-            session_id="" if self.after is None else _response_of(self.after).session_id,
-            turn_id="" if self.after is None else _response_of(self.after).turn_id,
-            instructions="\n".join(texts),
+            session_id="" if earlier is None else earlier.session_id,
+            turn_id="" if earlier is None else earlier.turn_id,
+            instructions="\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"),
             input_artifacts=tuple(part for part in others if part.get("type") != "image_url"),
             clip_board_images=tuple(part for part in others if part.get("type") == "image_url"),
             messages=messages,
@@ -187,12 +226,17 @@ class RunRequest:
         given = tuple(cast("Iterable[GivenResult]", results))
         if not given:
             raise ContractError("a paused run goes on with results=, one for each of its pending calls")
+        plain = (one.result if isinstance(one, Decision) else one for one in given)
+        try:  # anybody may have made a client's result, so it is read as a JSON text is
+            tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
+        except ValueError:  # pydantic's words would repeat what was sent
+            raise ContractError(_RESULT_FORM) from None
         return Envelope(
             org=self.org,
             user=self.user,
             session_id=response.session_id,
             turn_id=response.turn_id,
-            tool_results=tuple(map(_result_of, given)),
+            tool_results=tool_results,
             decided=tuple(one for one in given if isinstance(one, Decision)),
         )
 
@@ -212,14 +256,6 @@ def _response_of(run: object) -> AgentResponse:
     return response
 
 
-def _result_of(result: GivenResult) -> AgentToolCallResult:
-    """Return a decision, or a client's result: anybody may have made that, so it is read as a JSON text is."""
-    try:
-        return AgentToolCallResult.from_json(to_json(result.result if isinstance(result, Decision) else result))
-    except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
-        raise ContractError(_RESULT_FORM) from None
-
-
 def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, ...]:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
@@ -231,11 +267,3 @@ def _messages_of(messages: str | Iterable[Message] | None) -> tuple[JSONObject, 
     if not taken or not all(isinstance(message, dict) for message in taken):
         raise ContractError(_MESSAGES_FORM)
     return cast("tuple[JSONObject, ...]", taken)
-
-
-def _parts_of(messages: tuple[JSONObject, ...]) -> tuple[list[str], list[JSONObject]]:
-    """Return the texts of the last turn, and its other parts."""
-    content = messages[-1].get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    texts = [str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"]
-    return texts, [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]

@@ -11,6 +11,7 @@ from typing import Final
 
 from strictreply.pipeline._sessions import (
     CLAIM_SECONDS,
+    Record,
     Records,
     SessionStoreFailed,
     TransactionalSessionStore,
@@ -100,16 +101,18 @@ class _SQLiteRecords:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def read(self, kind: type[Value], key: str) -> str | None:
-        """Return a text, None when there is none."""
+    def get(self, record: Record, /) -> str | None:
+        kind, key = record
         query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608 - a name of our own table
         row: tuple[str] | None = self._connection.execute(query, (key,)).fetchone()
         return None if row is None else row[0]
 
-    def write(self, kind: type[Value], key: str, text: str) -> None:
+    def __setitem__(self, record: Record, text: str, /) -> None:
+        kind, key = record
         self._connection.execute(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
 
-    def drop(self, kind: type[Value], key: str) -> None:
+    def pop(self, record: Record, default: None, /) -> None:  # noqa: ARG002 - as of a dict
+        kind, key = record
         self._connection.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
 
 
@@ -128,23 +131,19 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables in an empty file; leave a file alone that is not ours."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:
-        if _is_empty(connection):
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        program, version = (_number(connection, pragma) for pragma in ("application_id", "user_version"))
+        if not (tables or program or version):  # nothing is in it, and nobody has marked it
             for table in _TABLES.values():
                 connection.execute(f"CREATE TABLE {table} (id TEXT PRIMARY KEY, value TEXT NOT NULL)")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif _number(connection, "application_id") != APPLICATION_ID:
+        elif program != APPLICATION_ID:
             raise ContractError(f"{path!r} is a database of another program; give a path of its own")
-        elif (version := _number(connection, "user_version")) != SCHEMA_VERSION:
+        elif version != SCHEMA_VERSION:
             raise ContractError(f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})")
     with suppress(sqlite3.OperationalError):  # another process is opening it: WAL only lets readers pass a writer
         connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    """Return whether a database has nothing in it and nobody has marked it."""
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return not tables and not _number(connection, "application_id") and not _number(connection, "user_version")
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

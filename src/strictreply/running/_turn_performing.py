@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -134,7 +135,7 @@ class ToolRunner:
         """
         if len(runs) == 1 and self.limit(runs[0]) is None:
             return (self.told(runs[0], self.run_one(runs[0])),)
-        return _ParallelCalls(self, runs).outcomes()
+        return _run_in_threads(self, runs)
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls like :meth:`run_all`, awaiting; tools that are not async run in threads, which needs asyncio."""
@@ -191,7 +192,10 @@ class ToolRunner:
     def _failed(self, run: RunTool, error: ToolExecutionError, start: float) -> ToolOutcome:
         """Make the outcome of a call whose tool raised; only a ToolError's words are meant for the model."""
         cause = error.__cause__ or error
-        words = _words_of(cause) if isinstance(cause, ToolError) else "the tool failed"
+        words = "the tool failed"
+        if isinstance(cause, ToolError):
+            with suppress(Exception):  # a class of the program's own may fail even at its words
+                words = str(cause)
         logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(type(cause).__name__))
         text = error_json(type(cause).__name__, words, self.policy.max_result_chars)
         return ToolOutcome(_result(run, text, start), error)
@@ -204,50 +208,30 @@ class ToolRunner:
         return ToolOutcome(_result(run, text, time.perf_counter() - limit), error)
 
 
-class _ParallelCalls:
-    """Calls that run in threads of their own, ``concurrency`` of them at a time."""
-
-    def __init__(self, runner: ToolRunner, runs: Sequence[RunTool]) -> None:
-        self._runner = runner
-        self._runs = runs
-        self._waiting = deque(range(len(runs)))
-        self._active: dict[Future[ToolOutcome], tuple[int, float | None]] = {}
-        self._outcomes: dict[int, ToolOutcome] = {}
-
-    def outcomes(self) -> tuple[ToolOutcome, ...]:
-        """Run all calls, and return their outcomes in their order."""
-        while len(self._outcomes) < len(self._runs):
-            while self._waiting and len(self._active) < self._runner.policy.concurrency:
-                self._start(self._waiting.popleft())
-            done, _ = wait(self._active, timeout=self._until_next_deadline(), return_when=FIRST_COMPLETED)
-            for future in done:
-                index, _ = self._active.pop(future)
-                self._settle(index, future.result())
-            self._expire()
-        return tuple(self._outcomes[index] for index in range(len(self._runs)))
-
-    def _start(self, index: int) -> None:
-        run = self._runs[index]
-        limit = self._runner.limit(run)
-        deadline = None if limit is None else time.monotonic() + limit
-        self._active[in_thread(partial(self._runner.run_one, run))] = index, deadline
-
-    def _until_next_deadline(self) -> float | None:
-        """Return how many seconds nothing can expire, None for ever."""
-        deadlines = [deadline for _, deadline in self._active.values() if deadline is not None]
-        left = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
-        return None if left is None else min(left, threading.TIMEOUT_MAX)
-
-    def _expire(self) -> None:
-        """Abandon the calls whose time is over; their threads run on, and their results are dropped."""
+def _run_in_threads(runner: ToolRunner, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
+    """Run calls in threads of their own, ``concurrency`` of them at a time, and return the outcomes in their order."""
+    waiting = deque(range(len(runs)))
+    active: dict[Future[ToolOutcome], tuple[int, float]] = {}
+    outcomes: dict[int, ToolOutcome] = {}
+    while len(outcomes) < len(runs):
+        while waiting and len(active) < runner.policy.concurrency:
+            index = waiting.popleft()
+            limit = runner.limit(runs[index])
+            deadline = math.inf if limit is None else time.monotonic() + limit
+            active[in_thread(partial(runner.run_one, runs[index]))] = index, deadline
+        left = max(0.0, min(deadline for _, deadline in active.values()) - time.monotonic())
+        wait(active, timeout=min(left, threading.TIMEOUT_MAX), return_when=FIRST_COMPLETED)
         now = time.monotonic()
-        for future, (index, deadline) in list(self._active.items()):
-            if deadline is not None and deadline <= now and not future.done():
-                del self._active[future]
-                self._settle(index, self._runner.expired(self._runs[index], TimeoutError()))
-
-    def _settle(self, index: int, outcome: ToolOutcome) -> None:
-        self._outcomes[index] = self._runner.told(self._runs[index], outcome)
+        for future, (index, deadline) in list(active.items()):
+            if future.done():
+                outcome = future.result()
+            elif deadline <= now:  # the thread runs on, and its result is dropped
+                outcome = runner.expired(runs[index], TimeoutError())
+            else:
+                continue
+            del active[future]
+            outcomes[index] = runner.told(runs[index], outcome)
+    return tuple(outcomes[index] for index in range(len(runs)))
 
 
 def _run_here(run: RunTool) -> Any:
@@ -270,14 +254,6 @@ async def _awaited(run: RunTool) -> Any:
 
 def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:
     return ToolExecutionError(run.tool.name, call_id=run.call.id, kind=type(error).__name__)
-
-
-def _words_of(error: ToolError) -> str:
-    """Return what a tool says to the model; a class of the program's own may fail even at that."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - anybody's code
-        return "the tool failed"
 
 
 def _result(run: RunTool, text: str, start: float) -> AgentToolCallResult:

@@ -7,13 +7,10 @@ by ``unevaluatedProperties: false`` in the outermost of them, which knows what a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from strictreply.schema._documents import Document, Graph, Node, SchemaEdge, conjoined_with, read_document
 from strictreply.schema._upgrade import upgraded
-from strictreply.schema._vocabulary import IN_PLACE, REFERENCES, Applies
+from strictreply.schema._vocabulary import IN_PLACE, REFERENCES, STATEMENTS, Applies
 
-STATEMENTS = ("additionalProperties", "unevaluatedProperties")
 SPEAKING = ("properties", "patternProperties")
 AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negated or tested would open its holder
 CHOOSING = ("$ref", "anyOf", "oneOf", "allOf")
@@ -33,99 +30,81 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     if copy is True and root_closed:
         copy = {}
     graph = Graph(copy)
-    _Closer(graph).close(forced=root_closed)  # adds booleans only, so that the graph stays true
+    _Closer(graph, root_closed=root_closed).close()  # adds booleans only, so that the graph stays true
     return graph
 
 
-@dataclass(slots=True)
-class Location:
-    """A schema that judges a value of its own.
+class _Closer:
+    """One closing of one document.
 
-    ``forced`` closes it though it lists nothing; ``shared`` means that it is met only through references, so that a
-    composition elsewhere may also use it.
+    ``_places`` are the schemas that judge a value of their own. ``_forced`` are closed though they list nothing;
+    ``_shared`` are met only through references, so that a composition elsewhere may also use them.
     """
 
-    node: Node
-    forced: bool
-    shared: bool
+    __slots__ = ("_choices", "_composed", "_forced", "_pending", "_places", "_shared")
 
-
-class _Closer:
-    """One closing of one document."""
-
-    __slots__ = ("_choices", "_composed", "_locations", "_pending")
-
-    def __init__(self, graph: Graph) -> None:
-        self._locations: dict[int, Location] = {}
+    def __init__(self, graph: Graph, *, root_closed: bool) -> None:
+        self._places: dict[int, Node] = {}
         self._choices: dict[int, list[SchemaEdge]] = {}
         self._composed: set[int] = set()
+        self._shared: set[int] = set()
+        self._forced: set[int] = {id(graph.root)} if root_closed else set()
         self._pending: list[Node] = []
         if graph.root is not None:
             self._discover(graph.root, shared=False)
         while self._pending:
-            self._explore(self._pending.pop())
-
-    def close(self, *, forced: bool) -> None:
-        for index, location in enumerate(list(self._locations.values())):
-            location.forced = location.forced or (forced and index == 0)
-            if location.node.pointer is not None:
-                self._close(location)
-
-    def _discover(self, node: Node, *, shared: bool) -> None:
-        """Note a place; one that is met by itself is not shared, whoever else references it."""
-        known = self._locations.get(id(node))
-        if known is None:
-            self._locations[id(node)] = Location(node, forced=False, shared=shared)
-            self._pending.append(node)
-        elif not shared:
-            known.shared = False
-
-    def _explore(self, node: Node) -> None:
-        choices = self._choices[id(node)] = _choices(node)
-        for edge in choices:
-            self._discover(edge.target, shared=True)  # a composition may use the whole choice
-        members = [node] if choices else node.judges()
-        if not choices:
+            node = self._pending.pop()
+            choices = self._choices[id(node)] = _choices(node)
+            for edge in choices:
+                self._discover(edge.target, shared=True)  # a composition may use the whole choice
+            members = [node] if choices else node.judges()
             self._composed.update(id(member) for member in members[1:])
-        for member in members:
-            for edge in member.along(Applies.MEMBER, Applies.ITEM):
+            for edge in (edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)):
                 if edge.keyword not in AS_WRITTEN:
                     self._discover(edge.target, shared=False)
 
-    def _close(self, location: Location) -> None:
-        """Close one place, unless it speaks for itself or is left to those who reference it."""
-        node, schema = location.node, location.node.schema
-        if any(statement in schema for statement in STATEMENTS):
-            return
-        # A definition that compositions refer to stays open: closed, it would refuse the members that the others
-        # describe. They are closed around it, and so is each place that refers to it alone (_close_choice).
-        if (location.shared and id(node) in self._composed) or self._close_choices(location):
+    def _discover(self, node: Node, *, shared: bool) -> None:
+        """Note a place; one that is met by itself is not shared, whoever else references it."""
+        if id(node) not in self._places:
+            self._places[id(node)] = node
+            self._shared.add(id(node))
+            self._pending.append(node)
+        if not shared:
+            self._shared.discard(id(node))
+
+    def close(self) -> None:
+        for node in self._places.values():
+            # A definition that compositions refer to stays open: closed, it would refuse the members that the others
+            # describe. They are closed around it, and so is each place that refers to it alone (_close_choice).
+            composed = id(node) in self._shared and id(node) in self._composed
+            if node.pointer is not None and not composed and not any(each in node.schema for each in STATEMENTS):
+                self._close(node)
+
+    def _close(self, node: Node) -> None:
+        schema, forced = node.schema, id(node) in self._forced
+        if choices := self._choices[id(node)]:
+            for edge in choices:
+                self._close_choice(node, edge)
+            # A branch that is ``true`` cannot hold a statement of its own, so the place around the choice has to.
+            if forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
+                schema["unevaluatedProperties"] = False
             return
         members = node.judges()
-        if location.forced or any("properties" in member.schema for member in members):
+        if forced or any("properties" in member.schema for member in members):
             _admit_required(node)
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
-    def _close_choices(self, location: Location) -> bool:
-        """Close the alternatives that a place chooses from, when that is all it does; return whether it is."""
-        schema, choices = location.node.schema, self._choices[id(location.node)]
-        for edge in choices:
-            self._close_choice(location, edge)
-        # A branch that is ``true`` cannot hold a statement of its own, so the place around the choice has to.
-        if choices and location.forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
-            schema["unevaluatedProperties"] = False
-        return bool(choices)
-
-    def _close_choice(self, location: Location, edge: SchemaEdge) -> None:
+    def _close_choice(self, node: Node, edge: SchemaEdge) -> None:
         """Close what a place delegates to, beside the choice when the target may not be closed itself."""
-        spoken = any(_speaks(member) for member in edge.target.judges())
+        spoken, forced = any(_speaks(member) for member in edge.target.judges()), id(node) in self._forced
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
         if edge.keyword not in REFERENCES and not left_open:
-            self._locations[id(edge.target)].forced |= location.forced  # its turn comes later
-        elif (spoken and left_open) or (location.forced and (left_open or not spoken)):
-            _admit_required(location.node)
-            location.node.schema["unevaluatedProperties"] = False
+            if forced:
+                self._forced.add(id(edge.target))  # its turn comes later
+        elif (spoken and left_open) or (forced and (left_open or not spoken)):
+            _admit_required(node)
+            node.schema["unevaluatedProperties"] = False
 
 
 def _choices(node: Node) -> list[SchemaEdge]:

@@ -8,31 +8,25 @@ from dataclasses import dataclass
 from strictreply.schema._closing import closed_graph
 from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._documents import Document, Graph, read_document
-from strictreply.schema._engines import SchemaEngine, engine_for, refuse_malformed
+from strictreply.schema._engines import SchemaEngine, engine_for, engine_type
 from strictreply.schema._example import contains, proposals
 from strictreply.schema._explaining import Explainer, single_issue
 from strictreply.schema._places import governing_node, member_names
 from strictreply.schema._upgrade import modern, upgraded, uses_newer_words
 from strictreply.schema._vocabulary import SchemaRule
-from strictreply.schema._work import MAX_STEPS, containers_in, judgements_of, load_of, size_of
+from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
 from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._json import JSON, Extra, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, MAX_WORK, Work
 
-FREE_LOAD = 64
-"""The judgements of one place that any value within the caps may cost, so that it need not be counted."""
-
+FREE_LOAD = 64  # the judgements of one place that any value within the caps may cost, so that it need not be counted
+# The judgements of one value by one schema that one check may make; about 60 ms.
 MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
-"""The judgements of one value by one schema that one check may make; about 60 ms."""
-
+# The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
-"""The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining."""
-
+# The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults.
 BUILT_PER_STEP = 20
-"""The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults."""
-
-FREE_BUILT = 4
-"""The judgements of one place that pydantic may make of any value within the caps."""
+FREE_BUILT = 4  # the judgements of one place that pydantic may make of any value within the caps
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,7 +62,7 @@ class Schema:
         refers to what is not embedded, holds a pattern that is not linear, or would be endless or exploding work.
         """
         source = modern(read_document(document))
-        refuse_malformed(upgraded(source))
+        engine_type().refuse_malformed(upgraded(source))
         written = Graph(source)
         load = load_of(written)
         closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
@@ -107,10 +101,21 @@ class Schema:
         the same expense: what would take too long is ``<place>.too_complex``. Never raises; nothing is coerced:
         ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3), ``true`` is no number, ``"10"`` is neither.
         """
+        work = Work() if work is None else work
         try:
-            return self._check(value, at, place, Work() if work is None else work, built=built)
+            if self._is_too_much(value, work):
+                rule = SchemaRule.TOO_COMPLEX
+            elif not self._engine.is_valid(value):
+                return self._explainer.issues(value, work, at=at, place=place)
+            elif built and self._is_too_much_to_build(value, work):
+                rule = SchemaRule.TOO_COMPLEX
+            elif self._as_written is None or self._as_written.is_valid(value):
+                return ()
+            else:
+                rule = SchemaRule.ONE_OF
         except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
-            return single_issue(SchemaRule.UNREADABLE, at=at, place=place)
+            rule = SchemaRule.UNREADABLE
+        return single_issue(rule, at=at, place=place)
 
     def home_of(self, name: str, at: str) -> str:
         """Return the words for where in a value at ``at`` a key belongs, empty when its name is not known."""
@@ -138,18 +143,6 @@ class Schema:
             if all(contains(value, place) for place in places) and not self.check(value):
                 yield value
 
-    def _check(self, value: JSON, at: str, place: str, work: Work, *, built: bool) -> tuple[Issue, ...]:
-        """Judge a value that may still turn out not to be JSON."""
-        if self._is_too_much(value, work):
-            return single_issue(SchemaRule.TOO_COMPLEX, at=at, place=place)
-        if self._engine.is_valid(value):
-            if built and self._is_too_much_to_build(value, work):
-                return single_issue(SchemaRule.TOO_COMPLEX, at=at, place=place)
-            if self._as_written is None or self._as_written.is_valid(value):
-                return ()
-            return single_issue(SchemaRule.ONE_OF, at=at, place=place)
-        return self._explainer.issues(value, work, at=at, place=place)
-
     def _is_too_much(self, value: JSON, work: Work) -> bool:
         """Return whether judging a value may take too long: a large value, under choices among very many forms."""
         if self._load is None and not self._engine.remembers:
@@ -165,7 +158,7 @@ class Schema:
         if self._load is not None and self._load <= FREE_BUILT:
             return False
         if self._load is not None:
-            judgements = containers_in(value, MAX_WORK * BUILT_PER_STEP // self._load + 1) * self._load
+            judgements = size_of(value, MAX_WORK * BUILT_PER_STEP // self._load + 1, scalars=False) * self._load
             if work.afford(judgements // BUILT_PER_STEP):
                 return False
             if not any("discriminator" in node.schema for node in self._graph.nodes):

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from strictreply.schema._documents import Document, Graph, Node, at_pointer, conjoined_with, joined
 from strictreply.schema._engines import SchemaEngine, engine_for
-from strictreply.schema._vocabulary import TYPES, Applies, json_type, types_words, word
+from strictreply.schema._vocabulary import STATEMENTS, TYPES, Applies, json_type, types_words, word
 from strictreply.values._errors import ContractError, ContractWarning
 from strictreply.values._issues import pointer, pointer_tokens, printable
 
+# The kinds of values: the types, with numbers split into integers and fractions.
 ALL = frozenset({*TYPES, "fraction"}) - {"number"}
-"""The kinds of values: the types, with numbers split into integers and fractions."""
-
 NUMBERS = frozenset({"integer", "fraction"})
 UNIONS = frozenset({"anyOf", "oneOf"})
 UNSURE = ("not", "if")
-STATEMENTS = ("additionalProperties", "unevaluatedProperties")
 SIZES = (
     ("string", "minLength", "maxLength", "characters"),
     ("array", "minItems", "maxItems", "items"),
@@ -36,9 +36,7 @@ FLAT = frozenset({"type", "enum", "const", "pattern", "multipleOf", "required", 
 """The keywords that judge a value without another schema."""
 
 
-MAX_STEPS = 50_000
-"""Steps of the analysis, a few hundred milliseconds: what is not looked at by then passes."""
-
+MAX_STEPS = 50_000  # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
 NO_OBJECT = "its schema admits no object; Tool.from_json_schema(…, wrap_root=True) declares any other"
 MAX_ROUNDS = 20
 MAX_TOLD = 5
@@ -46,8 +44,8 @@ MAX_INDEX = 32
 
 CLOSED_BY_US = 'the object admits only the keys it lists; list it under properties, or declare with extra="schema"'
 TOO_FEW = 'of those that the object lists; list more under properties, or declare with extra="schema"'
+# What a schema in an unknown place may raise: the metaschema does not hold it to any form.
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a schema in an unknown place may raise: the metaschema does not hold it to any form."""
 
 
 class Conflict(NamedTuple):
@@ -92,16 +90,10 @@ def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: fr
         told = [f"{part.place}: {part.words}" for part in parts[:MAX_TOLD]]
         more = [f"and {len(parts) - MAX_TOLD} more"] if len(parts) > MAX_TOLD else []
         message = printable("; ".join([f"nothing can ever fit a part of {what}", *told, *more]))
-        warnings.warn(message, ContractWarning, stacklevel=_levels_to_caller())
-
-
-def _levels_to_caller() -> int:
-    """Count the frames up to the first one outside of this library: the declaration that is warned of."""
-    frame, levels = inspect.currentframe(), 0
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
-        frame = frame.f_back
-        levels += 1
-    return levels
+        frame, levels = inspect.currentframe(), 1
+        while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
+            frame, levels = frame.f_back, levels + 1
+        warnings.warn(message, ContractWarning, stacklevel=levels)  # at the declaration, outside of this library
 
 
 class _AnalysisTooLong(Exception):  # a way out of the recursion
@@ -133,12 +125,10 @@ class _Analysis:
                 if verdict.kinds:
                     self._alive.add(id(node))
             # What else may still change are schemas whose kinds depend on which forms of a union are possible.
-            unsure = [
-                node
-                for node in unsure
-                if self.verdicts[id(node)].conflicts
-                or any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
-            ]
+            united = {
+                id(node) for node in unsure if any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
+            }
+            unsure = [node for node in unsure if self.verdicts[id(node)].conflicts or id(node) in united]
             if len(self._alive) == before:
                 return
         raise _AnalysisTooLong
@@ -199,37 +189,36 @@ class _Analysis:
             yield Conflict(out, _place_of(holder, keyword), words, meant=bool(left))
             return
 
-    def _fits_all(self, conjoined: list[Node], value: Any) -> bool:
-        return all(self._fits(node, value) for node in conjoined)
-
-    def _fits(self, node: Node, value: Any) -> bool:
-        """Return whether a value fits what a schema says without other schemas."""
-        self._steps += 1
-        if id(node) not in self._engines:
-            flat = {keyword: node.schema[keyword] for keyword in node.schema if keyword in FLAT}
-            try:
-                self._engines[id(node)] = engine_for(flat, formats=False) if flat else None
-            except ContractError:
+    def _fits_all(self, nodes: list[Node], value: Any) -> bool:
+        """Return whether a value fits what schemas say without other schemas."""
+        for node in nodes:
+            self._steps += 1
+            if id(node) not in self._engines:
+                flat = {keyword: node.schema[keyword] for keyword in node.schema if keyword in FLAT}
                 self._engines[id(node)] = None
-        engine = self._engines[id(node)]
-        return engine is None or engine.is_valid(value)
+                with suppress(ContractError):
+                    self._engines[id(node)] = engine_for(flat, formats=False) if flat else None
+            engine = self._engines[id(node)]
+            if engine is not None and not engine.is_valid(value):
+                return False
+        return True
 
     def _by_items(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
         if "array" not in kinds:
             return
-        least = max((node.schema.get("minItems", 0) for node in conjoined), default=0)
+        least = max((count for _, count in _holders("minItems", conjoined)), default=0)
         rests = [
-            (node, "items", node.schema["items"])
-            for node in conjoined
-            if "prefixItems" not in node.schema and isinstance(node.schema.get("items"), dict)
+            (node, "items", items)
+            for node, items in _holders("items", conjoined)
+            if isinstance(items, dict) and "prefixItems" not in node.schema
         ]
-        for node in conjoined:
-            if "contains" in node.schema and (needed := node.schema.get("minContains", 1)) > 0:
+        for node, contained in _holders("contains", conjoined):
+            if (needed := node.schema.get("minContains", 1)) > 0:
                 least = max(least, needed)
                 if needed > node.schema.get("maxContains", needed):
                     yield _conflict_at("array", node, "maxContains", f"at least {needed} are required")
-                contained = [(node, "contains", node.schema["contains"]), *rests]
-                yield from self._impossible("array", contained, "an item it must contain")
+                places = [(node, "contains", contained), *rests]
+                yield from self._impossible("array", places, "an item it must contain")
         for index in range(min(math.ceil(least), MAX_INDEX)):
             items = list(_items_at(conjoined, index))
             yield from self._impossible("array", items, f"item {index}, which there must be,")
@@ -238,28 +227,28 @@ class _Analysis:
         if "object" not in kinds:
             return
         required = _required_names(conjoined)
+        least = max((count for _, count in _holders("minProperties", conjoined)), default=0)
         for node in conjoined:
-            most = node.schema.get("maxProperties", math.inf)
-            if len(required) > most:
+            if len(required) > node.schema.get("maxProperties", math.inf):
                 yield _conflict_at("object", node, "maxProperties", f"{len(required)} keys are required")
-            yield from self._too_few_names(node, conjoined)
+            closed = node.schema.get("additionalProperties") is False and not node.schema.get("patternProperties")
+            names = sum(each is not False for each in node.schema.get("properties", {}).values()) if closed else least
+            if names < least:
+                by_us = "additionalProperties" not in self._as_written(node)
+                words = f"at least {least} keys are required, and {names} can be there"
+                words = f"{words} {TOO_FEW}" if by_us else words
+                yield _conflict_at("object", node, "additionalProperties", words)
         for name, holder in required.items():
             self._steps += len(conjoined)
             yield from self._refused_names(name, holder, conjoined)
-            describing = [node for node in conjoined if name in node.schema.get("properties", ())]
-            members = [(node, "properties", node.schema["properties"][name]) for node in describing]
+            describing = [
+                (node, "properties", each) for node, each in _holders("properties", conjoined) if name in each
+            ]
+            members = [(node, keyword, each[name]) for node, keyword, each in describing]
             yield from self._impossible("object", members, f"the required key {word(name)}", name)
 
-    def _too_few_names(self, node: Node, conjoined: list[Node]) -> Iterator[Conflict]:
-        """Count the names that a closed object may have."""
-        least = max((each.schema.get("minProperties", 0) for each in conjoined), default=0)
-        if least and node.schema.get("additionalProperties") is False and not node.schema.get("patternProperties"):
-            names = sum(each is not False for each in node.schema.get("properties", {}).values())
-            if names < least:
-                words = f"at least {least} keys are required, and {names} can be there"
-                if "additionalProperties" not in at_pointer(self._unclosed, pointer_tokens(node.pointer or "")):
-                    words = f"{words} {TOO_FEW}"
-                yield _conflict_at("object", node, "additionalProperties", words)
+    def _as_written(self, node: Node) -> Any:
+        return at_pointer(self._unclosed, pointer_tokens(node.pointer or ""))
 
     def _refused_names(self, name: str, holder: Node, conjoined: list[Node]) -> Iterator[Conflict]:
         """Find what admits no member of a required name."""
@@ -267,18 +256,16 @@ class _Analysis:
             for keyword in STATEMENTS:
                 own = keyword == "additionalProperties"
                 speaking = [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
-                if node.schema.get(keyword) is not False or any(_speaks_of(each, name, own=own) for each in speaking):
-                    continue
-                before = at_pointer(self._unclosed, pointer_tokens(node.pointer or ""))
-                words = f"{keyword} admits no such key" if keyword in before else CLOSED_BY_US
-                words = f"the key {word(name)} is required, but {words}"
-                yield Conflict(frozenset({"object"}), _place_of(holder, "required"), words)
+                if node.schema.get(keyword) is False and not any(_speaks_of(each, name, own=own) for each in speaking):
+                    theirs = keyword in self._as_written(node)
+                    words = f"{keyword} admits no such key" if theirs else CLOSED_BY_US
+                    words = f"the key {word(name)} is required, but {words}"
+                    yield Conflict(frozenset({"object"}), _place_of(holder, "required"), words)
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
             if names is False or (judge is not None and not self._fits_all(conjoined_with([judge]), name)):
-                yield _conflict_at(
-                    "object", node, "propertyNames", f"the key {word(name)} is required, but not allowed"
-                )
+                words = f"the key {word(name)} is required, but not allowed"
+                yield _conflict_at("object", node, "propertyNames", words)
 
     def _impossible(
         self, kind: str, places: list[tuple[Node, str, Any]], what: str, *tokens: str
@@ -287,9 +274,11 @@ class _Analysis:
         possible: list[Node] = []
         for holder, keyword, schema in places:
             node = self._graph.find(schema)
+            verdict = self.verdicts.get(id(node))
             if node is not None and id(node) in self._alive:
                 possible.append(node)
-            elif schema is False or (node is not None and self._is_forbidden(node)):
+            # An author may forbid something on purpose, as {"not": {}} does.
+            elif schema is False or (verdict and all(conflict.meant for conflict in verdict.conflicts)):
                 yield _conflict_at(kind, holder, keyword, f"{what} is forbidden", *tokens)
             elif node is not None:
                 yield Conflict(frozenset({kind}), node.pointer or "", f"{what} can be no value", node)
@@ -299,25 +288,26 @@ class _Analysis:
                 inner = together.conflicts[-1]
                 yield Conflict(frozenset({kind}), inner.place, f"{what} can be no value: {inner.words}")
 
-    def _is_forbidden(self, node: Node) -> bool:
-        """Return whether a schema admits nothing because its author says so, as ``{"not": {}}`` does."""
-        return id(node) in self.verdicts and all(conflict.meant for conflict in self.verdicts[id(node)].conflicts)
-
     def _by_union(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
         for node in conjoined:
             for keyword in sorted(UNIONS):
                 forms = node.schema.get(keyword)
-                if isinstance(forms, list) and not any(form is True for form in forms):
-                    weighed = [self._form(form, conjoined, kinds) for form in forms]
-                    yield from _without_forms(weighed, kinds, _place_of(node, keyword))
+                if not isinstance(forms, list) or any(form is True for form in forms):
+                    continue
+                weighed = [self._form(form, conjoined, kinds) for form in forms]
+                possible = frozenset[str]().union(*(form.kinds for form in weighed))
+                against = [conflict for form in weighed for conflict in form.conflicts]
+                if against and not possible:
+                    yield against[-1]._replace(kinds=kinds)
+                else:
+                    yield Conflict(kinds - possible, _place_of(node, keyword), "no form fits", meant=bool(possible))
+                    yield from (each._replace(kinds=frozenset()) for each in against)
 
     def _form(self, form: Any, conjoined: list[Node], kinds: frozenset[str]) -> _Possible:
-        """Weigh one form of a union; a conflict is given only when the form is impossible."""
+        """Weigh one form of a union."""
         node = self._graph.find(form)
-        if form is False:
-            return _Possible(frozenset())
         if node is None:
-            return _Possible(kinds)
+            return _Possible(frozenset() if form is False else kinds)
         if id(node) not in self._alive:
             return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", "it can be no value", node),))
         verdict = self._judge(conjoined_with([*conjoined, node]), unions=False)
@@ -327,19 +317,11 @@ class _Analysis:
         return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", words),))
 
 
-def _without_forms(forms: list[_Possible], kinds: frozenset[str], place: str) -> Iterator[Conflict]:
-    possible = frozenset[str]().union(*(form.kinds for form in forms))
-    against = [conflict for form in forms for conflict in form.conflicts]
-    if possible:
-        yield Conflict(kinds - possible, place, "no form fits", meant=True)
-        yield from (each._replace(kinds=frozenset()) for each in against)
-    elif against:
-        yield against[-1]._replace(kinds=kinds)
-    else:
-        yield Conflict(kinds, place, "no form fits")
-
-
 # What schemas that one value must all fit say of it together, no part of the value entered.
+
+
+def _holders(keyword: str, conjoined: list[Node]) -> list[tuple[Node, Any]]:
+    return [(node, node.schema[keyword]) for node in conjoined if keyword in node.schema]
 
 
 def _speaks_of(node: Node, name: str, *, own: bool) -> bool:
@@ -390,29 +372,24 @@ def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflic
 def _tightest(conjoined: list[Node], name: str, sign: int) -> tuple[Any, bool, Node, str] | None:
     """Return the narrowest bound on one side: the number, whether it is excluded itself, its schema and keyword."""
     exclusive = f"exclusive{name.capitalize()}"
-    bounds = [
-        (node.schema[keyword], keyword == exclusive, node, keyword)
-        for node in conjoined
-        for keyword in (name, exclusive)
-        if keyword in node.schema
-    ]
+    held = [(keyword, *each) for keyword in (name, exclusive) for each in _holders(keyword, conjoined)]
+    bounds = [(bound, keyword == exclusive, node, keyword) for keyword, node, bound in held]
     return max(bounds, key=lambda bound: (sign * bound[0], bound[1]), default=None)
 
 
 def _by_size(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
     for kind, least, most, things in SIZES:
-        lows = [node.schema[least] for node in conjoined if least in node.schema and kind in kinds]
-        highs = [(node.schema[most], id(node), node) for node in conjoined if most in node.schema]
-        if lows and highs and max(lows) > min(highs)[0]:
-            words = f"nothing has at least {max(lows)} and at most {min(highs)[0]} {things}"
-            yield _conflict_at(kind, min(highs)[2], most, words)
+        lows, highs = _holders(least, conjoined), _holders(most, conjoined)
+        if kind in kinds and lows and highs:
+            low, (node, high) = max(count for _, count in lows), min(highs, key=operator.itemgetter(1))
+            if low > high:
+                yield _conflict_at(kind, node, most, f"nothing has at least {low} and at most {high} {things}")
 
 
 def _items_at(conjoined: list[Node], index: int) -> Iterator[tuple[Node, str, Any]]:
     for node in conjoined:
-        listed, rest = "prefixItems", "items"
-        if isinstance(node.schema.get("items"), list):
-            listed, rest = "items", "additionalItems"
+        old = isinstance(node.schema.get("items"), list)
+        listed, rest = ("items", "additionalItems") if old else ("prefixItems", "items")
         first = node.schema.get(listed, ())
         if index < len(first):
             yield node, listed, first[index]
@@ -423,10 +400,10 @@ def _items_at(conjoined: list[Node], index: int) -> Iterator[tuple[Node, str, An
 def _required_names(conjoined: list[Node]) -> dict[str, Node]:
     """Return the members that an object must have, each with the schema that says so."""
     required: dict[str, Node] = {}
-    for node in conjoined:
-        required |= dict.fromkeys(node.schema.get("required", ()), node) | required
-    for node in conjoined:
-        for name, needed in node.schema.get("dependentRequired", {}).items():
+    for node, names in _holders("required", conjoined):
+        required |= dict.fromkeys(names, node) | required
+    for node, beside in _holders("dependentRequired", conjoined):
+        for name, needed in beside.items():
             if name in required:
                 required |= dict.fromkeys(needed, node) | required
     return required

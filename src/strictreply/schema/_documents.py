@@ -16,26 +16,22 @@ from strictreply.values._limits import MAX_NUMBER_DIGITS
 if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
 
-Document: TypeAlias = "dict[str, Any] | bool"
-"""A JSON Schema as plain JSON that nobody else holds."""
-
+Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
 MAX_DEPTH = 120
 MAX_NODES = 10_000
 MAX_CHARS = 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 
-MAX_WORDS = 200
-"""How many characters of an engine's own words are shown."""
-
+MAX_WORDS = 200  # how many characters of an engine's own words are shown
 NOT_LINEAR = (
     "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
     '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
     "or leave the pattern out and look at the text in the tool's check="
 )
 
+# What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own.
 DOCUMENT_URI = "urn:strictreply:schema"
-"""What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own."""
 
 
 def read_document(document: object) -> Document:
@@ -70,29 +66,29 @@ class _Copier:
                 return value
             case str():
                 return self._text(value, path)
-            case int() | float():
-                return _number(value, path)
+            case int():
+                if value.bit_length() > MAX_INTEGER_BITS:
+                    message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
+                    raise ContractError(message, path=path)
+                return int(value)
+            case float():
+                if not math.isfinite(value):
+                    raise ContractError("NaN and Infinity are not JSON; leave the keyword out", path=path)
+                return float(value)
             case Mapping():
-                return self._object(value, path, depth)
+                members = {self._text(name, path): member for name, member in value.items()}
+                return {name: self.copy(each, pointer(path, name), depth + 1) for name, each in members.items()}
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
             case _:
-                message = (
-                    f"a schema is JSON; {type(value).__name__} is not; use dict, list, str, int, float, bool and None"
-                )
+                kind = type(value).__name__
+                message = f"a schema is JSON; {kind} is not; use dict, list, str, int, float, bool and None"
                 raise ContractError(message, path=path)
 
-    def _object(self, members: Mapping[Any, object], path: str, depth: int) -> dict[str, Any]:
-        copied = {}
-        for name, member in members.items():
-            if not isinstance(name, str):
-                raise ContractError(f"names in a schema are text; {type(name).__name__} is not: quote it", path=path)
-            key = self._text(name, path)
-            copied[key] = self.copy(member, pointer(path, key), depth + 1)
-        return copied
-
-    def _text(self, text: str, path: str) -> str:
+    def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""
+        if not isinstance(text, str):
+            raise ContractError(f"names in a schema are text; {type(text).__name__} is not: quote it", path=path)
         self.chars += len(text)
         if self.chars > MAX_CHARS:
             message = f"the schema is too large: more than {MAX_CHARS} characters; declare the part that is needed"
@@ -104,26 +100,15 @@ class _Copier:
             raise ContractError(message, path=path) from None
 
 
-def _number(value: float, path: str) -> int | float:
-    if isinstance(value, int):
-        if value.bit_length() > MAX_INTEGER_BITS:
-            message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
-            raise ContractError(message, path=path)
-        return int(value)
-    if not math.isfinite(value):
-        raise ContractError("NaN and Infinity are not JSON; leave the keyword out", path=path)
-    return float(value)
-
-
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
     """Return the error for a schema that does not fit its metaschema: what is wrong, where, and what to do."""
-    keyword = str(place[-1]) if place else ""
-    if keyword == "type":
-        words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
-    elif keyword == "required":
-        words = f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
-    else:
-        words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
+    match place:
+        case (*_, "type"):
+            words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
+        case (*_, "required"):
+            words = f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
+        case _:
+            words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
     return ContractError(words, path=pointer("", *place))
 
 
@@ -181,19 +166,25 @@ class ReferenceScope:
         return specification_with(draft_of(self.document)).create_resource(schema)
 
 
+def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield every object in a document, whether it is a schema or not, with its JSON Pointer."""
+    pending = [(value, "")]
+    while pending:
+        value, path = pending.pop()
+        if isinstance(value, dict):
+            yield value, path
+            pending.extend((member, pointer(path, name)) for name, member in value.items())
+        elif isinstance(value, list):
+            pending.extend((item, pointer(path, index)) for index, item in enumerate(value))
+
+
 def only_pointers(document: dict[str, Any]) -> bool:
     """Return whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
-    pending: list[Any] = [document]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, list):
-            pending.extend(value)
-        elif isinstance(value, dict):
-            # A property may be named $ref: what is no text is no reference but the property's schema.
-            references = (value[keyword] for keyword in REFERENCES if isinstance(value.get(keyword), str))
-            if ("$id" in value and value is not document) or not all(map(is_pointer, references)):
-                return False
-            pending.extend(value.values())
+    for each, _ in objects_in(document):
+        # A property may be named $ref: what is no text is no reference but the property's schema.
+        references = (each[keyword] for keyword in REFERENCES if isinstance(each.get(keyword), str))
+        if ("$id" in each and each is not document) or not all(map(is_pointer, references)):
+            return False
     return True
 
 
@@ -274,9 +265,9 @@ class Graph:
     __slots__ = ("_by_id", "_dynamic", "_places", "_silencing", "document", "nodes", "root")
 
     def __init__(self, document: Document) -> None:
-        self._places = dict(_places(document, ""))
+        self._places = {id(each): path for each, path in objects_in(document)}
         self.document: Document = document
-        self._silencing = ignores_siblings(draft_of(document))
+        self._silencing = ignores_siblings(document)
         self._by_id: dict[int, Node] = {}
         self._dynamic: list[tuple[Node, str]] = []
         self.nodes: list[Node] = []
@@ -301,24 +292,20 @@ class Graph:
     def _connect(self, node: Node) -> None:
         silenced = self._silencing and "$ref" in node.schema
         for keyword, token, schema, applies in children(node.schema):
-            if not isinstance(schema, dict) or (silenced and applies is not Applies.NOWHERE):
-                continue
-            node.edges.append(SchemaEdge(keyword, token, applies, self._node(schema, node.scope)))
+            if isinstance(schema, dict) and not (silenced and applies is not Applies.NOWHERE):
+                node.edges.append(SchemaEdge(keyword, token, applies, self._node(schema, node.scope)))
         for keyword in REFERENCES:
             reference = node.schema.get(keyword)
-            if isinstance(reference, str):
-                self._refer(node, keyword, reference)
-
-    def _refer(self, node: Node, keyword: str, reference: str) -> None:
-        found = node.scope.lookup(reference)
-        if found is None:
-            message = f"{keyword} {reference!r} leads nowhere inside the schema; nothing is fetched"
-            raise ContractError(f"{message}: {self._advice(reference)}", path=pointer(node.pointer or "", keyword))
-        schema, scope = found
-        if isinstance(schema, dict):
-            node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(schema, scope)))
-        if keyword != "$ref":
-            self._dynamic.append((node, reference.rpartition("#")[2]))
+            if not isinstance(reference, str):
+                continue
+            found = node.scope.lookup(reference)
+            if found is None:
+                message = f"{keyword} {reference!r} leads nowhere inside the schema; nothing is fetched"
+                raise ContractError(f"{message}: {self._advice(reference)}", path=pointer(node.pointer or "", keyword))
+            if isinstance(found[0], dict):
+                node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
+            if keyword != "$ref":
+                self._dynamic.append((node, reference.rpartition("#")[2]))
 
     def _advice(self, reference: str) -> str:
         name = reference.rpartition("/")[2].removeprefix("#")
@@ -340,14 +327,3 @@ class Graph:
             for target in anchored.get(anchor, ()):
                 if id(target) not in targets:
                     node.edges.append(SchemaEdge("$dynamicRef", None, Applies.HERE, target))
-
-
-def _places(value: object, path: str) -> Iterator[tuple[int, str]]:
-    pending = [(value, path)]
-    while pending:
-        value, path = pending.pop()
-        if isinstance(value, dict):
-            yield id(value), path
-            pending.extend((member, pointer(path, name)) for name, member in value.items())
-        elif isinstance(value, list):
-            pending.extend((item, pointer(path, index)) for index, item in enumerate(value))

@@ -6,8 +6,9 @@ named ``"007"`` comes back as the index 7, and one named ``""`` not at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -23,12 +24,10 @@ from strictreply.values._limits import Work
 if TYPE_CHECKING:
     import jsonschema_rs
 
-COMPILING = 10
-"""The steps that compiling a small schema costs."""
+    from strictreply.schema._reference_engine import ReferenceEngine
 
-MAX_PATTERN_BYTES = 1_000_000
-"""The size of one compiled pattern, which its repeats multiply."""
-
+COMPILING = 10  # the steps that compiling a small schema costs
+MAX_PATTERN_BYTES = 1_000_000  # the size of one compiled pattern, which its repeats multiply
 HAS_RUST = find_spec("jsonschema_rs") is not None
 
 
@@ -49,26 +48,19 @@ class SchemaEngine(Protocol):
         ...
 
 
-def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
-    """Compile a document; raises ContractError that names the place when the engine cannot take it."""
+@cache
+def engine_type() -> type[RustEngine | ReferenceEngine]:
+    """Return the engine in use: its ``refuse_malformed`` checks a schema against its metaschema."""
     if HAS_RUST:
-        return RustEngine(document, formats=formats)
+        return RustEngine
     from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415 - only the engine in use is imported
 
-    return ReferenceEngine(document, formats=formats)
+    return ReferenceEngine
 
 
-def refuse_malformed(document: Document) -> None:
-    """Check a schema against its metaschema; raises ContractError that names the place."""
-    if HAS_RUST:
-        import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
-
-        with _contract_errors(document):
-            jsonschema_rs.meta.validate(document)
-    else:
-        from strictreply.schema._reference_engine import refuse_malformed as refuse  # noqa: PLC0415 - only the engine in use is imported
-
-        refuse(document)
+def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
+    """Compile a document; raises ContractError that names the place when the engine cannot take it."""
+    return engine_type()(document, formats=formats)
 
 
 class RustEngine:
@@ -95,6 +87,14 @@ class RustEngine:
     def is_valid(self, value: JSON) -> bool:
         """Return whether the value fits."""
         return self._validator.is_valid(value)
+
+    @staticmethod
+    def refuse_malformed(document: Document) -> None:
+        """Check a schema against its metaschema."""
+        import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
+
+        with _contract_errors(document):
+            jsonschema_rs.meta.validate(document)
 
     def part(self, schema: dict[str, Any]) -> RustEngine:
         """Compile a schema beside the document, which is registered once."""
@@ -152,16 +152,16 @@ class SchemaParts:
         self._choices: dict[int, UnionChoice | None] = {}
         document = graph.document
         self._draft = draft_of(document)
-        self._silencing = ignores_siblings(self._draft)
+        self._silencing = ignores_siblings(document)
         self.contains_evaluates = self._draft == DRAFT_2020
         self._uri = document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
 
-    def engine(self, key: tuple[object, ...], schema: Callable[[], dict[str, Any]], work: Work) -> SchemaEngine:
+    def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""
         known = self._engines.get(key)
         if known is None:
             work.take(COMPILING)
-            known = self._engines[key] = self._engine.part({"$schema": self._draft, **schema()})
+            known = self._engines[key] = self._engine.part({"$schema": self._draft, **schema})
         return known
 
     def refer(self, schema: object) -> dict[str, Any] | bool:

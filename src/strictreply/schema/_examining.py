@@ -1,12 +1,13 @@
 """What is wrong with an invalid value: every keyword of the schema held to every place of the value, within a budget.
 
 An engine has already decided that the value does not fit, and decides here as well, on parts: whether one keyword
-fits one scalar, whether a branch fits, which of many items do not. This module only finds the places.
+fits one scalar, whether a branch fits, which of many items do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
@@ -14,39 +15,28 @@ from typing import Any, ClassVar, TypeAlias
 from strictreply.schema._documents import Node
 from strictreply.schema._engines import SchemaParts
 from strictreply.schema._places import UnionChoice, kind_of
-from strictreply.schema._vocabulary import LENGTHS, OWN, WHOLE, Applies
+from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS, WHOLE, Applies
 from strictreply.schema._work import size_of
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 
-MAX_FAULTS = 40
-"""Faults of one value, and of one branch, after which no more are looked for."""
-
-MAX_NAMES = 64
-"""Members that one fault lists."""
-
+MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
+MAX_NAMES = 64  # members that one fault lists
+# Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns.
 FEW, AT_ONCE = 16, 256
-"""Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns."""
-
-LARGE, MAX_SIZE = 128, 1_000_000
-"""How many values make a part of a value large, and how far one is counted at all."""
-
-PER_STEP = 100
-"""How many values the engine judges in one step."""
-
-Steps: TypeAlias = "tuple[str | int, ...]"
-"""The member names and indexes that lead to a place of the value."""
+LARGE, MAX_SIZE = 128, 1_000_000  # how many values make a part of a value large, and how far one is counted at all
+PER_STEP = 100  # how many values the engine judges in one step
+Steps: TypeAlias = "tuple[str | int, ...]"  # the member names and indexes that lead to a place of the value
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """One place that one keyword refused.
+    """One place that one keyword refused; ``found`` is what stands there.
 
-    ``keyword`` is the keyword's name, ``false`` for a schema that admits nothing. ``path`` holds the member names
-    (str) and indexes (int) that lead to the place, and ``found`` is what stands there: paths are made by walking the
-    value, so a member named ``"0"`` is a name and never an index. ``schema`` holds the keyword, None when it cannot
-    be determined. ``names`` are the members that are missing or too many, or the member names that ``propertyNames``
-    refused. ``branches`` holds the faults per branch of a union, empty when more than one branch of ``oneOf`` fits.
+    ``keyword`` is ``false`` for a schema that admits nothing. ``path`` holds member names (str) and indexes (int): a
+    member named ``"0"`` is a name. ``schema`` holds the keyword, None when it cannot be determined. ``names`` are the
+    members that are missing or too many, or that ``propertyNames`` refused. ``branches`` holds the faults per branch
+    of a union, empty when more than one branch of ``oneOf`` fits.
     """
 
     keyword: str
@@ -74,14 +64,8 @@ class Examination:
 
     def run(self, value: JSON) -> None:
         """Search the whole value; raises Spent when the work is, and RecursionError for what is nested too deep."""
-        try:
+        with suppress(_Enough):
             self._sub(self._parts.graph.document, value, ())
-        except _Enough:
-            return
-
-    def _take_for(self, value: JSON) -> None:
-        if isinstance(value, dict | list):
-            self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
 
     def _add(self, keyword: str, path: Steps, schema: dict[str, Any] | None, found: JSON, **more: Any) -> None:
         self.faults.append(SchemaFault(keyword, path, schema, found=found, **more))
@@ -110,7 +94,10 @@ class Examination:
                 if look is not None and isinstance(value, kind):
                     look(self, keyword, node, value, path)
 
+    # Asking the engine
+
     def _fits(self, node: Node, keyword: str, value: JSON) -> bool:
+        """Return whether a value fits one of the keywords that look at nothing below it."""
         expected = node.schema[keyword]
         if keyword in LENGTHS:
             kind, compare = LENGTHS[keyword]
@@ -119,138 +106,108 @@ class Examination:
             if keyword not in (*WHOLE, "type"):
                 return True
             value = type(value)() if keyword == "type" else value
-            self._take_for(value)
-        engine = self._parts.engine((id(node.schema), keyword), lambda: {keyword: expected}, self._work)
-        return engine.is_valid(value)
+        return self._holds((id(node.schema), keyword), {keyword: expected}, value)
 
-    def _holds(self, node: Node, schemas: dict[str, Any], value: JSON) -> bool:
-        self._take_for(value)
-        engine = self._parts.engine((id(node.schema), *schemas), lambda: schemas, self._work)
-        return engine.is_valid(value)
+    def _holds(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
+        """Return whether a value fits a part of the schema, which is compiled once by its key."""
+        if isinstance(value, dict | list):
+            self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
+        return self._parts.engine(key, schema, self._work).is_valid(value)
 
     def _passes(self, below: dict[str, Any] | bool, value: JSON) -> bool:
         if isinstance(below, bool):
             return below
-        self._take_for(value)
-        referred = self._parts.refer(below)
-        return self._parts.engine((id(below), "whole"), lambda: {"allOf": [referred]}, self._work).is_valid(value)
+        return self._holds((id(below), "whole"), {"allOf": [self._parts.refer(below)]}, value)
+
+    def _matching(self, pattern: str, value: dict[str, JSON]) -> list[str]:
+        self._work.take(1 + len(value) // 8)
+        engine = self._parts.engine(("pattern", pattern), {"pattern": pattern}, self._work)
+        return [name for name in value if engine.is_valid(name)]
 
     # Objects
 
-    def _required(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        self._lacks(keyword, node, node.schema[keyword], value, path)
-
-    def _dependent(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        for name, needed in node.schema[keyword].items():
-            if name in value and isinstance(needed, list):
-                self._lacks("dependentRequired", node, needed, value, path)
-            elif name in value:
+    def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+        """Hold an object to the members that it must have, or to what it must fit, because others are there."""
+        held = node.schema[keyword]
+        for needed in [held] if keyword == "required" else [held[name] for name in held if name in value]:
+            if not isinstance(needed, list):
                 self._sub(needed, value, path)
+            elif missing := tuple(islice((name for name in needed if name not in value), MAX_NAMES)):
+                told = "dependentRequired" if keyword == "dependencies" else keyword
+                self._add(told, path, node.schema, value, names=missing)
 
-    def _lacks(self, keyword: str, node: Node, needed: Iterable[str], value: dict[str, JSON], path: Steps) -> None:
-        missing = tuple(islice((name for name in needed if name not in value), MAX_NAMES))
-        if missing:
-            self._add(keyword, path, node.schema, value, names=missing)
-
-    def _properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+    def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         for name, below in node.schema[keyword].items():
-            if name in value:
+            if keyword == "patternProperties":
+                self._each(below, ((each, value[each]) for each in self._matching(name, value)), path)
+            elif name in value:
                 self._sub(below, value[name], (*path, name))
 
-    def _pattern_properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        for pattern, below in node.schema[keyword].items():
-            self._each(below, ((name, value[name]) for name in self._matching(pattern, value)), path)
-
-    def _additional_properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        patterns = node.schema.get("patternProperties", ())
-        spoken = {name for pattern in patterns for name in self._matching(pattern, value)}
-        spoken.update(node.schema.get("properties", ()))
-        self._others(keyword, node, spoken, value, path)
-
-    def _unevaluated_properties(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        self._others(keyword, node, self._evaluated_names(node, value, keyword), value, path)
-
-    def _others(self, keyword: str, node: Node, spoken: set[str], value: dict[str, JSON], path: Steps) -> None:
+    def _other_members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         """Hold the members that nothing else speaks of to what stands for all others."""
-        below = node.schema[keyword]
-        others = (name for name in value if name not in spoken)
+        own = keyword == "additionalProperties"
+        spoken = self._named(node, value) if own else self._evaluated_names(node, value, keyword)
+        below, others = node.schema[keyword], (name for name in value if name not in spoken)
         if below is not False:
             self._each(below, ((name, value[name]) for name in others), path)
         elif names := tuple(islice(others, MAX_NAMES)):
             self._add(keyword, path, node.schema, value, names=names)
 
-    def _matching(self, pattern: str, value: dict[str, JSON]) -> list[str]:
-        self._work.take(1 + len(value) // 8)
-        engine = self._parts.engine(("pattern", pattern), lambda: {"pattern": pattern}, self._work)
-        return [name for name in value if engine.is_valid(name)]
+    def _named(self, node: Node, value: dict[str, JSON]) -> set[str]:
+        """Return the members that ``properties`` and ``patternProperties`` speak of."""
+        patterns = node.schema.get("patternProperties", ())
+        matching = {name for pattern in patterns for name in self._matching(pattern, value)}
+        return matching.union(name for name in node.schema.get("properties", ()) if name in value)
 
     def _property_names(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         self._work.take(len(value) // 8)
         below = self._parts.refer(node.schema[keyword])
-        engine = self._parts.engine((id(node.schema), keyword), lambda: {"propertyNames": below}, self._work)
+        engine = self._parts.engine((id(node.schema), keyword), {"propertyNames": below}, self._work)
         refused = tuple(islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES))
         if refused:
             self._add(keyword, path, node.schema, value, names=refused)
 
     # Arrays
 
-    def _prefix_items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        for index, (below, item) in enumerate(zip(node.schema[keyword], value, strict=False)):
-            self._sub(below, item, (*path, index))
-
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        if isinstance(node.schema[keyword], list):  # as 2019-09 spells what became prefixItems
-            self._prefix_items(keyword, node, value, path)
+        """Hold items to what stands for each of the first, or for all from an index on."""
+        below, held = node.schema[keyword], set[int]()
+        if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
+            for index, (listed, item) in enumerate(zip(below, value, strict=False)):
+                self._sub(listed, item, (*path, index))
+            return
+        if keyword == "unevaluatedItems":
+            start, held = self._evaluated_items(node, value, keyword)
         else:
-            self._rest(keyword, node, value, path, len(node.schema.get("prefixItems", ())))
-
-    def _additional_items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        first = node.schema.get("items")
-        if isinstance(first, list):
-            self._rest(keyword, node, value, path, len(first))
-
-    def _rest(self, keyword: str, node: Node, value: list[JSON], path: Steps, start: int) -> None:
-        """Hold the items from an index on to what stands for all further ones."""
-        if node.schema[keyword] is not False:
-            self._each(node.schema[keyword], islice(enumerate(value), start, None), path)
-        elif len(value) > start:
+            first = node.schema.get("prefixItems", []) if keyword == "items" else node.schema.get("items")
+            start = len(first) if isinstance(first, list) else len(value)  # additionalItems needs a list before it
+        rest = ((index, item) for index, item in islice(enumerate(value), start, None) if index not in held)
+        if below is not False:
+            self._each(below, rest, path)
+        elif any(True for _ in rest):
             self._add(keyword, path, node.schema, value)
 
     def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         names = (keyword, "minContains", "maxContains")
         spelled = {name: node.schema[name] for name in names if name in node.schema}
         spelled[keyword] = self._parts.refer(spelled[keyword])
-        if not self._holds(node, spelled, value):
-            self._add(keyword, path, node.schema, value)
-
-    def _unevaluated_items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        start, held = self._evaluated_items(node, value, keyword)
-        rest = [(index, item) for index, item in enumerate(value) if index >= start and index not in held]
-        if node.schema[keyword] is not False:
-            self._each(node.schema[keyword], rest, path)
-        elif rest:
+        if not self._holds((id(node.schema), *names), spelled, value):
             self._add(keyword, path, node.schema, value)
 
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
         """Examine many members or items by one schema: those that the engine finds wrong, a few at a time."""
         left = iter(parts)
         while some := list(islice(left, AT_ONCE)):
-            for token, part in some if len(some) <= FEW else self._wrong(below, some):
+            for token, part in some if below is False or len(some) <= FEW else self._wrong(below, some):
                 self._sub(below, part, (*path, token))
 
     def _wrong(self, below: object, parts: list[tuple[Any, JSON]]) -> Iterator[tuple[Any, JSON]]:
-        """Return those of several parts that do not fit, found by halving, the first ones first."""
-        if below is False:
-            yield from parts
-            return
-        referred = self._parts.refer(below)
-        engine = self._parts.engine((id(below), "each"), lambda: {"items": referred}, self._work)
+        """Yield those of several parts that do not fit, found by halving, the first ones first."""
+        items = {"items": self._parts.refer(below)}
         pending = [parts]
         while pending:
             part = pending.pop()
-            values = [value for _, value in part]
-            self._take_for(values)
-            if engine.is_valid(values):
+            if self._holds((id(below), "each"), items, [value for _, value in part]):
                 continue
             if len(part) == 1:
                 yield part[0]
@@ -260,14 +217,21 @@ class Examination:
 
     # The same value
 
-    def _all_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
-        for below in node.schema[keyword]:
-            self._sub(below, value, path)
+    def _same_value(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
+        held = node.schema[keyword]
+        if keyword == "allOf":
+            for below in held:
+                self._sub(below, value, path)
+        elif keyword == "if":
+            self._sub(node.schema.get("then" if self._passes(held, value) else "else"), value, path)
+        elif self._passes(held, value):
+            self._add("not", path, node.schema, value)
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         """Report a union that does not fit: by the branches that the value's type or tag leaves, else by all."""
         listed = node.schema[keyword]
-        if self._holds(node, {keyword: [self._parts.refer(below) for below in listed]}, value):
+        spelled = {keyword: [self._parts.refer(below) for below in listed]}
+        if self._holds((id(node.schema), keyword), spelled, value):
             return
         nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
         choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
@@ -282,46 +246,34 @@ class Examination:
     def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
         """Return the branches that a value can mean; when it can mean none, the fault is its type or its tag."""
         kind = kind_of(value)
-        indexes = choice.branches.get(kind)
-        if indexes is None:
+        if kind not in choice.branches:
             types = list(choice.types)
             self._add("type", path, {"type": types[0] if len(types) == 1 else types}, value)
             return ()
-        tag = choice.tags.get(kind)
-        if tag is None or not isinstance(value, dict):
-            return indexes
-        if tag.name not in value:
-            self._add("required", path, {"required": [tag.name]}, value, names=(tag.name,))
+        if kind not in choice.tags or not isinstance(value, dict):
+            return choice.branches[kind]
+        name, branches = choice.tags[kind]
+        if name not in value:
+            self._add("required", path, {"required": [name]}, value, names=(name,))
             return ()
-        text = value[tag.name]
-        index = tag.branches.get(text) if isinstance(text, str) else None
-        if index is None:
-            self._add("enum", (*path, tag.name), {"enum": list(tag.branches)}, text)
-            return ()
-        return (index,)
+        text = value[name]
+        if isinstance(text, str) and text in branches:
+            return (branches[text],)
+        self._add("enum", (*path, name), {"enum": list(branches)}, text)
+        return ()
 
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
         """Find the faults of a value against one branch; found once, since unions that recur ask again."""
         key = (id(node), path)
-        known = self._known.get(key)
-        if known is None:
+        if key not in self._known:
             outer, self.faults = self.faults, []
             try:
-                self._examine(node, value, path)
-            except _Enough:
-                pass
+                with suppress(_Enough):
+                    self._examine(node, value, path)
             finally:
                 found, self.faults = self.faults, outer
-            known = self._known[key] = tuple(found)
-        return known
-
-    def _not(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
-        if self._passes(node.schema[keyword], value):
-            self._add(keyword, path, node.schema, value)
-
-    def _if(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
-        taken = "then" if self._passes(node.schema[keyword], value) else "else"
-        self._sub(node.schema.get(taken), value, path)
+            self._known[key] = tuple(found)
+        return self._known[key]
 
     def _reference(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         """Follow a reference; of all that a dynamic one may mean, one that the value does not fit."""
@@ -333,7 +285,7 @@ class Examination:
             led = node.scope.lookup(reference)
             self._sub(None if led is None else led[0], value, path)
         elif targets[0].pointer is None:  # a published metaschema is judged as a whole
-            if not self._holds(node, {"$ref": reference}, value):
+            if not self._holds((id(node.schema), "$ref"), {"$ref": reference}, value):
                 self._add("$ref", path, node.schema, value)
         elif len(targets) == 1:
             self._examine(targets[0], value, path)
@@ -350,31 +302,23 @@ class Examination:
         More than the specification counts where a branch does not fit: its members then have faults of their own.
         """
         self._work.take()
-        if any(
-            keyword in node.schema for keyword in ("additionalProperties", "unevaluatedProperties") if keyword != asking
-        ):
+        if any(keyword in node.schema and keyword != asking for keyword in STATEMENTS):
             return set(value)
-        names = {name for name in node.schema.get("properties", ()) if name in value}
-        for pattern in node.schema.get("patternProperties", ()):
-            names.update(self._matching(pattern, value))
-        for beside in self._beside(node, value):
-            names |= self._evaluated_names(beside, value)
-        return names
+        beside = (self._evaluated_names(each, value) for each in self._beside(node, value))
+        return self._named(node, value).union(*beside)
 
     def _evaluated_items(self, node: Node, value: list[JSON], asking: str = "") -> tuple[int, set[int]]:
         """Return how many first items other keywords speak of, and the indexes of those that ``contains`` holds."""
         self._work.take()
-        schema = node.schema
+        schema, rests = node.schema, ("additionalItems", "unevaluatedItems")
         items = schema.get("items")
-        if isinstance(items, dict | bool) or any(
-            k in schema for k in ("additionalItems", "unevaluatedItems") if k != asking
-        ):
+        if isinstance(items, dict | bool) or any(keyword in schema and keyword != asking for keyword in rests):
             return len(value), set()
         first = items if isinstance(items, list) else schema.get("prefixItems", ())
         count, held = len(first), set[int]()
         if "contains" in schema and self._parts.contains_evaluates:
             below = self._parts.refer(schema["contains"])
-            engine = self._parts.engine((id(schema), "contained"), lambda: {"items": below}, self._work)
+            engine = self._parts.engine((id(schema), "contained"), {"items": below}, self._work)
             self._work.take(len(value) // 8)
             held = {index for index, item in enumerate(value) if engine.is_valid([item])}
         for beside in self._beside(node, value):
@@ -390,7 +334,7 @@ class Examination:
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
-                    fitting = self._fitting(node, edge.keyword, value)
+                    fitting = [each for each in node.targets(edge.keyword) if self._passes(each.schema, value)]
                     says = edge.target in fitting or not (fitting or True in node.schema[edge.keyword])
                 case "if" | "then" | "else":
                     says = edge.keyword in taken
@@ -401,26 +345,15 @@ class Examination:
             if says:
                 yield edge.target
 
-    def _fitting(self, node: Node, keyword: str, value: JSON) -> list[Node]:
-        return [branch for branch in node.targets(keyword) if self._passes(branch.schema, value)]
-
     _LOOKS: ClassVar[Mapping[str, tuple[type, Callable[..., None]]]] = {
-        "required": (dict, _required),
-        "properties": (dict, _properties),
-        "patternProperties": (dict, _pattern_properties),
-        "additionalProperties": (dict, _additional_properties),
-        "unevaluatedProperties": (dict, _unevaluated_properties),
+        **dict.fromkeys(("required", "dependentRequired", "dependentSchemas", "dependencies"), (dict, _needed)),
+        **dict.fromkeys(("properties", "patternProperties"), (dict, _members)),
+        **dict.fromkeys(STATEMENTS, (dict, _other_members)),
         "propertyNames": (dict, _property_names),
-        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), (dict, _dependent)),
-        "prefixItems": (list, _prefix_items),
-        "items": (list, _items),
-        "additionalItems": (list, _additional_items),
-        "unevaluatedItems": (list, _unevaluated_items),
+        **dict.fromkeys(("prefixItems", "items", "additionalItems", "unevaluatedItems"), (list, _items)),
         "contains": (list, _contains),
-        "allOf": (object, _all_of),
+        **dict.fromkeys(("allOf", "not", "if"), (object, _same_value)),
         **dict.fromkeys(("anyOf", "oneOf"), (object, _any_of)),
-        "not": (object, _not),
-        "if": (object, _if),
-        **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef"), (object, _reference)),
+        **dict.fromkeys(REFERENCES, (object, _reference)),
     }
     """How each keyword that applies schemas, or speaks of members, is examined, and in values of which type."""

@@ -17,11 +17,11 @@ MAX_BRANCHES = 4
 MAX_ITEMS = 64
 MAX_TEXT = 4_000
 ANY_MEMBER = "*"
+# Items that are kept at their index when they must be shown; what lies further on is shown in the first.
 MAX_KEPT_ITEMS = 8
-"""Items that are kept at their index when they must be shown; what lies further on is shown in the first."""
-
+# Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
-"""Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open."""
+ItemNodes: TypeAlias = dict[str | int | None, Node]  # by index, or by the keyword that stands for all items
 
 PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
@@ -32,9 +32,9 @@ PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
 
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 TELLING = (
-    ("object", ("properties", "required", "minProperties", "patternProperties", "additionalProperties")),
-    ("array", ("items", "prefixItems", "minItems", "contains")),
-    ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
+    ("object", frozenset({"properties", "required", "minProperties", "patternProperties", "additionalProperties"})),
+    ("array", frozenset({"items", "prefixItems", "minItems", "contains"})),
+    ("number", frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})),
 )
 
 
@@ -59,15 +59,12 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
     """Return whether an instance of :func:`proposals` has a value at a place that was wanted."""
     if not place:
         return True
-    token, rest = place[0], place[1:]
-    match value:
-        case dict():
-            inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
-        case list() if token.isdecimal():
-            inner = value[_kept(token) :][:1]
-        case _:
-            inner = []
-    return any(contains(part, rest) for part in inner)
+    token, inner = place[0], list[JSON]()
+    if isinstance(value, dict):
+        inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
+    elif isinstance(value, list) and token.isdecimal():
+        inner = value[_kept(token) :][:1]
+    return any(contains(part, place[1:]) for part in inner)
 
 
 def _kept(token: str) -> int:
@@ -96,10 +93,16 @@ class _Maker:
             raise _NoExample
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, [place[0] for place in wanted])
-        given = self._given(schema, nth, open_=bool(wanted))
+        given = [schema["const"]] if "const" in schema else schema.get("enum")
+        # A default in which something is wanted is no good: it may be empty.
+        if not given and self._defaults and nth == 0 and not wanted and "default" in schema:
+            given = [schema["default"]]
         if given:
             return given[nth % len(given)]
-        match _type(schema, self._branch):
+        declared = schema.get("type")
+        if isinstance(declared, list):
+            declared = str(declared[self._branch % len(declared)])
+        match declared or next((kind for kind, told in TELLING if not told.isdisjoint(schema)), "string"):
             case "object":
                 return self._object(schema, members, depth, wanted)
             case "array":
@@ -113,24 +116,11 @@ class _Maker:
             case kind:
                 return _number(schema, nth, whole=kind == "integer")
 
-    def _given(self, schema: dict[str, Any], nth: int, *, open_: bool) -> Any:
-        """Return the values that a schema spells out itself; nothing when there are none.
-
-        A default that is ``open_``, for something in it is wanted, is no good: it may be empty.
-        """
-        if "const" in schema:
-            return [schema["const"]]
-        if not schema.get("enum") and self._defaults and nth == 0 and not open_ and "default" in schema:
-            return [schema["default"]]
-        return schema.get("enum")
-
-    def _merged(
-        self, node: Node | None, heads: list[str]
-    ) -> tuple[dict[str, Any], dict[str, Node], dict[str | int | None, Node]]:
+    def _merged(self, node: Node | None, heads: list[str]) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
         """Merge what judges the same value: its keywords, its members' schemas and its items' schemas."""
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
-        items: dict[str | int | None, Node] = {}
+        items: ItemNodes = {}
         for judge in self._chosen(node, heads) if node else ():
             required = [*schema.get("required", ()), *judge.schema.get("required", ())]
             listed = {**schema.get("properties", {}), **judge.schema.get("properties", {})}
@@ -142,14 +132,11 @@ class _Maker:
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
                     items.setdefault(edge.keyword if edge.token is None else edge.token, edge.target)
-        drop = [name for name in ("required", "properties") if not schema.get(name)]
-        return {name: value for name, value in schema.items() if name not in drop}, members, items
+        unsaid = ("required", "properties")
+        return {name: value for name, value in schema.items() if value or name not in unsaid}, members, items
 
     def _chosen(self, node: Node, heads: list[str]) -> list[Node]:
-        """List the schemas that a value is made for: all that are combined, one branch of each union.
-
-        A branch that knows the members which are wanted is chosen before others.
-        """
+        """List the schemas that are combined, with one branch of each union: rather one that knows what is wanted."""
         chosen = [node]
         for judge in chosen:  # grows while it is walked
             for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
@@ -165,7 +152,8 @@ class _Maker:
         shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
         for name in names:  # grows while it is walked
-            names += [other for other in _needed_beside(schema, name) if other not in names]
+            for beside in (schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies")):
+                names += [other for other in (beside if isinstance(beside, list) else ()) if other not in names]
         missing = max(0, schema.get("minProperties", 0) - len(names))
         names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
         made = {name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name)) for name in names}
@@ -173,9 +161,7 @@ class _Maker:
             made = {_open_name(schema) if name == ANY_MEMBER else name: value for name, value in made.items()}
         return made
 
-    def _array(
-        self, schema: dict[str, Any], items: dict[str | int | None, Node], depth: int, wanted: Places
-    ) -> list[Any]:
+    def _array(self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places) -> list[Any]:
         contained = "contains" in items and schema.get("minContains", 1)
         kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
@@ -189,11 +175,6 @@ class _Maker:
         ]
 
 
-def _needed_beside(schema: dict[str, Any], name: str) -> list[str]:
-    needed = [schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies")]
-    return [other for names in needed if isinstance(names, list) for other in names]
-
-
 def _open_name(schema: dict[str, Any]) -> str:
     """Make the name of a member that the schema leaves open, as its ``propertyNames`` or patterns want it."""
     named = schema.get("propertyNames")
@@ -201,15 +182,6 @@ def _open_name(schema: dict[str, Any]) -> str:
     rules = named if isinstance(named, dict) else {} if pattern is None else {"pattern": pattern}
     listed = rules.get("enum")
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
-
-
-def _type(schema: dict[str, Any], branch: int) -> str:
-    declared = schema.get("type")
-    if isinstance(declared, list):
-        return str(declared[branch % len(declared)])
-    if isinstance(declared, str):
-        return declared
-    return next((kind for kind, keywords in TELLING if any(keyword in schema for keyword in keywords)), "string")
 
 
 def _text(schema: dict[str, Any], nth: int) -> str:

@@ -1,4 +1,4 @@
-"""Faults as issues: which branch was meant, which words say it, which known word is near; no rule is checked here.
+"""Faults as issues: which branch was meant, which words say it, which known word is near.
 
 An issue is the schema's word only: paths hold the names that the schema knows, hints and lists are its own. What the
 model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction.
@@ -20,6 +20,7 @@ from strictreply.schema._vocabulary import (
     BRIEF_LIST_CHARS,
     KEYWORDS,
     MAX_LIST_CHARS,
+    STATEMENTS,
     SchemaRule,
     either,
     expected_words,
@@ -35,13 +36,11 @@ from strictreply.values._limits import Spent, Work
 MAX_ISSUES = 32
 MAX_FAULTS = 256
 MAX_FORMS = 8
-KEY_RULES = ("additionalProperties", "unevaluatedProperties")
 
 MAX_CHARS = 64
 MAX_WORDS = 256
 CUTOFF = 0.7
-CELLS = 120
-"""Pairs of characters that cost one step of work to compare."""
+CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
 def single_issue(rule: SchemaRule, *, at: str, place: str) -> tuple[Issue, ...]:
@@ -49,13 +48,17 @@ def single_issue(rule: SchemaRule, *, at: str, place: str) -> tuple[Issue, ...]:
     return (_issue(place, rule, at),)
 
 
+def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
+    message = rule.template.format(expected=expected)
+    return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
+
+
 class Explainer:
     """Explains what is wrong with values of one schema; only ``names`` may stand in a path as member names."""
 
-    __slots__ = ("_graph", "_homes", "_names", "_parts")
+    __slots__ = ("_homes", "_names", "_parts")
 
     def __init__(self, graph: Graph, engine: SchemaEngine, names: frozenset[str]) -> None:
-        self._graph = graph
         self._parts = SchemaParts(graph, engine)
         self._names = names
         self._homes: dict[str, list[str]] | None = None
@@ -72,7 +75,7 @@ class Explainer:
             examination.run(value)
         except (Spent, RecursionError):
             whole = False
-        settled = islice(self._settled(examination.faults), MAX_FAULTS)
+        settled = islice(_settled(examination.faults), MAX_FAULTS)
         for fault, issue in ((each, issue) for each in settled for issue in self._issues(each, work, at, place)):
             found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
@@ -82,33 +85,30 @@ class Explainer:
             return (*told[: MAX_ISSUES - 1], *single_issue(SchemaRule.UNEXAMINED, at=at, place=place))
         return told or single_issue(SchemaRule.INVALID, at=at, place=place)
 
-    def _settled(self, faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
-        # "must be one of three forms" helps nobody who meant the second and forgot a key: its own faults are told.
-        for fault in faults:
-            meant = _meant_branch(fault)
-            if meant is None:
-                yield fault
-            else:
-                yield from self._settled(meant)
-
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         """Yield the issues of one fault; each key that is missing or too many is an issue of its own."""
         rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
         path = masked_pointer(at, fault.path, self._names)
         if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
             for name in fault.names:
-                members = missing_members(self._graph, fault.schema, fault.path, name)
+                members = missing_members(self._parts.graph, fault.schema, fault.path, name)
                 yield _issue(place, rule, pointer(path, name), required_words(member.schema for member in members))
         elif rule is SchemaRule.PROPERTY_NAMES:
             yield from (_issue(place, rule, path, found=quote(name)) for name in fault.names)
-        elif fault.keyword in KEY_RULES:
+        elif fault.keyword in STATEMENTS:
             yield from self._refused_keys(fault, work, at, place)
         else:
-            hint = _hint(fault, work)
-            yield _issue(place, rule, path, self._expected(fault, hint), quote(fault.found), hint)
+            hint, expected = _hint(fault, work), ""
+            if fault.keyword in ("anyOf", "oneOf"):
+                node = self._parts.graph.find(fault.schema)
+                forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
+                expected = either([form_words(form.resolved().schema) for form in forms])
+            elif fault.schema is not None:
+                expected = expected_words(fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS)
+            yield _issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
-        node = self._graph.find(fault.schema)
+        node = self._parts.graph.find(fault.schema)
         judges = node.judges() if node else ()
         allowed = list(dict.fromkeys(name for judge in judges for name in judge.schema.get("properties", ())))
         unused = [key for key in allowed if isinstance(fault.found, dict) and key not in fault.found]
@@ -117,36 +117,22 @@ class Explainer:
         here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
-            yield _issue(place, rule, path, list_words(allowed, _room(near)), quote(name), near)
+            shown = list_words(allowed, BRIEF_LIST_CHARS if near else MAX_LIST_CHARS)
+            yield _issue(place, rule, path, shown, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
         """Return the words for where a refused key belongs, empty when the schema does not know its name elsewhere.
 
-        ``refused`` is the place of the object that refused it, None for an object outside of the schema; a name that
-        the schema knows is the schema's word.
+        ``refused`` is the place of the object that refused it, None for an object outside of the schema.
         """
         if self._homes is None:
-            self._homes = homes(self._graph)  # once: a reply may have many such keys, and most have none
+            self._homes = homes(self._parts.graph)  # once: a reply may have many such keys, and most have none
         places = [place for place in self._homes.get(name, ()) if place != refused]
         if not 0 < len(places) <= MAX_HOMES:
             return ""
         top = refused is not None
         shown = ["at the top level" if top and not place else f"in {shown_place(at + place)}" for place in places]
         return f"{word(name)} belongs {either(shown)}"
-
-    def _expected(self, fault: SchemaFault, hint: str) -> str:
-        if fault.schema is None:
-            return "what the schema says"
-        if fault.keyword not in ("anyOf", "oneOf"):
-            return expected_words(fault.keyword, fault.schema, _room(hint))
-        node = self._graph.find(fault.schema)
-        forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
-        return either([form_words(form.resolved().schema) for form in forms]) or "what the schema says"
-
-
-def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
-    message = rule.template.format(expected=expected)
-    return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
 
 
 def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
@@ -162,27 +148,22 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
             yield issue
 
 
-def _room(hint: str) -> int:
-    """Return how many characters of a list are shown: a hint that names the nearest takes its place."""
-    return BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
+def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
+    """Replace the fault of a union by those of the branch that a value plainly meant, where one is clearly nearest.
 
-
-def _meant_branch(fault: SchemaFault) -> tuple[SchemaFault, ...] | None:
-    """Return the faults of the branch of a union that a value plainly meant; None when no branch is clearly nearest.
-
-    Nearest is the branch whose type fits, then whose constants fit, then that misses and exceeds the fewest keys.
+    "must be one of three forms" helps nobody who meant the second and forgot a key. Nearest is the branch whose type
+    fits, then whose constants fit, then that misses and exceeds the fewest keys.
     """
-    if len(fault.branches) == 1:
-        return fault.branches[0]
-    if not fault.branches:
-        return None
-    ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
-    (nearest, index), (second, _) = ranked[:2]
-    return fault.branches[index] if nearest < second and not nearest[0] else None
+    for fault in faults:
+        ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
+        nearest = ranked[0][0] if ranked else (True,)
+        if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
+            yield from _settled(fault.branches[ranked[0][1]])
+        else:
+            yield fault
 
 
 def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:
-    """Measure how far a value is from a branch."""
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
     wrong_tag = any(len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch)
@@ -190,25 +171,22 @@ def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> t
 
 
 def _hint(fault: SchemaFault, work: Work) -> str:
-    """Return the nearest remedy, in the schema's words."""
+    """Return the nearest remedy for a text, in the schema's words."""
     schema, wrong = fault.schema or {}, fault.found
     if not isinstance(wrong, str):
         return ""
     if fault.keyword in ("enum", "const"):
         listed = schema.get("enum", ()) if fault.keyword == "enum" else [schema.get("const")]
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
-    if fault.keyword == "type" and _is_quoted_scalar(wrong, schema.get("type")):
-        return "write it without quotes"
-    return ""
-
-
-def _is_quoted_scalar(text: str, declared: object) -> bool:
-    """Return whether a text spells a number or a boolean that the schema wants bare."""
-    types = declared if isinstance(declared, list) else [declared]
-    if "boolean" in types and text.lower() in ("true", "false"):
-        return True
-    digits = text.removeprefix("-").replace(".", "", 1)
-    return digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in text))
+    if fault.keyword != "type":
+        return ""
+    types = schema.get("type")
+    types = types if isinstance(types, list) else [types]
+    digits = wrong.removeprefix("-").replace(".", "", 1)
+    number = "number" in types or ("integer" in types and "." not in wrong)
+    quoted = number and digits.isascii() and digits.isdigit()
+    boolean = "boolean" in types and wrong.lower() in ("true", "false")
+    return "write it without quotes" if quoted or boolean else ""
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from strictreply.schema._documents import Graph, Node
 from strictreply.schema._vocabulary import Applies, json_type
@@ -13,9 +12,7 @@ from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._json import JSON
 
 MAX_WALKED = 500
-MAX_HOMES = 2
-"""The places of one name that are told: of more, none is likely to be the one that was meant."""
-
+MAX_HOMES = 2  # the places of one name that are told: of more, none is likely to be the one that was meant
 HOMES = ("properties", "prefixItems", "items")
 NAMING = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 
@@ -92,43 +89,33 @@ def _member(node: Node, token: str) -> Node | None:
     return others
 
 
-@dataclass(frozen=True, slots=True)
-class UnionTag:
-    """A required member whose texts tell the branches of one type apart: ``branches`` by the text."""
-
-    name: str
-    branches: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class UnionChoice:
+class UnionChoice(NamedTuple):
     """A union whose branches each state one type.
 
     ``types`` are all of them as written, ``branches`` the indexes of the branches by the type of the value, an
-    integer counted as a number, and ``tags`` the tag of a type that has several branches.
+    integer counted as a number. ``tags`` holds, for a type that several branches have, a required member whose texts
+    tell these apart: its name, and the index of the branch by the text.
     """
 
     types: tuple[str, ...]
     branches: dict[str, tuple[int, ...]]
-    tags: dict[str, UnionTag]
+    tags: dict[str, tuple[str, dict[str, int]]]
 
 
 def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
     """Return how the branches exclude one another; None when one does not state its type, or states several."""
     followed = [node.resolved().schema for node in branches]
     types = [_types(schema) for schema in followed]
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, tuple[int, ...]] = {}
     for index, names in enumerate(types):
         kinds = {_kind(name) for name in names}
         if len(kinds) != 1:
             return None
-        groups.setdefault(kinds.pop(), []).append(index)
+        kind = kinds.pop()
+        groups[kind] = (*groups.get(kind, ()), index)
     tags = {kind: _common_tag({index: followed[index] for index in group}) for kind, group in groups.items()}
-    return UnionChoice(
-        tuple(dict.fromkeys(name for names in types for name in names)),
-        {kind: tuple(group) for kind, group in groups.items()},
-        {kind: tag for kind, tag in tags.items() if tag is not None},
-    )
+    told = dict.fromkeys(name for names in types for name in names)
+    return UnionChoice(tuple(told), groups, {kind: tag for kind, tag in tags.items() if tag is not None})
 
 
 def kind_of(value: JSON) -> str:
@@ -141,7 +128,6 @@ def _kind(name: str) -> str:
 
 
 def _types(schema: dict[str, Any]) -> tuple[str, ...]:
-    """Return the types a schema admits; none when it does not state them."""
     declared = schema.get("type")
     if isinstance(declared, str):
         return (declared,)
@@ -155,28 +141,24 @@ def _listed(schema: dict[str, Any]) -> list[Any]:
     return listed if isinstance(listed, list) else []
 
 
-def _common_tag(branches: dict[int, dict[str, Any]]) -> UnionTag | None:
+def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int]] | None:
     """Return a member that every one of several branches requires, with texts that no other branch has.
 
     Neither ``discriminator`` nor a name such as ``type`` makes a tag: only texts that exclude one another prove that
     a value cannot mean two branches. A member that is not required proves nothing, for it may be left out.
     """
-    if len(branches) == 1:
-        return None
-    tags = {index: _tags(schema) for index, schema in branches.items()}
-    for name in next(iter(tags.values())):
+    tags = {index: _required_texts(schema) for index, schema in branches.items()} if len(branches) > 1 else {}
+    for name in next(iter(tags.values()), ()):
         texts = [text for tag in tags.values() for text in tag.get(name, ())]
         if all(name in tag for tag in tags.values()) and len(set(texts)) == len(texts):
-            return UnionTag(name, {text: index for index, tag in tags.items() for text in tag[name]})
+            return name, {text: index for index, tag in tags.items() for text in tag[name]}
     return None
 
 
-def _tags(schema: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the required members that may only have certain texts, with these texts."""
+def _required_texts(schema: dict[str, Any]) -> dict[str, list[str]]:
     members, required = schema.get("properties"), schema.get("required")
     if not isinstance(members, dict) or not isinstance(required, list):
         return {}
-    listed = {
-        name: _listed(member) for name, member in members.items() if isinstance(member, dict) and name in required
-    }
+    named = {name: member for name, member in members.items() if isinstance(member, dict) and name in required}
+    listed = {name: _listed(member) for name, member in named.items()}
     return {name: texts for name, texts in listed.items() if texts and all(isinstance(text, str) for text in texts)}

@@ -1,7 +1,4 @@
-"""The second engine, on jsonschema: for platforms without a jsonschema-rs wheel, and the reference in tests.
-
-The formats that it asserts are predicates on text; jsonschema-rs brings its own.
-"""
+"""The second engine, on jsonschema: for platforms without a jsonschema-rs wheel, and the reference in tests."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, time
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache, partial
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import jsonschema.validators
@@ -29,6 +26,8 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSON
 
+Errors: TypeAlias = "Iterator[ValidationError]"
+
 TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII)
 DURATION = re.compile(
     r"P(?=[\dT])(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)?"
@@ -46,61 +45,45 @@ LEAP_SECOND = 60
 DAY_MINUTES = 24 * 60
 
 
-def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
-    def parses(text: str) -> bool:
-        try:
-            parse(text)
-        except ValueError:
-            return False
-        return True
-
-    return parses
+def _parses(parse: Callable[[str], object], text: str) -> bool:
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
 
 
-_ipv4 = _parses(ipaddress.IPv4Address)
+_ipv4 = partial(_parses, ipaddress.IPv4Address)
 
 
 def _ipv6(text: str) -> bool:
-    """RFC 4291 address, without a zone."""
-    return "%" not in text and _parses(ipaddress.IPv6Address)(text)
+    return "%" not in text and _parses(ipaddress.IPv6Address, text)
 
 
 def _date(text: str) -> bool:
-    """RFC 3339 full-date."""
-    return bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII)) and _parses(date.fromisoformat)(text)
+    return bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII)) and _parses(date.fromisoformat, text)
 
 
 def _time(text: str) -> bool:
-    """RFC 3339 full-time; second 60 only where UTC comes to the end of its day."""
     found = TIME.fullmatch(text)
     if not found:
         return False
     hours, minutes, seconds = (int(part) for part in found.groups()[:3])
     sign, ahead, past = found.groups()[3:]
     offset = (int(ahead) * 60 + int(past)) * (-1 if sign == "+" else 1) if sign else 0
-    if seconds == LEAP_SECOND and (hours * 60 + minutes + offset) % DAY_MINUTES != DAY_MINUTES - 1:
-        return False
-    return seconds <= LEAP_SECOND and _parses(lambda _: time(hours, minutes))(text)
-
-
-def _date_time(text: str) -> bool:
-    """RFC 3339 date-time."""
-    return text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:])
+    day_ends = (hours * 60 + minutes + offset) % DAY_MINUTES == DAY_MINUTES - 1  # in UTC
+    return seconds < LEAP_SECOND + day_ends and _parses(time.fromisoformat, text[:5])
 
 
 def _hostname(text: str) -> bool:
-    """RFC 1123 host name."""
     return 0 < len(text) <= MAX_HOSTNAME and all(LABEL.fullmatch(label) for label in text.split("."))
 
 
 def _email(text: str) -> bool:
-    """RFC 5321 mailbox."""
     found = MAILBOX.fullmatch(text)
-    return bool(found) and text.isascii() and _mail_domain(found[1] if found else "")
-
-
-def _mail_domain(domain: str) -> bool:
-    """RFC 5321 domain, or an address in brackets."""
+    if not found or not text.isascii():
+        return False
+    domain = found[1]
     if domain[:1] == "[" and domain[-1:] == "]":
         literal = domain[1:-1]
         return _ipv6(literal[5:]) if literal.startswith("IPv6:") else _ipv4(literal)
@@ -108,13 +91,10 @@ def _mail_domain(domain: str) -> bool:
 
 
 def _idn_email(text: str) -> bool:
-    """RFC 6531 mailbox, as far as it can be told without the tables of Unicode."""
-    found = MAILBOX.fullmatch(text)
-    return bool(found) and not re.search(r"\s", text.rpartition("@")[2])
+    return bool(MAILBOX.fullmatch(text)) and not re.search(r"\s", text.rpartition("@")[2])
 
 
 def _uri_reference(text: str) -> bool:
-    """RFC 3986 URI reference."""
     if not URI_CHARS.fullmatch(text) or re.search(r"%(?![0-9A-Fa-f]{2})", text):
         return False
     try:
@@ -128,28 +108,20 @@ def _uri_reference(text: str) -> bool:
     return authority_is_sound and not brackets and parts.netloc.count("@") < 2 and not (relative and ":" in first)  # noqa: PLR2004 - one at most
 
 
-def _uri(text: str) -> bool:
-    return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)) and _uri_reference(text)
-
-
-def _json_pointer(text: str) -> bool:
-    return (not text or text[0] == "/") and not re.search(r"~(?![01])", text)
-
-
 FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
-    "date": _date,
-    "time": _time,
-    "date-time": _date_time,
+    "date": _date,  # RFC 3339 full-date
+    "time": _time,  # RFC 3339 full-time
+    "date-time": lambda text: text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:]),  # RFC 3339
     "duration": lambda text: bool(DURATION.fullmatch(text)),
-    "email": _email,
-    "idn-email": _idn_email,
-    "hostname": _hostname,
+    "email": _email,  # RFC 5321 mailbox
+    "idn-email": _idn_email,  # RFC 6531 mailbox, as far as it can be told without the tables of Unicode
+    "hostname": _hostname,  # RFC 1123
     "ipv4": _ipv4,
-    "ipv6": _ipv6,
-    "uri": _uri,
-    "uri-reference": _uri_reference,
+    "ipv6": _ipv6,  # RFC 4291, without a zone
+    "uri": lambda text: bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)) and _uri_reference(text),
+    "uri-reference": _uri_reference,  # RFC 3986
     "uuid": lambda text: bool(UUID.fullmatch(text)),
-    "json-pointer": _json_pointer,
+    "json-pointer": lambda text: text[:1] in ("", "/") and not re.search(r"~(?![01])", text),
 }
 
 
@@ -159,34 +131,23 @@ def _pattern(text: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=text, regex_engine="rust-regex"))
 
 
-def _matches(pattern: str, text: str) -> bool:
-    return _pattern(pattern).isinstance_python(text)
-
-
-def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and not _matches(pattern, instance):
+def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Errors:
+    if isinstance(instance, str) and not _pattern(pattern).isinstance_python(instance):
         yield ValidationError("pattern")
 
 
-def _check_pattern_members(
-    validator: Validator, patterns: Mapping[str, Any], instance: object, _: object
-) -> Iterator[ValidationError]:
-    if isinstance(instance, dict):
+def _check_pattern_members(validator: Any, patterns: Mapping[str, Any], instance: object, _: object) -> Errors:
+    for name, member in instance.items() if isinstance(instance, dict) else ():
         for pattern, schema in patterns.items():
-            for name, member in instance.items():
-                if _matches(pattern, name):
-                    yield from validator.descend(member, schema, path=name, schema_path=pattern)  # type: ignore[attr-defined]
+            if _pattern(pattern).isinstance_python(name):
+                yield from validator.descend(member, schema, path=name, schema_path=pattern)
 
 
-def _check_others(
-    validator: Validator, others: object, instance: object, schema: Mapping[str, Any]
-) -> Iterator[ValidationError]:
-    if isinstance(instance, dict):
-        patterns = list(schema.get("patternProperties", ()))
-        named = schema.get("properties", {})
-        for name, member in instance.items():
-            if name not in named and not any(_matches(pattern, name) for pattern in patterns):
-                yield from validator.descend(member, others, path=name)  # type: ignore[attr-defined]
+def _check_others(validator: Any, others: object, instance: object, schema: Mapping[str, Any]) -> Errors:
+    named, patterns = schema.get("properties", {}), list(schema.get("patternProperties", ()))
+    for name, member in instance.items() if isinstance(instance, dict) else ():
+        if name not in named and not any(_pattern(pattern).isinstance_python(name) for pattern in patterns):
+            yield from validator.descend(member, others, path=name)
 
 
 LINEAR = {
@@ -209,10 +170,7 @@ class ReferenceEngine:
         extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
         if registry is REGISTRY:  # the patterns of a part were looked at with the document
             _refuse_patterns(document)
-        checker = jsonschema.FormatChecker(formats=())
-        for name, holds in FORMAT_CHECKS.items():
-            checker.checks(name)(_of_text(holds))
-        self._validator = extended(document, registry=registry, format_checker=checker if formats else None)
+        self._validator = extended(document, registry=registry, format_checker=_format_checker() if formats else None)
 
     def is_valid(self, value: JSON) -> bool:
         """Return whether the value fits."""
@@ -220,6 +178,15 @@ class ReferenceEngine:
             return bool(self._validator.is_valid(value))
         except Unresolvable as error:
             raise ValueError(str(error)) from None
+
+    @staticmethod
+    def refuse_malformed(document: Document) -> None:
+        """Check a schema against its metaschema."""
+        written: Any = document
+        try:
+            jsonschema.validators.validator_for({"$schema": draft_of(document)}).check_schema(written)
+        except SchemaError as error:
+            raise malformed(tuple(error.absolute_path), error.message) from None
 
     def part(self, schema: dict[str, Any]) -> ReferenceEngine:
         """Compile a schema beside the document, which is registered once."""
@@ -229,17 +196,16 @@ class ReferenceEngine:
         return ReferenceEngine(schema, formats=self._formats, registry=self._registry)
 
 
-def _of_text(holds: Callable[[str], bool]) -> Callable[[object], bool]:
-    return lambda value: not isinstance(value, str) or holds(value)
+@cache
+def _format_checker() -> jsonschema.FormatChecker:
+    checker = jsonschema.FormatChecker(formats=())
+    for name, holds in FORMAT_CHECKS.items():
+        checker.checks(name)(partial(_holds_of_text, holds))
+    return checker
 
 
-def refuse_malformed(document: Document) -> None:
-    """Check a schema against its metaschema; raises ContractError that names the place."""
-    try:
-        written: Any = document
-        jsonschema.validators.validator_for({"$schema": draft_of(document)}).check_schema(written)
-    except SchemaError as error:
-        raise malformed(tuple(error.absolute_path), error.message) from None
+def _holds_of_text(holds: Callable[[str], bool], value: object) -> bool:
+    return not isinstance(value, str) or holds(value)
 
 
 def _refuse_patterns(document: Document) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
-from strictreply.schema._documents import Document, Graph, ReferenceScope, is_pointer, only_pointers
+from strictreply.schema._documents import Document, Graph, ReferenceScope, is_pointer, objects_in, only_pointers
 from strictreply.schema._vocabulary import (
     DRAFT_03,
     DRAFT_04,
@@ -19,12 +19,11 @@ from strictreply.schema._vocabulary import (
     TYPES,
     UNSET_BY_NULL,
     declared_draft,
-    draft_of,
     ignores_siblings,
     json_type,
 )
 
-BESIDE_REF = frozenset({"definitions", "$defs", "title", "description", "default", "examples"})
+BESIDE_REF = frozenset({"$ref", "definitions", "$defs", "title", "description", "default", "examples"})
 BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 EXCLUDED_BY = {bound: exclusive for exclusive, bound in BOUNDS.items()}
 TYPE_WORDS = {name: name for name in TYPES} | {
@@ -44,10 +43,9 @@ NEWER = frozenset(
     {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
     | {"unevaluatedItems", "unevaluatedProperties"}
 )
+# What may stand in a URI's fragment as it is, beside letters and digits (RFC 3986 section 3.5).
 IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
-"""What may stand in a URI's fragment as it is, beside letters and digits (RFC 3986 section 3.5)."""
-
-Prepare: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+# What a keyword of a schema with its value becomes: no keyword, one, or several.
 Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 
 
@@ -64,38 +62,29 @@ def modern(document: Document) -> Document:
     """
     if isinstance(document, bool):
         return document
-    reading = _Modern(document, declared_draft(document))
-    written: dict[str, Any] = _walked(document, reading.prepared, reading.respelled)
-    declared = written.pop("$schema", "")
-    target = DRAFT_07 if reading.is_old else reading.draft
-    same = declared.removesuffix("#") == target
-    return ({"$schema": declared if same else target} if target else {}) | written
+    draft = declared_draft(document)
+    is_old = draft in (DRAFT_04, DRAFT_03)
+    keeps_ids = is_old and not _only_resolves_at_root(document)
+    spell = _as_2020 if draft in (DRAFT_2020, "") else _plain
 
-
-class _Modern:
-    """How the keywords of one document, which declares ``draft`` or nothing, are respelled."""
-
-    __slots__ = ("_document", "_keeps_ids", "draft", "is_old")
-
-    def __init__(self, document: dict[str, Any], draft: str) -> None:
-        self._document = document
-        self.draft = draft
-        self.is_old = draft in (DRAFT_04, DRAFT_03)
-        self._keeps_ids = self.is_old and not _only_resolves_at_root(document)
-
-    def prepared(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def prepare(schema: dict[str, Any]) -> dict[str, Any]:
         schema = {name: value for name, value in schema.items() if value is not None or name not in UNSET_BY_NULL}
         if schema.get("items") == []:
             schema |= {"items": schema.pop("additionalItems", True)}
-        return _with_required(_from_draft_03(schema) if self.draft == DRAFT_03 else schema)
+        return _with_required(_from_draft_03(schema) if draft == DRAFT_03 else schema)
 
-    def respelled(self, schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-        if self.is_old and keyword in ("id", "$id") and isinstance(value, str):
-            return {"$id": value} if self._keeps_ids and keyword == "id" else {}
+    def respell(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
+        if is_old and keyword in ("id", "$id") and isinstance(value, str):
+            return {"$id": value} if keeps_ids and keyword == "id" else {}
         if keyword == "$ref" and isinstance(value, str) and value.startswith("#/"):
-            return {"$ref": _encoded(self._document, value)}
-        spell = _as_2020 if self.draft in (DRAFT_2020, "") else _plain
+            return {"$ref": _encoded(document, value)}
         return spell(schema, keyword, value)
+
+    written: dict[str, Any] = _rewritten(document, respell, prepare)
+    declared = written.pop("$schema", "")
+    target = DRAFT_07 if is_old else draft
+    same = declared.removesuffix("#") == target
+    return ({"$schema": declared if same else target} if target else {}) | written
 
 
 def uses_newer_words(graph: Graph) -> bool:
@@ -105,9 +94,14 @@ def uses_newer_words(graph: Graph) -> bool:
 
 def upgraded(document: Document) -> Document:
     """Return the same schema in a draft that has ``unevaluatedProperties``; newer drafts are returned as they are."""
-    if isinstance(document, bool) or not ignores_siblings(draft_of(document)):
+    if isinstance(document, bool) or not ignores_siblings(document):
         return document
-    return {**_walked(document, _beside_ref, _as_2020), "$schema": DRAFT_2020}
+
+    def beside_ref(schema: dict[str, Any]) -> dict[str, Any]:  # what had no meaning until draft-07 would get one
+        kept = BESIDE_REF if "$ref" in schema else schema.keys()
+        return {name: value for name, value in schema.items() if name in kept}
+
+    return {**_rewritten(document, _as_2020, beside_ref), "$schema": DRAFT_2020}
 
 
 def as_member(document: Document, name: str) -> dict[str, Any]:
@@ -129,33 +123,26 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
             return {keyword: value}
         return {"$ref": f"#/properties/{name}{value[1:]}"}  # without identifiers the dynamic ones lead there as well
 
-    inner = _walked(inner, dict, moved)
+    inner = _rewritten(inner, moved)
     defined = {keyword: inner.pop(keyword) for keyword in ("$defs", "definitions") if keyword in inner}
     return draft | whole | {"properties": {name: inner}} | defined
 
 
-def _walked(schema: Any, prepare: Prepare, respell: Respell) -> Any:
+def _rewritten(schema: Any, respell: Respell, prepare: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Any:
+    """Return a schema with its keywords respelled, at every depth, each sub-schema prepared before."""
     if not isinstance(schema, dict):
         return schema
-    schema = prepare(schema)
-    rewritten: dict[str, Any] = {}
+    schema, written = prepare(schema), dict[str, Any]()
     for keyword, value in schema.items():
-        deeper: Any = value
+        written |= respell(schema, keyword, value)
+    for keyword, value in written.items():
         if isinstance(value, list) and keyword in LISTS:
-            deeper = [_walked(item, prepare, respell) for item in value]
+            written[keyword] = [_rewritten(item, respell, prepare) for item in value]
         elif isinstance(value, dict) and keyword in MAPS:
-            deeper = {name: _walked(item, prepare, respell) for name, item in value.items()}
+            written[keyword] = {name: _rewritten(item, respell, prepare) for name, item in value.items()}
         elif keyword in ONE:
-            deeper = _walked(value, prepare, respell)
-        rewritten |= respell(schema, keyword, deeper)
-    return rewritten
-
-
-def _beside_ref(schema: dict[str, Any]) -> dict[str, Any]:
-    """Drop what stands beside ``$ref``: it had no meaning until draft-07 and would get one."""
-    if "$ref" not in schema:
-        return schema
-    return {name: value for name, value in schema.items() if name == "$ref" or name in BESIDE_REF}
+            written[keyword] = _rewritten(value, respell, prepare)
+    return written
 
 
 def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
@@ -176,27 +163,23 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
 
 
 def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-    if keyword in BOUNDS and isinstance(value, bool):
-        bound = schema.get(BOUNDS[keyword])
-        return {keyword: bound} if value and json_type(bound) in ("integer", "number") else {}
-    if keyword in EXCLUDED_BY and schema.get(EXCLUDED_BY[keyword]) is True:
-        return {}
-    if keyword == "examples" and not isinstance(value, list):
-        return {"examples": [value]}  # no keyword before draft-06, and often written as one example
-    if keyword == "type":
-        return _types(value, nullable=schema.get("nullable") is True)
-    return {keyword: value}
-
-
-def _types(declared: Any, *, nullable: bool) -> dict[str, Any]:
-    listed = declared if isinstance(declared, list) else [declared]
-    names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in listed]
-    if "any" in names:
-        return {}
-    if nullable and "null" not in names:
-        names.append("null")
-    names = [name for index, name in enumerate(names) if name not in names[:index]]
-    return {"type": names if isinstance(declared, list) or len(names) > 1 else names[0]}
+    match keyword:
+        case "exclusiveMinimum" | "exclusiveMaximum" if isinstance(value, bool):
+            bound = schema.get(BOUNDS[keyword])
+            return {keyword: bound} if value and json_type(bound) in ("integer", "number") else {}
+        case "minimum" | "maximum" if schema.get(EXCLUDED_BY[keyword]) is True:
+            return {}
+        case "examples" if not isinstance(value, list):
+            return {"examples": [value]}  # no keyword before draft-06, and often written as one example
+        case "type":
+            listed = value if isinstance(value, list) else [value]
+            names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in listed]
+            names += ["null"] if schema.get("nullable") is True and "null" not in names else []
+            names = [name for index, name in enumerate(names) if name not in names[:index]]
+            several = isinstance(value, list) or len(names) > 1
+            return {} if "any" in names else {"type": names if several else names[0]}
+        case _:
+            return {keyword: value}
 
 
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
@@ -248,14 +231,8 @@ def _only_resolves_at_root(document: dict[str, Any]) -> bool:
 
     Generators of draft-04 give an ``id`` to every member; as bases they would lead such pointers astray.
     """
-    pending: list[Any] = [document]
-    while pending:
-        value = pending.pop()
-        pending.extend(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
-        reference = value.get("$ref") if isinstance(value, dict) else None
-        if isinstance(reference, str) and not _leads_to_schema(document, reference):
-            return False
-    return True
+    references = (each.get("$ref") for each, _ in objects_in(document))
+    return all(_leads_to_schema(document, each) for each in references if isinstance(each, str))
 
 
 def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
@@ -14,19 +15,15 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 DRAFT_07 = "http://json-schema.org/draft-07/schema"
 DRAFT_06 = "http://json-schema.org/draft-06/schema"
-DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)
-"""The drafts that the engines judge by."""
-
 DRAFT_04 = "http://json-schema.org/draft-04/schema"
 DRAFT_03 = "http://json-schema.org/draft-03/schema"
-READ_DRAFTS = (*DRAFTS, DRAFT_04, DRAFT_03)
-DIALECTS = {
+DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)  # the drafts that the engines judge by
+DIALECTS = {draft.replace("https://", "http://"): draft for draft in (*DRAFTS, DRAFT_04, DRAFT_03)} | {
     "http://json-schema.org/schema": "",  # whatever draft is the newest
     "http://spec.openapis.org/oas/3.1/dialect/base": DRAFT_2020,  # OpenAPI 3.1 section 4.8.24
     "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0": DRAFT_04,
 }
-"""Other values of ``$schema`` that validate as a draft does; a hyper-schema is its draft, with links beside."""
-
+"""The draft by which each known ``$schema``, spelled with ``http``, is read; a hyper-schema is its draft with links."""
 
 TYPES = {
     "array": "an array",
@@ -60,34 +57,20 @@ class Child(NamedTuple):
 
 
 ONE = {
-    "not": Applies.HERE,
-    "if": Applies.HERE,
-    "then": Applies.HERE,
-    "else": Applies.HERE,
-    "additionalProperties": Applies.MEMBER,
-    "unevaluatedProperties": Applies.MEMBER,
+    **dict.fromkeys(("not", "if", "then", "else"), Applies.HERE),
+    **dict.fromkeys(("additionalProperties", "unevaluatedProperties"), Applies.MEMBER),
     "propertyNames": Applies.NAME,
-    "items": Applies.ITEM,
-    "additionalItems": Applies.ITEM,
-    "unevaluatedItems": Applies.ITEM,
-    "contains": Applies.ITEM,
+    **dict.fromkeys(("items", "additionalItems", "unevaluatedItems", "contains"), Applies.ITEM),
     "contentSchema": Applies.NOWHERE,
 }
-LISTS = {
-    "allOf": Applies.HERE,
-    "anyOf": Applies.HERE,
-    "oneOf": Applies.HERE,
-    "prefixItems": Applies.ITEM,
-    "items": Applies.ITEM,
-}
+LISTS = dict.fromkeys(("allOf", "anyOf", "oneOf"), Applies.HERE) | dict.fromkeys(("prefixItems", "items"), Applies.ITEM)
 MAPS = {
-    "properties": Applies.MEMBER,
-    "patternProperties": Applies.MEMBER,
-    "dependentSchemas": Applies.HERE,
-    "dependencies": Applies.HERE,
-    "$defs": Applies.NOWHERE,
-    "definitions": Applies.NOWHERE,
+    **dict.fromkeys(("properties", "patternProperties"), Applies.MEMBER),
+    **dict.fromkeys(("dependentSchemas", "dependencies"), Applies.HERE),
+    **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
+"""The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply."""
+
 LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
@@ -96,9 +79,7 @@ LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
 }
 """The keywords that bound the length of an array or an object, and how."""
 
-WHOLE = ("enum", "const", "uniqueItems")
-"""The keywords that look at all of a container by themselves."""
-
+WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
 OWN = frozenset(
     {
         *("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -107,6 +88,8 @@ OWN = frozenset(
 )
 """The keywords about a value itself, whatever stands below it."""
 
+# The keywords that speak of all members which nothing else speaks of.
+STATEMENTS = ("additionalProperties", "unevaluatedProperties")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
 UNSET_BY_NULL = HOLDERS.union(
@@ -122,17 +105,13 @@ IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "dependen
 
 
 def declared_draft(document: dict[str, Any]) -> str:
-    """Return the draft that a document declares, empty when it declares none.
-
-    Raises ContractError for a ``$schema`` that is no draft and no known dialect of one: it may mean anything.
-    """
+    """Return the draft that a document declares, empty when none; raises ContractError for a ``$schema`` not known."""
     declared = document.get("$schema")
     if declared is None or declared == "":
         return ""
     if isinstance(declared, str):
         address = declared.partition("#")[0].rstrip("/").replace("https://", "http://")
-        known = {draft.replace("https://", "http://"): draft for draft in READ_DRAFTS} | DIALECTS
-        draft = known.get(address.replace("/hyper-schema", "/schema"))
+        draft = DIALECTS.get(address.replace("/hyper-schema", "/schema"))
         if draft is not None:
             return draft
     message = (
@@ -148,9 +127,9 @@ def draft_of(document: dict[str, Any] | bool) -> str:
     return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
 
-def ignores_siblings(draft: str) -> bool:
+def ignores_siblings(document: dict[str, Any] | bool) -> bool:
     """Return whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
-    return draft in (DRAFT_07, DRAFT_06)
+    return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
 def children(schema: dict[str, Any]) -> Iterator[Child]:
@@ -165,23 +144,15 @@ def children(schema: dict[str, Any]) -> Iterator[Child]:
             yield Child(keyword, None, value, ONE[keyword])
 
 
+_JSON_TYPES: dict[type[Any], str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+
+
 def json_type(value: object) -> str:
     """Return the JSON type of a value; a number without a fraction is an integer (2020-12 section 4.2.3)."""
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-        case _:
-            return "null"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    known = _JSON_TYPES.get(value.__class__)
+    return known or next((name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "null")
 
 
 class SchemaRule(Worded):
@@ -225,26 +196,16 @@ class SchemaRule(Worded):
     UNREADABLE = "unreadable", "must be plain JSON"
 
 
-def _keyword(rule: SchemaRule) -> str:
-    first, *others = rule.split("_")
-    return "".join([first, *map(str.capitalize, others)])
-
-
 _OF_SEVERAL = {
-    SchemaRule.EXTRA_KEY: ("additionalProperties", "unevaluatedProperties"),
+    SchemaRule.EXTRA_KEY: STATEMENTS,
     SchemaRule.EXTRA_ITEMS: ("items", "additionalItems", "unevaluatedItems"),
     SchemaRule.CONTENT: ("contentEncoding", "contentMediaType"),
     SchemaRule.FORBIDDEN: ("false",),
+    **dict.fromkeys((SchemaRule.NO_KEYS, SchemaRule.TOO_COMPLEX, SchemaRule.UNEXAMINED), ()),
+    **dict.fromkeys((SchemaRule.INVALID, SchemaRule.UNREADABLE), ()),
 }
-_OF_NONE = (
-    SchemaRule.NO_KEYS,
-    SchemaRule.TOO_COMPLEX,
-    SchemaRule.UNEXAMINED,
-    SchemaRule.INVALID,
-    SchemaRule.UNREADABLE,
-)
 KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords} | {
-    _keyword(rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL and rule not in _OF_NONE
+    re.sub("_(.)", lambda found: found[1].upper(), rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL
 }
 """The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing.
 
@@ -283,9 +244,8 @@ FORMATS = {
 """The words for a format, and a text that has it (None: no text is typical of it)."""
 
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
-
+# What is counted by ``minLength``, ``maxLength`` and their like.
 COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}
-"""What is counted by ``minLength``, ``maxLength`` and their like."""
 
 
 def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS) -> str:
@@ -333,10 +293,7 @@ def either(words: Iterable[str]) -> str:
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
-    """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown.
-
-    A correction of one fault has to stay short, and the model has the schema in its request.
-    """
+    """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
     every = list(values)
     shown = _fitting(map(word, every), chars)
     listed = ", ".join(shown)

@@ -7,29 +7,17 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeAlias
 
-from strictreply.schema._documents import Graph, Node
+from strictreply.schema._documents import Graph, Node, SchemaEdge
 from strictreply.schema._vocabulary import Applies
 from strictreply.values._errors import ContractError
 
-MAX_HERE = 500
-"""Schemas that may judge one and the same value."""
-
-MAX_LOAD = 4_000
-"""Judgements that one place of a value may cost, the choices above it multiplied in."""
-
-MAX_EXPANSIONS = 30_000
-"""Steps of the analysis itself; about 100 ms."""
-
-MAX_PATTERNS = 128
-"""Different patterns in one schema: a compiled one may take a megabyte."""
-
-MAX_STEPS = 300_000
-"""Judgements of one value by one schema that one check may make."""
-
-MAX_COUNTED = 50_000
-"""Pairs of a schema and a value that are counted before giving up."""
-
-_TREE = (dict, list)
+MAX_HERE = 500  # schemas that may judge one and the same value
+MAX_LOAD = 4_000  # judgements that one place of a value may cost, the choices above it multiplied in
+MAX_EXPANSIONS = 30_000  # steps of the analysis itself; about 100 ms
+MAX_PATTERNS = 128  # different patterns in one schema: a compiled one may take a megabyte
+MAX_STEPS = 300_000  # judgements of one value by one schema that one check may make
+MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before giving up
+_TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
@@ -37,8 +25,8 @@ UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 NAMED = frozenset({"properties", "prefixItems"})
 REST = frozenset({"additionalProperties", "items"})
 
+# For each member or item that a place can have: the places' ids below it, with how often each is judged.
 Below: TypeAlias = list[Counter[int]]
-"""For each member or item that a place can have: the places' ids below it, with how often each is judged."""
 
 
 def load_of(graph: Graph) -> int | None:
@@ -47,12 +35,9 @@ def load_of(graph: Graph) -> int | None:
     Raises ContractError for a schema that leads back to itself without going into the value, and for one whose
     choices multiply beyond the bound though it does not recur, and for more patterns than memory allows.
     """
-    patterns: set[str] = set()
-    for node in graph.nodes:
-        members = node.schema.get("patternProperties")
-        written = [node.schema.get("pattern"), *(members if isinstance(members, dict) else ())]
-        patterns.update(text for text in written if isinstance(text, str))
-    if len(patterns) > MAX_PATTERNS:
+    held = ((node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes)
+    texts = (text for own, members in held for text in (own, *(members if isinstance(members, dict) else ())))
+    if len({text for text in texts if isinstance(text, str)}) > MAX_PATTERNS:
         raise ContractError(f"the schema is too complex: more than {MAX_PATTERNS} patterns; leave some out")
     here = _judges_here(graph)
     load = _max_load(here, _places(graph))
@@ -69,18 +54,16 @@ def load_of(graph: Graph) -> int | None:
 def _judges_here(graph: Graph) -> dict[int, int]:
     """Count the schemas that judge the same value as each node; raises ContractError for loops and explosions."""
     nodes = {id(node): node for node in graph.nodes}
-    sorter: TopologicalSorter[int] = TopologicalSorter()
-    for node in graph.nodes:
-        sorter.add(id(node), *(id(edge.target) for edge in node.along(Applies.HERE)))
+    beside = {id(node): [id(edge.target) for edge in node.along(Applies.HERE)] for node in graph.nodes}
     try:
-        order = tuple(sorter.static_order())
+        order = tuple(TopologicalSorter(beside).static_order())
     except CycleError as error:
         place = nodes[error.args[1][0]].pointer or ""
         message = "the schema refers to itself without end; let it do so only inside properties or items"
         raise ContractError(message, path=place) from None
     counts: dict[int, int] = {}
     for key in order:
-        counts[key] = 1 + sum(counts[id(edge.target)] for edge in nodes[key].along(Applies.HERE))
+        counts[key] = 1 + sum(counts[target] for target in beside[key])
         if counts[key] > MAX_HERE:
             message = f"more than {MAX_HERE} schemas judge the same value; combine fewer of them"
             raise ContractError(message, path=nodes[key].pointer or "")
@@ -142,50 +125,35 @@ def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
     """Return the most judgements that one place can cost; anything above the bound when that grows with depth."""
     loads = {key: here[key] for key in places}
     for _ in range(MAX_ROUNDS):
-        changed = False
+        before = dict(loads)
         for key in reversed(places):
             sums = (sum(loads[target] * times for target, times in below.items()) for below in places[key])
-            load = max(here[key], *sums, 0)
-            changed = changed or load > loads[key]
-            loads[key] = load
-            if load > MAX_LOAD:
-                return load
-        if not changed:
+            loads[key] = max(here[key], *sums, 0)
+            if loads[key] > MAX_LOAD:
+                return loads[key]
+        if loads == before:
             return max(loads.values(), default=0)
     return MAX_LOAD + 1
 
 
-def size_of(value: object, most: int) -> int:
-    """Count the values in a value, as far as ``most``."""
+def size_of(value: object, most: int, *, scalars: bool = True) -> int:
+    """Count the values in a value, as far as ``most``; without ``scalars`` its objects and arrays alone."""
     pending, size = [value], 0
     while pending and size < most:
         part = pending.pop()
-        size += 1
-        if isinstance(part, dict | list):
-            if len(part) >= most:
+        size += scalars or isinstance(part, _TREE)
+        if isinstance(part, _TREE):
+            if scalars and len(part) >= most:
                 return most
-            pending.extend(part.values() if isinstance(part, dict) else part)
+            below = part.values() if isinstance(part, dict) else part
+            pending.extend(below if scalars else [each for each in below if each.__class__ in _TREE])
     return min(size, most)
-
-
-def containers_in(value: object, most: int) -> int:
-    """Count the objects and arrays in a value, as far as ``most``."""
-    pending, count = [value], 0
-    while pending and count < most:
-        part = pending.pop()
-        if isinstance(part, dict | list):
-            count += 1
-            pending.extend(
-                each for each in (part.values() if isinstance(part, dict) else part) if each.__class__ in _TREE
-            )
-    return count
 
 
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
     """Count the judgements that checking ``value`` may take, without checking; more than 300 000 for too many.
 
-    ``built`` counts what pydantic takes to make a typed value: objects and arrays alone, and of a union with a
-    discriminator the one branch that it names.
+    ``built`` counts what pydantic takes to make a typed value: objects and arrays, and of a tagged union one branch.
     """
     if graph.root is None:
         return 0
@@ -204,7 +172,7 @@ class _Count:
 
     __slots__ = ("_built", "_known")
 
-    def __init__(self, *, built: bool = False) -> None:
+    def __init__(self, *, built: bool) -> None:
         self._built = built
         self._known: dict[tuple[int, int, bool], int] = {}
 
@@ -217,26 +185,30 @@ class _Count:
         if known is None:
             if len(self._known) > MAX_COUNTED:
                 raise _CountTooLong
-            known = 1 + self._here(node, value, watched=watched)
+            known = 1
+            for edge in self._entered(node, value):
+                steps = self.of(edge.target, value, watched=watched)
+                known += steps * 2 if watched and edge.keyword in TRIED_TWICE else steps
             known += sum(self.of(target, part, watched=False) for target, part in _parts(node, value))
             if known > MAX_STEPS:
                 raise _CountTooLong
             self._known[key] = known
         return known
 
-    def _here(self, node: Node, value: object, *, watched: bool) -> int:
-        """Count what judges the same value; a branch whose tag or type says otherwise is not entered."""
-        total = 0
-        tested = node.schema.get("if")
-        named = _named_branch(node, value) if self._built else None
+    def _entered(self, node: Node, value: object) -> Iterator[SchemaEdge]:
+        """Yield what judges the same value; a branch whose tag or type says otherwise is not entered."""
+        tested, named = node.schema.get("if"), None
+        discriminator = node.schema.get("discriminator")
+        if self._built and isinstance(discriminator, dict) and isinstance(value, dict):
+            # as OpenAPI and pydantic spell it
+            tag, mapping = discriminator.get("propertyName"), discriminator.get("mapping")
+            name = value.get(tag) if isinstance(tag, str) else None
+            named = mapping.get(name) if isinstance(mapping, dict) and isinstance(name, str) else None
         for edge in node.along(Applies.HERE):
             if edge.keyword == "then" and isinstance(tested, dict) and _plainly_fails(tested, value):
                 continue
-            if named is not None and edge.keyword == "oneOf" and edge.target.schema.get("$ref") != named:
-                continue
-            steps = self.of(edge.target, value, watched=watched)
-            total += steps * 2 if watched and edge.keyword in TRIED_TWICE else steps
-        return total
+            if named is None or edge.keyword != "oneOf" or edge.target.schema.get("$ref") == named:
+                yield edge
 
 
 def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
@@ -256,23 +228,13 @@ def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
             yield from ((edge.target, part) for part in parts)
 
 
-def _named_branch(node: Node, value: object) -> object:
-    """Return the reference of the branch that a discriminator, as OpenAPI and pydantic spell it, names for a value."""
-    discriminator = node.schema.get("discriminator")
-    if not isinstance(discriminator, dict) or not isinstance(value, dict):
-        return None
-    tag, mapping = discriminator.get("propertyName"), discriminator.get("mapping")
-    name = value.get(tag) if isinstance(tag, str) else None
-    return mapping.get(name) if isinstance(mapping, dict) and isinstance(name, str) else None
-
-
 def _plainly_fails(test: dict[str, Any], value: object) -> bool:
     """Return whether a condition on a type or on a tag fails; False when it cannot be told without checking."""
-    if test.get("type") == "object" and not isinstance(value, dict):
-        return True
-    required, members = test.get("required"), test.get("properties")
-    if test.get("type") != "object" or not isinstance(required, list) or not isinstance(members, dict):
-        return False
-    tag = required[0] if len(required) == 1 else None
-    allowed = members[tag].get("enum") if isinstance(members.get(tag), dict) else None
-    return isinstance(allowed, list) and isinstance(value, dict) and value.get(tag) not in allowed
+    match test:
+        case {"type": "object"} if not isinstance(value, dict):
+            return True
+        case {"type": "object", "required": [tag], "properties": dict(members)}:
+            allowed = members[tag].get("enum") if isinstance(members.get(tag), dict) else None
+            return isinstance(allowed, list) and isinstance(value, dict) and value.get(tag) not in allowed
+        case _:
+            return False

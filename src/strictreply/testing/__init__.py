@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strictreply.testing import faults, ok
-    from strictreply.testing._cassettes import Cassette, replay
-    from strictreply.testing._recorder import record
+    from strictreply.testing._cassettes import Cassette, record, replay
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._steps import Fault, Kind, Step
@@ -20,21 +19,16 @@ if TYPE_CHECKING:
     from strictreply.testing._wire import HTTPReply
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
-_MODULES = {
-    "Asked": "_scripts",
-    "AsyncScriptedClient": "mounting",
-    "Cassette": "_cassettes",
-    "Fault": "_steps",
-    "HTTPReply": "_wire",
-    "Kind": "_steps",
-    "LoopbackServer": "_server",
-    "ScriptedClient": "mounting",
-    "ScriptedModel": "_scripts",
-    "Step": "_steps",
-    "no_backoff": "_waiting",
-    "record": "_recorder",
-    "replay": "_cassettes",
+_NAMES_IN = {
+    "_cassettes": ("Cassette", "record", "replay"),
+    "_scripts": ("Asked", "ScriptedModel"),
+    "_server": ("LoopbackServer",),
+    "_steps": ("Fault", "Kind", "Step"),
+    "_waiting": ("no_backoff",),
+    "_wire": ("HTTPReply",),
+    "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
 
 __all__ = [
     "Asked",
@@ -59,6 +53,6 @@ def __getattr__(name: str) -> Any:
     """Import on demand: the pytest plugin passes through here in every test run, and most need none of it."""
     if name in {"faults", "ok"}:
         return import_module(f"{__name__}.{name}")
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """What a live model gave, kept as JSON lines: written without secrets, read as steps of a script, and judged.
 
 A line holds the request's body, the completion that came of it (what ``strictreply check`` judges) and the HTTP
-response; how it is caught on the wire is :mod:`strictreply.testing._recorder`'s business.
+response.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import contextlib
 import io
 import json
 import os
+import re
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from openai import AsyncOpenAI, OpenAI
 
 from strictreply.contract._shaping import SHAPING
 from strictreply.reading._decoding import decode
@@ -26,12 +29,22 @@ from strictreply.testing._redaction import REDACTED, Redaction, RedactText
 from strictreply.testing._steps import Fault, Kind, Step
 from strictreply.testing._targets import ReplyPlace, spelled
 from strictreply.testing._wire import HTTPReply, Responder, Served, WireEnding, error_reply
+from strictreply.testing.mounting import library_of
+from strictreply.values._attempts import credentials_of
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
+
+Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"})
 """The headers of a response that are kept; of a request none is."""
 
+_KINDS = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
+"""The kinds of faults by the first word of an issue's code."""
+
+_RECORDED = "/chat/completions"
+_DONE = re.compile(rb"^data: ?\[DONE\]\r?$", re.MULTILINE)
+_OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _OK = 200
 _PRIVATE = 0o600
 
@@ -49,10 +62,14 @@ class Taken:
     reply: HTTPReply
 
     def to_dict(self) -> JSONObject:
-        """Return the line as JSON."""
+        """Return the line as JSON; a body that is no text is in base64."""
         http: JSONObject = {"status": self.reply.status, "headers": dict(self.reply.headers)}
         if self.served is self.reply:
-            http |= {"ending": self.reply.ending.value, **_written(self.reply.body)}
+            http["ending"] = self.reply.ending.value
+            try:
+                http["body"] = self.reply.body.decode()
+            except UnicodeDecodeError:
+                http["body_base64"] = base64.b64encode(self.reply.body).decode()
         return {"request": self.request, "response": self.completion, "http": http}
 
     @classmethod
@@ -61,13 +78,12 @@ class Taken:
         request, http = line.get("request"), line.get("http")
         if not isinstance(request, dict) or not isinstance(http, dict):
             raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004 - a file's content
-        headers: Any = http.get("headers") or {}
-        reply = HTTPReply(
-            int(http.get("status", _OK)),
-            {str(name): str(value) for name, value in dict(headers).items()},
-            _read(http),
-            WireEnding(http.get("ending", "whole")),
-        )
+        given: Any = http.get("headers") or {}
+        headers = {str(name): str(value) for name, value in dict(given).items()}
+        packed, text = http.get("body_base64"), str(http.get("body", ""))
+        body = text.encode() if packed is None else base64.b64decode(str(packed), validate=True)
+        ending = WireEnding(http.get("ending", "whole"))
+        reply = HTTPReply(int(http.get("status", _OK)), headers, (body,) if body else (), ending)
         return cls(request, line.get("response"), reply)
 
     def redacted(self, redaction: Redaction) -> Taken:
@@ -78,8 +94,17 @@ class Taken:
         """
         said = assembled(self.reply.body) if self.request.get("stream") else None
         kept = redaction.value(said)
-        text = redaction.text(self.reply.body.decode("utf-8", "surrogateescape"))
-        body = text.encode("utf-8", "surrogateescape") if kept == said else _streamed(kept)
+        if kept == said:
+            text = redaction.text(self.reply.body.decode("utf-8", "surrogateescape"))
+            body = text.encode("utf-8", "surrogateescape")
+        else:
+            parts = events(kept, usage=isinstance(kept, dict) and "usage" in kept)
+            match kept:
+                case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
+                    parts = parts[:-2]  # a stream that broke off still has no end
+                case _:
+                    pass
+            body = b"".join(parts)
         headers = {name: redaction.text(value) for name, value in self.reply.headers.items()}
         reply = replace(self.reply, headers=headers, parts=(body,) if body else ())
         return Taken(redaction.value(self.request), redaction.value(self.completion), reply)
@@ -101,15 +126,13 @@ class Taken:
 
 
 class Cassette:
-    """A file of recorded exchanges; lines are added as they come, whole or not at all.
+    """A file of recorded exchanges; lines are added as they come, whole or not at all, from any thread.
 
-    What looks like a secret is not written (see :func:`strictreply.testing._redaction.redacted`), nor are ``secrets``;
-    ``redact`` is given every text of a line after that, for more. The file is its owner's alone (0600). Safe to share
-    between threads.
+    What looks like a secret is not written, nor are ``secrets``; ``redact`` is given every text of a line after that,
+    for more. The file is its owner's alone (0600).
     """
 
     def __init__(self, path: str | Path, *, redact: RedactText | None = None, secrets: tuple[str, ...] = ()) -> None:
-        """Take the path of the file; it is made with the first line."""
         self.path: Path = Path(path)
         self._redaction = Redaction(redact).knowing(secrets)
         self._lock = threading.Lock()
@@ -148,10 +171,10 @@ class Cassette:
         ]
 
     def failures(self, tools: list[object] | None = None) -> list[Fault]:
-        """Return the recorded replies that do not fit, as faults with the code the strict gate gave.
+        """Return the recorded replies that do not fit what their requests asked for, as faults.
 
-        Each is judged by what its request asked for; ``tools`` stand in where a request names none. Where no reply
-        came, as with an HTTP error, there is nothing to judge.
+        ``tools`` stand in where a request names none. Where no reply came, as with an HTTP error, there is nothing to
+        judge.
         """
         judge = RecordingJudge(tools)
         given = f"[{', '.join(spelled(tool) for tool in tools)}]" if tools else ""
@@ -160,7 +183,11 @@ class Cassette:
             checked = judge.judge(number, line)
             if isinstance(checked, RecordedVerdict) and isinstance(checked.verdict, Invalid):
                 source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
-                found.append(_fault(f"recorded[{index}]", source, taken, checked.verdict))
+                code = checked.verdict.issues[0].code
+                kind = _KINDS.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
+                needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
+                name, place = f"recorded[{index}]", taken.place
+                found.append(Fault(name, taken.served, source, kind=kind, code=code, place=place, needs=needs))
         return found
 
     def safe(self, value: Any) -> Any:
@@ -180,12 +207,11 @@ class Cassette:
 
 
 def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
-    """Serve a cassette: each request gets the response that was recorded for the same one.
+    """Serve a cassette: each request gets the response that was recorded for the same one, the last again and again.
 
     Requests are the same when their bodies are, after redaction: give the ``redact`` that the cassette was recorded
-    with. Of several recordings of one request each is served once, in order, and the last one stays. A request that
-    was not recorded is an HTTP 400 that says so, and in which members it differs from the nearest that was. Raises
-    ValueError when the file cannot be read as a cassette.
+    with. A request that was not recorded is an HTTP 400 that names the members in which it differs from the nearest
+    one. Raises ValueError when the file cannot be read as a cassette.
     """
     cassette = Cassette(path, redact=redact)
     waiting: dict[str, list[Served]] = {}
@@ -211,12 +237,9 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
 def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     if not known:
         return ": it is empty"
+    asked, *others = ({name: _same({name: body[name]}) for name in body} for body in (request, *known.values()))
     differing = min(
-        (
-            sorted(name for name in {**request, **other} if _member(request, name) != _member(other, name))
-            for other in known.values()
-        ),
-        key=len,
+        (sorted(name for name in asked | other if asked.get(name) != other.get(name)) for other in others), key=len
     )
     told = f"; the nearest one differs in {', '.join(differing)}"
     if any(REDACTED in key for key in known):
@@ -224,44 +247,152 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     return told
 
 
-def _member(request: JSONObject, name: str) -> str:
-    """Write a member of a request, so that what is missing differs from null."""
-    return _same({name: request[name]}) if name in request else ""
-
-
 def _same(request: JSONObject) -> str:
-    """Write a request so that equal ones are equal texts."""
     return json.dumps(request, sort_keys=True)
 
 
-def _fault(name: str, source: str, taken: Taken, verdict: Invalid) -> Fault:
-    code = verdict.issues[0].code
-    kinds = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
-    kind = kinds.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
-    needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
-    return Fault(name, taken.served, source, kind=kind, code=code, place=taken.place, needs=needs)
+def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
+    """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
+
+    A line is added as the response to a chat completion ends, also when it broke off or was closed early, with the body
+    of the request and no secret that can be told; ``redact`` is given every text for more. Nothing else is recorded. As
+    with the SDK's ``with_options``, the copy shares the connections of its client, and closing one closes both.
+
+    Raises TypeError for another client, OSError when the file cannot be written.
+    """
+    sdk: Any = client
+    if not issubclass(type(sdk), OpenAI | AsyncOpenAI):
+        raise TypeError(f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy")
+    cassette = Cassette(path, redact=redact)
+    cassette.make()
+    given: Client = sdk.with_options(http_client=_recording(sdk._client, cassette))  # noqa: SLF001 - it has no other name
+    return given
 
 
-def _streamed(completion: JSON) -> bytes:
-    """Write a stream anew; one that broke off still has no end."""
-    whole = events(completion, usage=isinstance(completion, dict) and "usage" in completion)
-    match completion:
-        case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
-            return b"".join(whole[:-2])
-        case _:
-            return b"".join(whole)
+def _recording(http: Any, cassette: Cassette) -> Any:
+    library: Any = library_of(http)
+    kind: Any = type("Recorder", (_Recorder, library.BaseTransport, library.AsyncBaseTransport), {})
+    made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
+    defaults = {"headers": http.headers, "params": http.params, "cookies": http.cookies, "timeout": http.timeout}
+    return made(transport=kind(http, cassette, library), **defaults)
 
 
-def _written(body: bytes) -> JSONObject:
-    """Write a body: as text when it is some, else in base64."""
-    try:
-        return {"body": body.decode()}
-    except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode()}
+class _Recorder:
+    """A transport that sends through a sync or an async client; the base classes of its library make it one."""
+
+    def __init__(self, http: Any, cassette: Cassette, library: Any) -> None:
+        self._http, self._cassette, self._library = http, cassette, library
+        self._take = type("RecordedStream", (_Take, library.SyncByteStream, library.AsyncByteStream), {})
+
+    def close(self) -> None:
+        self._http.close()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    def handle_request(self, request: Any) -> Any:
+        take = self._take(request, self._cassette, self._library)
+        with take.watching():
+            return take.handed_on(self._http.send(request, stream=True))
+
+    async def handle_async_request(self, request: Any) -> Any:
+        take = self._take(request, self._cassette, self._library)
+        with take.watching():
+            return take.handed_on(await self._http.send(request, stream=True))
 
 
-def _read(http: JSONObject) -> tuple[bytes, ...]:
-    """Read a body back: one part, or none when it is empty."""
-    packed = http.get("body_base64")
-    body = base64.b64decode(str(packed), validate=True) if packed is not None else str(http.get("body", "")).encode()
-    return (body,) if body else ()
+class _Take:
+    """One exchange while it passes, as the stream of the response's body: the pieces so far, one line in the end."""
+
+    def __init__(self, request: Any, cassette: Cassette, library: Any) -> None:
+        self._request = request
+        self._cassette = cassette
+        self._library = library
+        self._response: Any = None
+        self._pieces: list[bytes] = []
+        self._done = not request.url.path.endswith(_RECORDED)  # what is no chat completion is not written
+
+    def handed_on(self, response: Any) -> Any:
+        """Return the response that the caller reads, its body passing by here."""
+        self._response = response
+        if not response.is_stream_consumed:
+            return self._library.Response(
+                response.status_code, headers=response.headers, stream=self, extensions=response.extensions
+            )
+        # A hook of the client's own has read the body: it is decoded.
+        headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_WIRE}
+        self._response = self._library.Response(response.status_code, headers=headers, content=response.content)
+        self._pieces.append(response.content)
+        self._ended(WireEnding.WHOLE)
+        return self._response
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self.watching():
+            for piece in self._response.iter_raw():
+                if not self._done:
+                    self._pieces.append(piece)
+                yield piece
+        self._ended(WireEnding.WHOLE)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with self.watching():
+            async for piece in self._response.aiter_raw():
+                if not self._done:
+                    self._pieces.append(piece)
+                yield piece
+        self._ended(WireEnding.WHOLE)
+
+    def close(self) -> None:
+        """Close the response underneath at once: a server goes on generating for a reader who merely went away."""
+        self._response.close()
+        self._ended(WireEnding.CUT, left=True)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+        self._ended(WireEnding.CUT, left=True)
+
+    @contextlib.contextmanager
+    def watching(self) -> Generator[None, None, None]:
+        """Write the line of a response that a broken connection ends, or that never begins."""
+        try:
+            yield
+        except self._library.TransportError as error:
+            timed_out = isinstance(error, self._library.TimeoutException)
+            closed = isinstance(error, self._library.RemoteProtocolError)
+            self._ended(WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET)
+            raise
+
+    def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
+        """Write the line; only the first ending counts.
+
+        With ``left`` it is the reader who closed the response: past an event stream's ``[DONE]`` it was whole all the
+        same, before that nobody knows what the reply would have been. A content encoding is undone where it can be.
+        """
+        if self._done:
+            return
+        self._done = True
+        asked = decode(self._request.content, LINE_LIMITS)
+        request: JSONObject = asked if isinstance(asked, dict) else {}
+        reply = HTTPReply(ending=ending)
+        if self._response is not None:
+            headers = {name: text for name, text in self._response.headers.items() if name.lower() in KEPT_HEADERS}
+            body, encoding = b"".join(self._pieces), {"content-encoding": headers.pop("content-encoding", "")}
+            try:
+                body = self._library.Response(_OK, headers=encoding, content=body).content
+            except self._library.DecodingError:
+                headers |= encoding
+            reply = HTTPReply(self._response.status_code, headers, (body,), ending)
+        if left and _DONE.search(reply.body):
+            reply, left = replace(reply, ending=WireEnding.WHOLE), False
+        completion = None if left else completion_of(request, reply)
+        self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
+
+
+def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:
+    """Read the completion that a response carries, also a streamed one; None when none came as it was asked for."""
+    kind = next((value for name, value in reply.headers.items() if name.lower() == "content-type"), "")
+    streamed = kind.partition(";")[0].strip().lower() == "text/event-stream"
+    if reply.status != _OK or streamed != bool(request.get("stream")):
+        return None
+    value = assembled(reply.body) if streamed else decode(reply.body, LINE_LIMITS)
+    return value if isinstance(value, dict | list) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from strictreply.contract._contract import Contract
+from strictreply.contract._describing import callable_tools
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.contract._tool import Tool
 from strictreply.testing._steps import API_DEFAULTS, Fault
@@ -43,7 +44,8 @@ class Demand:
     @cached_property
     def contract(self) -> Contract:
         """The strict gate for replies to this request; several calls fit it unless the request forbids them."""
-        native = self._listed
+        listed: Any = self.request.get("tools")
+        native = tuple(listed) if isinstance(listed, list) else ()
         contract = Contract(
             tools=native or self.hints.tools,
             answer=str if self.hints.answer is None else self.hints.answer,
@@ -62,12 +64,14 @@ class Demand:
 
         Raises ValueError when no good reply can be made of a schema.
         """
-        return tuple(self._targets())
-
-    @property
-    def streams(self) -> bool:
-        """Whether server-sent events are asked for."""
-        return bool(self.request.get("stream"))
+        place: ReplyPlace = "union" if self.contract.channel == "text" else "call"
+        given = [self.hints.args]  # what the user said is for the first
+        calls = [Target.of(tool, place=place, args=given.pop() if given else None) for tool in self.callable_tools]
+        args = given.pop() if given else None
+        if self.answer_schema is not None and self.choice in _FREE:
+            answer = self.answer_schema if self.hints.answer is None else self.hints.answer
+            return (*calls, Target.of(answer, place="json", args=args))
+        return tuple(calls) or (Target.of(args=args),)
 
     def missing(self, needs: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return the keywords that the request lacks, under which alone something is a fault.
@@ -75,8 +79,7 @@ class Demand:
         What shapes the verdict (``tool_choice`` and the like) is left to the verdict: see :meth:`refuses`.
         """
         said = {**API_DEFAULTS, **{name: value for name, value in self.request.items() if value is not None}}
-        others = {name: value for name, value in needs.items() if name not in SHAPING}
-        return {name: value for name, value in others.items() if said.get(name) != value}
+        return {name: value for name, value in needs.items() if name not in SHAPING and said.get(name) != value}
 
     def refuses(self, fault: Fault) -> bool:
         """Prove that the gate of this very request refuses a fault; what is no completion is taken at its word."""
@@ -93,7 +96,7 @@ class Demand:
         if not results[-1]:
             return self.targets[0].clean
         answers = [target for target in self.targets if target.tool is None]
-        if not answers and self.contract.choice in _FREE:
+        if not answers and self.choice in _FREE:
             return Target.of().clean
         return (answers or self.targets[sum(results) :] or self.targets[-1:])[0].clean
 
@@ -108,12 +111,7 @@ class Demand:
             "json": "a structured answer",
             "prose": "plain text",
         }[target.place]
-        return f"{told}, streamed" if self.streams else told
-
-    @property
-    def _listed(self) -> tuple[object, ...]:
-        tools: Any = self.request.get("tools")
-        return tuple(tools) if isinstance(tools, list) else ()
+        return f"{told}, streamed" if self.request.get("stream") else told
 
     @property
     def choice(self) -> str:
@@ -134,20 +132,4 @@ class Demand:
     @property
     def callable_tools(self) -> list[Tool]:
         """The tools that the request lets the model call."""
-        contract = self.contract
-        if contract.choice in contract.by_name:
-            return [contract.by_name[contract.choice]]
-        return [] if contract.choice == "none" else list(contract.tools)
-
-    def _targets(self) -> Iterator[Target]:
-        contract = self.contract
-        place: ReplyPlace = "union" if contract.channel == "text" else "call"
-        args = self.hints.args
-        for tool in self.callable_tools:
-            yield Target.of(tool, place=place, args=args)
-            args = None  # what the user said is for the first
-        if contract.answer.schema is not None and contract.choice in _FREE:
-            answer = contract.answer.schema.source if self.hints.answer is None else self.hints.answer
-            yield Target.of(answer, place="json", args=args)
-        elif not self.callable_tools:
-            yield Target.of(args=args)
+        return callable_tools(self.contract)

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from strictreply.reading._decoding import decode
 from strictreply.testing._recordings import LINE_LIMITS
 from strictreply.values._json import JSON, JSONObject
 
-DONE = b"data: [DONE]\n\n"
-"""The event that ends a stream; it is not JSON."""
-
-PIECES = 4
-"""In how many pieces a text comes at most, however long it is."""
-
-_SPELLED_ANEW = ("choices", "usage")
-
-BROKEN_OFF = "error"
-"""The finish reason of a stream that does not add up: it must not pass for whole."""
-
+DONE = b"data: [DONE]\n\n"  # ends a stream; it is not JSON
+PIECES = 4  # of a text at most, however long it is
+BROKEN_OFF = "error"  # the finish reason of a stream that does not add up: it must not pass for whole
 _TEXTS = ("content", "refusal")
 _DONE = b"[DONE]"
-_Pieces: TypeAlias = dict[str, list[JSON]]
 
 
 def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion as the events of a stream, ``data: [DONE]`` last.
+    """Write a completion as the events of a stream, ``data: [DONE]`` last; what is no completion is one event as it is.
 
-    ``usage`` adds the chunk that ``stream_options.include_usage`` asks for. What is no completion, as its envelope was
-    spoiled, becomes one event as it is. What an SDK puts together from the events is the completion again: each spoiled
-    value that has a place in a delta is in one.
+    ``usage`` adds the chunk that ``stream_options.include_usage`` asks for. An SDK puts the completion together again,
+    with each spoiled value that has a place in a delta.
     """
     return (*map(event, chunks(completion, usage=usage)), DONE)
 
@@ -45,41 +35,28 @@ def event(chunk: JSON) -> bytes:
 
 def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
-    choices = _choices(completion)
-    if choices is None:
+    choices: Any = completion.get("choices") if isinstance(completion, dict) else None
+    streamed = isinstance(choices, list) and bool(choices)
+    if not streamed or not all(isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices):
         yield completion
         return
     whole = cast("JSONObject", completion)
-    around: JSONObject = {name: value for name, value in whole.items() if name not in _SPELLED_ANEW}
+    around: JSONObject = {name: value for name, value in whole.items() if name not in {"choices", "usage"}}
     around |= {"object": "chat.completion.chunk"}
     around |= {"usage": None} if usage else {}
-    for part in chain.from_iterable(map(_parts, choices)):
-        around |= {"choices": [part]}
-        yield dict(around)
+    for choice in choices:
+        index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
+        parts: list[JSON] = [
+            index | {"delta": delta, "logprobs": None, "finish_reason": None} for delta in _deltas(choice["message"])
+        ]
+        ended: JSON = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
+        yield from (around | {"choices": [part]} for part in (*parts, ended))
     if usage and "usage" in whole:
         around |= {"choices": [], "usage": whole["usage"]}
         yield around
 
 
-def _choices(completion: JSON) -> list[JSONObject] | None:
-    """Read the choices of a completion; None when it has none that could be streamed."""
-    choices: Any = completion.get("choices") if isinstance(completion, dict) else None
-    if not isinstance(choices, list) or not choices:
-        return None
-    whole = all(isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices)
-    return choices if whole else None
-
-
-def _parts(choice: JSONObject) -> Iterator[JSONObject]:
-    """Take a choice apart: a part for each delta, and one for how it ended."""
-    around: JSONObject = {"index": choice["index"]} if "index" in choice else {}
-    for delta in _deltas(choice["message"]):
-        yield around | {"delta": delta, "logprobs": None, "finish_reason": None}
-    yield {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
-
-
 def _deltas(message: JSONObject) -> Iterator[JSONObject]:
-    """Take a message apart: what is not written piece by piece, its texts, its calls."""
     texts = {name: message[name] for name in _TEXTS if isinstance(message.get(name), str)}
     listed: Any = message.get("tool_calls")
     calls: list[JSON] = listed if isinstance(listed, list) else []
@@ -87,28 +64,19 @@ def _deltas(message: JSONObject) -> Iterator[JSONObject]:
     for name, text in texts.items():
         yield from ({name: piece} for piece in _pieces(text))
     for index, call in enumerate(calls):
-        yield from ({"tool_calls": [part]} for part in _call_parts(call, index))
-
-
-def _call_parts(call: JSON, index: int) -> Iterator[JSON]:
-    """Take one call apart: its id and its name first, then its arguments; one that is no object comes as it is."""
-    if not isinstance(call, dict):
-        yield call
-        return
-    first: JSONObject = call | {"index": index}
-    function = first.get("function")
-    if not isinstance(function, dict) or not isinstance(text := function.get("arguments"), str):
-        yield first
-        return
-    yield first | {"function": function | {"arguments": ""}}
-    for piece in _pieces(text):
-        yield {"index": index, "function": {"arguments": piece}}
+        part: Any = call | {"index": index} if isinstance(call, dict) else call
+        match part:
+            case {"function": {"arguments": str(arguments)} as function}:
+                yield {"tool_calls": [part | {"function": function | {"arguments": ""}}]}
+                for piece in _pieces(arguments):
+                    yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+            case _:
+                yield {"tool_calls": [part]}
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a text into a few pieces; an empty one into none."""
-    size = -(-len(text) // PIECES)
-    return (text[start : start + size] for start in range(0, len(text), size)) if text else iter(())
+    size = -(-len(text) // PIECES) or 1
+    return (text[start : start + size] for start in range(0, len(text), size))
 
 
 def assembled(body: bytes) -> JSON:
@@ -134,15 +102,13 @@ def assembled(body: bytes) -> JSON:
             chunk = {"error": chunk, "choices": []}
         _keep(around, {name: value for name, value in chunk.items() if name != "choices"})
         parts: Any = chunk.get("choices")
-        fitting = [_add_choice(choices, part) for part in parts] if isinstance(parts, list) else [False]
+        fitting = [isinstance(parts, list)]
+        for part in parts if isinstance(parts, list) else []:
+            index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
+            fitting.append(index is not None and choices.setdefault(index, _AssembledChoice()).add(part))
         sound = sound and all(fitting)
     whole: list[JSON] = [choices[index].whole(index, sound=sound and done) for index in sorted(choices)]
     return {**around, "object": "chat.completion", "choices": whole} if chunks else None
-
-
-def _add_choice(choices: dict[int, _AssembledChoice], part: Any) -> bool:
-    index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
-    return index is not None and choices.setdefault(index, _AssembledChoice()).add(part)
 
 
 def events_in(body: bytes) -> Iterator[tuple[str, bytes]]:
@@ -163,83 +129,7 @@ def events_in(body: bytes) -> Iterator[tuple[str, bytes]]:
                 continue
 
 
-@dataclass(slots=True)
-class _AssembledCall:
-    """One tool call so far: what is said of it once, and its arguments in pieces."""
-
-    said: JSONObject = field(default_factory=dict[str, JSON])
-    function: JSONObject = field(default_factory=dict[str, JSON])
-    pieces: _Pieces = field(default_factory=dict[str, list[JSON]])
-
-    def add(self, part: JSONObject) -> bool:
-        """Take a delta; tell whether it fits what was said before."""
-        function: Any = part.get("function", {})
-        if not isinstance(function, dict):
-            return False
-        given = {name: value for name, value in part.items() if name not in {"index", "function"}}
-        agrees = _settled(self.said, given)
-        if "name" in function:
-            agrees = agrees and not (self.function.get("name") and function["name"])
-            _settled(self.function, {"name": function["name"]})
-        _gather(self.pieces, {name: value for name, value in function.items() if name != "name"})
-        return agrees and bool(self.function.get("name") or not function.get("arguments"))
-
-    @property
-    def whole(self) -> JSONObject:
-        """The call as a completion has it."""
-        return {"type": "function"} | self.said | {"function": self.function | _joined(self.pieces)}
-
-
-@dataclass(slots=True)
-class _AssembledChoice:
-    """One choice so far."""
-
-    around: JSONObject = field(default_factory=dict[str, JSON])
-    said: JSONObject = field(default_factory=dict[str, JSON])
-    pieces: _Pieces = field(default_factory=dict[str, list[JSON]])
-    calls: list[_AssembledCall] = field(default_factory=list[_AssembledCall])
-    reason: JSON = None
-
-    def add(self, part: JSONObject) -> bool:
-        """Take a choice of a chunk; tell whether it is one, and fits what was said before."""
-        reason, delta = part.get("finish_reason"), cast("Any", part.get("delta"))
-        kept = {name: value for name, value in part.items() if name not in {"index", "delta", "finish_reason"}}
-        _keep(self.around, kept)
-        if not isinstance(delta, dict):
-            return False
-        more = reason is not None or any(delta[name] for name in delta if name != "role")
-        late = self.reason is not None and more  # nothing may be said once a finish reason has come
-        self.reason = self.reason if reason is None else reason
-        agrees = _settled(self.said, {name: value for name, value in delta.items() if name == "role"})
-        agrees &= all(isinstance(delta.get(name), str | None) for name in _TEXTS)
-        _gather(self.pieces, {name: value for name, value in delta.items() if name not in {"role", "tool_calls"}})
-        return self._add_calls(delta.get("tool_calls")) and agrees and not late
-
-    def _add_calls(self, parts: Any) -> bool:
-        """Take the deltas of calls; tell whether each belongs to a call, or begins the next one."""
-        if not isinstance(parts, list):
-            return not parts
-        fitting = [self._add_call(part) for part in parts]
-        return all(fitting)
-
-    def _add_call(self, part: Any) -> bool:
-        index = _index_in(part)
-        if index is None or index > len(self.calls):
-            return False
-        if index == len(self.calls):
-            self.calls.append(_AssembledCall())
-        return self.calls[index].add(part)
-
-    def whole(self, index: int, *, sound: bool) -> JSONObject:
-        message: JSONObject = {"role": "assistant", "content": None} | self.said | _joined(self.pieces)
-        if self.calls:
-            message["tool_calls"] = [call.whole for call in self.calls]
-        reason = self.reason if sound and self.reason else BROKEN_OFF
-        return {"index": index, "message": message, **self.around, "finish_reason": reason}
-
-
 def _index_in(part: Any) -> int | None:
-    """Read the index of a choice or a call, a whole number from 0; None when it has none."""
     index = part.get("index") if isinstance(part, dict) else None
     return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
 
@@ -249,31 +139,90 @@ def _keep(around: JSONObject, given: JSONObject) -> None:
     around |= {name: value for name, value in given.items() if value is not None or name not in around}
 
 
-def _settled(said: JSONObject, given: JSONObject) -> bool:
-    """Keep what is said once; tell whether nothing contradicts what was said before."""
-    agrees = True
-    for name, value in given.items():
-        agrees &= not value or said.get(name) in (None, "", value)
-        said[name] = said.get(name) or value
-    return agrees
+@dataclass(slots=True)
+class _Pieces:
+    """An object so far: members that are said once, and members that come in pieces."""
+
+    said: JSONObject = field(default_factory=dict[str, JSON])
+    pieces: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
+
+    def add(self, delta: JSONObject, once: Container[str]) -> bool:
+        """Take a delta; tell whether nothing contradicts what was said before. Null says nothing."""
+        agrees = True
+        for name, value in delta.items():
+            if name in once:
+                agrees &= not value or self.said.get(name) in (None, "", value)
+                self.said[name] = self.said.get(name) or value
+            else:
+                self.pieces.setdefault(name, []).extend([] if value is None else [value])
+        return agrees
+
+    @property
+    def whole(self) -> JSONObject:
+        """Texts and lists are joined; of anything else the first that is no text stands for all, to be noticed."""
+        whole = dict(self.said)
+        for name, parts in self.pieces.items():
+            if not parts:
+                whole[name] = None
+            elif all(isinstance(part, str) for part in parts):
+                whole[name] = "".join(map(str, parts))
+            elif all(isinstance(part, list) for part in parts):
+                whole[name] = [*chain.from_iterable(cast("Any", parts))]
+            else:
+                whole[name] = next(part for part in parts if not isinstance(part, str))
+        return whole
 
 
-def _gather(pieces: _Pieces, delta: JSONObject) -> None:
-    """Put the pieces of a delta to those before them; null says nothing."""
-    for name, value in delta.items():
-        pieces.setdefault(name, []).extend([] if value is None else [value])
+@dataclass(slots=True)
+class _AssembledCall:
+    around: _Pieces = field(default_factory=_Pieces)
+    function: _Pieces = field(default_factory=_Pieces)
+
+    def add(self, part: JSONObject) -> bool:
+        """Take a delta; tell whether it fits what was said before."""
+        function: Any = part.get("function", {})
+        if not isinstance(function, dict):
+            return False
+        named = self.function.said.get("name")
+        agrees = self.around.add({name: part[name] for name in part if name not in {"index", "function"}}, part)
+        self.function.add(function, ("name",))
+        fits = "name" not in function if named else bool(function.get("name") or not function.get("arguments"))
+        return agrees and fits
+
+    @property
+    def whole(self) -> JSONObject:
+        return {"type": "function"} | self.around.whole | {"function": self.function.whole}
 
 
-def _joined(pieces: _Pieces) -> JSONObject:
-    return {name: _whole(parts) for name, parts in pieces.items()}
+@dataclass(slots=True)
+class _AssembledChoice:
+    around: JSONObject = field(default_factory=dict[str, JSON])
+    message: _Pieces = field(default_factory=_Pieces)
+    calls: list[_AssembledCall] = field(default_factory=list[_AssembledCall])
+    reason: JSON = None
 
+    def add(self, part: JSONObject) -> bool:
+        """Take a choice of a chunk; tell whether it is one, and fits what was said before."""
+        reason, delta = part.get("finish_reason"), cast("Any", part.get("delta"))
+        _keep(self.around, {name: part[name] for name in part if name not in {"index", "delta", "finish_reason"}})
+        if not isinstance(delta, dict):
+            return False
+        more = reason is not None or any(delta[name] for name in delta if name != "role")
+        late = self.reason is not None and more  # nothing may be said once a finish reason has come
+        self.reason = self.reason if reason is None else reason
+        parts: Any = delta.get("tool_calls") or []
+        fitting = [not late, isinstance(parts, list), all(isinstance(delta.get(name), str | None) for name in _TEXTS)]
+        fitting.append(self.message.add({name: delta[name] for name in delta if name != "tool_calls"}, ("role",)))
+        for call in parts if isinstance(parts, list) else []:
+            index = _index_in(call)  # that of a call so far, or of the next one
+            if index == len(self.calls):
+                self.calls.append(_AssembledCall())
+            fitting.append(index is not None and index < len(self.calls) and self.calls[index].add(call))
+        return all(fitting)
 
-def _whole(parts: list[JSON]) -> JSON:
-    """Join texts, and lists; of anything else the first that is no text stands for all: it must not be overlooked."""
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) == len(parts):
-        return "".join(texts) if parts else None
-    lists = [part for part in parts if isinstance(part, list)]
-    if len(lists) == len(parts):
-        return [*chain.from_iterable(lists)]
-    return next(part for part in parts if not isinstance(part, str))
+    def whole(self, index: int, *, sound: bool) -> JSONObject:
+        message: JSONObject = {"role": "assistant", "content": None} | self.message.whole
+        if self.calls:
+            message["tool_calls"] = [call.whole for call in self.calls]
+        reason = self.reason if sound and self.reason else BROKEN_OFF
+        return {"index": index, "message": message, **self.around, "finish_reason": reason}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from strictreply.contract._tool import Tool
 from strictreply.testing import ok
@@ -58,23 +59,25 @@ def scripts_of(
     Raises ValueError when nothing is left, ContractError (a ValueError) for tools and a request that no contract can
     be made of, TypeError when ``tools`` is no list.
     """
-    declared = _listed(tools)
+    given = cast("object", tools)
+    if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
+        raise TypeError("tools= must be a list, even for one tool: tools=[search]")
+    declared = list(tools)
     chosen = {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}
-    asked = _asked(declared, place, dict(request or {}))
-    runs = [run for tool, demand in asked for run in _made_of(tool, demand, chosen, place, _after(then))]
+    after = () if then is None else (then,) if isinstance(then, Step) else tuple(then)
+    runs: list[Malformed] = []
+    for tool, demand in _asked(declared, place, dict(request or {})):
+        name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
+        for fault in all_for(tool, kinds=chosen, place=place):
+            if not demand.missing(fault.needs) and demand.refuses(fault):
+                following = after or _good(tool, demand, fault.place)
+                runs += [_run(f"{name}-{fault.id}" if name else fault.id, fault, following)] if following else []
     if cassette is not None:
         recorded = Cassette(cassette).failures(declared or None)
-        runs += [_run("", fault, _after(then) or (ok.answer(),)) for fault in recorded]
+        runs += [_run(fault.id, fault, after or (ok.answer(),)) for fault in recorded]
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     return runs
-
-
-def _listed(tools: object) -> list[object]:
-    """Read a list of tools; a tool alone is refused, as iterating over it may well work."""
-    if isinstance(tools, type | str | Mapping) or not isinstance(tools, Iterable):
-        raise TypeError("tools= must be a list, even for one tool: tools=[search]")
-    return list(tools)
 
 
 def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:
@@ -89,17 +92,6 @@ def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject
     yield from ((tool, demand) for tool in declared or [None])
 
 
-def _made_of(
-    tool: object, demand: Demand, kinds: Collection[Kind], place: ReplyPlace | None, after: Sequence[Step]
-) -> Iterator[Malformed]:
-    """Script every fault of one tool that is one under this demand, each with good replies after it."""
-    name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
-    for fault in all_for(tool, kinds=kinds, place=place):
-        if not demand.missing(fault.needs) and demand.refuses(fault):
-            following = after or _good(tool, demand, fault.place)
-            yield from [_run(name, fault, following)] if following else []
-
-
 def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     """Choose a good reply: in the fault's place, else a call, else plain text; none for a tool not to be called."""
     places: tuple[ReplyPlace, ...] = (place, "call", "prose")
@@ -108,11 +100,7 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
 
 
 def _run(name: str, fault: Fault, after: Sequence[Step]) -> Malformed:
-    return Malformed(f"{name}-{fault.id}" if name else fault.id, fault, tuple(after[:-1]), after[-1])
-
-
-def _after(then: Step | Sequence[Step] | None) -> tuple[Step, ...]:
-    return () if then is None else (then,) if isinstance(then, Step) else tuple(then)
+    return Malformed(name, fault, tuple(after[:-1]), after[-1])
 
 
 def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:

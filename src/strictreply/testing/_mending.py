@@ -90,8 +90,12 @@ class ConversationState:
 
 
 def first_ask(turns: Sequence[JSONObject]) -> ConversationState:
-    """Read the conversation as a question that nobody complains about."""
-    return _state(turns, len(turns))
+    """Read the last question and the results since, as if nobody complained about a reply."""
+    asked = _last_turn(turns, "user")
+    given = (text_of(turn) for turn in turns[asked + 1 :] if turn.get("role") == "tool")
+    results = tuple(text for text in given if not names_a_place(text))
+    said = [text_of(turn) for turn in turns[: asked + 1] if turn.get("role") == "user"]
+    return ConversationState(said[-1] if said else "", json.dumps([said, len(results)]), results)
 
 
 def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
@@ -105,21 +109,12 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
     by_id = {str(turn.get("tool_call_id")): text_of(turn) for turn in following if turn.get("role") == "tool"}
     calls = items(reply.get("tool_calls")) or [None] * len(prior)
     remarks = tuple("\n".join([by_id.get(str(fields(call).get("id")), ""), *by_user]).strip() for call in calls)
-    return replace(_state(turns, replied), prior=prior, remarks=remarks)
-
-
-def _state(turns: Sequence[JSONObject], end: int) -> ConversationState:
-    """Read the last question before ``end``, and the results between the two."""
-    asked = _last_turn(turns[:end], "user")
-    given = [text_of(turn) for turn in turns[asked + 1 : end] if turn.get("role") == "tool"]
-    results = tuple(text for text in given if not names_a_place(text))
-    said = [text_of(turn) for turn in turns[: asked + 1] if turn.get("role") == "user"]
-    return ConversationState(said[-1] if said else "", json.dumps([said, len(results)]), results)
+    return replace(first_ask(turns[:replied]), prior=prior, remarks=remarks)
 
 
 def _last_turn(turns: Sequence[JSONObject], role: str) -> int:
     """Return the index of the last turn of a role; -1 when there is none."""
-    return next((index for index in range(len(turns) - 1, -1, -1) if turns[index].get("role") == role), -1)
+    return max((index for index, turn in enumerate(turns) if turn.get("role") == role), default=-1)
 
 
 def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
@@ -163,18 +158,14 @@ class Complaint:
 
 def complaints(text: str) -> tuple[Complaint, ...]:
     """Read the faults that a correction lists, one a line."""
-    lines = (_LINE.match(line) for line in text.splitlines())
-    return tuple(
-        Complaint(_pointer(line["path"] or ""), line["words"] or "")
-        for line in lines
-        if line and (line["bullet"] or line["path"])
-    )
-
-
-def _pointer(place: str) -> str:
-    """Return the JSON Pointer that a place means; a name in quotes is JSON, a slash at the end says nothing."""
-    named = _QUOTED.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], place)
-    return named if place.endswith('"') else named.rstrip("/")
+    found: list[Complaint] = []
+    for line in filter(None, map(_LINE.match, text.splitlines())):
+        if line["bullet"] or line["path"]:
+            # A name in quotes is JSON; else a slash at the end says nothing.
+            path = _QUOTED.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], line["path"] or "")
+            quoted = (line["path"] or "").endswith('"')
+            found.append(Complaint(path if quoted else path.rstrip("/"), line["words"] or ""))
+    return tuple(found)
 
 
 def names_a_place(text: str) -> bool:
@@ -194,18 +185,16 @@ def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft
     if not prior.is_json:
         return clean_draft(target) if _ABOUT_FORM.search(correction) else prior
     value: JSON = json.loads(prior.text)
+    tool = prior.tool
     for complaint in named:
         value = _mended(value, target.around(target.value), _tokens(complaint, target), complaint.words)
-    about_name = any(
-        complaint.path.rpartition("/")[2] in {"name", "tool"} or _ABOUT_NAME.search(complaint.words)
-        for complaint in named
-    )
-    return Draft(clean_draft(target).tool if about_name else prior.tool, json.dumps(value, ensure_ascii=False))
+        if complaint.path.rpartition("/")[2] in {"name", "tool"} or _ABOUT_NAME.search(complaint.words):
+            tool = clean_draft(target).tool
+    return Draft(tool, json.dumps(value, ensure_ascii=False))
 
 
 def _tokens(complaint: Complaint, target: Target) -> list[str]:
-    path = _INSIDE_CALL.sub("", complaint.path).removeprefix("/content")
-    tokens = pointer_tokens(path)
+    tokens = pointer_tokens(_INSIDE_CALL.sub("", complaint.path).removeprefix("/content"))
     if target.place == "call" and tokens[:1] in (["args"], ["arguments"]):
         return tokens[1:]
     if target.place == "union" and tokens and tokens[0] not in {"tool", "args", "answer"}:
@@ -215,30 +204,22 @@ def _tokens(complaint: Complaint, target: Target) -> list[str]:
 
 def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
     """Mend the fault at the end of ``tokens``, from what is right there."""
-    if isinstance(value, dict) and isinstance(right, dict):
-        return _mended_member(value, right, tokens, words) if tokens else _mended_object(value, right, words)
-    if isinstance(value, list) and isinstance(right, list) and tokens:
-        index = int(tokens[0]) if tokens[0].isdigit() else len(value)
-        if index < min(len(value), len(right)):
-            return [*value[:index], _mended(value[index], right[index], tokens[1:], words), *value[index + 1 :]]
-    return right
-
-
-def _mended_member(value: dict[str, JSON], right: dict[str, JSON], tokens: list[str], words: str) -> dict[str, JSON]:
-    name = tokens[0]
-    if name not in right:  # what is not needed is left out
-        return {key: member for key, member in value.items() if key != name}
-    if name not in value:
-        return value | {name: right[name]}
-    return value | {name: _mended(value[name], right[name], tokens[1:], words)}
-
-
-def _mended_object(value: dict[str, JSON], right: dict[str, JSON], words: str) -> dict[str, JSON]:
-    if _ABOUT_EXTRA.search(words):
-        return {key: member for key, member in value.items() if key in right or _mentions(words, key)}
-    if _ABOUT_MISSING.search(words):
-        return value | {key: member for key, member in right.items() if key not in value and _mentions(words, key)}
-    return value
+    match value, right, tokens:
+        case dict(), dict(), []:
+            if _ABOUT_EXTRA.search(words):
+                return {key: member for key, member in value.items() if key in right or _mentions(words, key)}
+            if _ABOUT_MISSING.search(words):
+                return value | {key: one for key, one in right.items() if key not in value and _mentions(words, key)}
+            return value
+        case dict(), dict(), [name, *_] if name not in right:  # what is not needed is left out
+            return {key: member for key, member in value.items() if key != name}
+        case dict(), dict(), [name, *rest]:
+            return value | {name: _mended(value[name], right[name], rest, words) if name in value else right[name]}
+        case list(), list(), [token, *rest] if token.isdigit() and int(token) < min(len(value), len(right)):
+            index = int(token)
+            return [*value[:index], _mended(value[index], right[index], rest, words), *value[index + 1 :]]
+        case _:
+            return right
 
 
 def _mentions(words: str, name: str) -> bool:

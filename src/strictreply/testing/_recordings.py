@@ -1,8 +1,7 @@
 """Recorded replies: lines of JSON from files, read into what a contract can judge offline.
 
-Two layouts are known: chat-completion dumps (a completion, or a request and its response side by side, in a cassette
-with what became of it in HTTP), and one record a line with ``mode``, ``tools`` and ``reply``. What cannot be read is
-reported by its line, never dropped.
+A line is a chat completion, a request and its response side by side (a cassette's, with what became of it in HTTP), or
+a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its line, never dropped.
 """
 
 from __future__ import annotations
@@ -28,15 +27,9 @@ LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_0
 _GZIP_MAGIC = b"\x1f\x8b"
 _RESPONSE_KEYS = ("response", "completion", "output")
 _OK = 200
-_ENDINGS = {
-    "cut": "the response ended early",
-    "reset": "the connection broke off",
-    "hang": "nothing came in time",
-}
+_ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
 """How a cassette says that a response ended, and what that means."""
-NO_NAME = "-"
-"""What a recording calls a model or a tool that is not there."""
-
+NO_NAME = "-"  # of a model or a tool that is not there
 _SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 
@@ -61,9 +54,7 @@ class Recording:
         message = peek(choices[0], "message") if isinstance(choices, list) and choices else self.response
         calls = peek(message, "tool_calls")
         name = peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
-        if not isinstance(name, str):
-            return NO_NAME
-        return name if name in self.declared else "(unknown tool)"
+        return NO_NAME if not isinstance(name, str) else name if name in self.declared else "(unknown tool)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +75,9 @@ class RecordedVerdict:
 
 
 class RecordingJudge:
-    """Judges recordings by what their requests asked for, compiling each kind of request once."""
+    """Judges recordings by what their requests asked for; ``tools`` stand in for those that name none."""
 
     def __init__(self, tools: list[object] | None = None) -> None:
-        """``tools`` stand in for recordings that name none."""
         self._tools = tools
         self._contracts: dict[str, Contract] = {}
 
@@ -106,11 +96,9 @@ class RecordingJudge:
     def _contract(self, recording: Recording) -> Contract:
         key = json.dumps([recording.request, recording.channel])
         if key not in self._contracts:
-            stated = Contract(
-                tools=self._tools or [], channel=recording.channel, parallel=recording.channel == "native"
-            )
-            contract, _ = shape(stated, recording.request | {"messages": []})
-            self._contracts[key] = contract
+            native = recording.channel == "native"
+            stated = Contract(tools=self._tools or [], channel=recording.channel, parallel=native)
+            self._contracts[key], _ = shape(stated, recording.request | {"messages": []})
         return self._contracts[key]
 
 
@@ -140,15 +128,21 @@ def read_line(number: int, line: bytes) -> Recording | UnreadableLine:
         return UnreadableLine(number, "not a JSON object")
     reply = record.get("reply")
     recording = _from_record(record, reply) if isinstance(reply, dict) else _from_dump(record)
-    return recording or UnreadableLine(number, _nothing_in(record))
+    return recording if isinstance(recording, Recording) else UnreadableLine(number, recording)
 
 
 def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
-    """Read a record with ``mode``, ``tools`` and ``reply``; calls were recorded without ids."""
-    calls = reply.get("tool_calls")
+    """Read a record with ``mode``, ``tools`` and ``reply``; calls were recorded as name and arguments, without ids."""
     message: JSONObject = {"role": "assistant", "content": reply.get("content")}
-    if isinstance(calls, list):
-        message["tool_calls"] = [_recorded_call(index, call) for index, call in enumerate(calls)]
+    recorded = reply.get("tool_calls")
+    if isinstance(recorded, list):
+        message["tool_calls"] = calls = [*recorded]
+        for index, call in enumerate(calls):
+            if isinstance(call, dict) and "function" not in call:  # what is none is for the contract to refuse
+                arguments = call.get("arguments")
+                text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+                function = {"name": call.get("name"), "arguments": text}
+                calls[index] = {"id": f"call_{index + 1}", "type": "function", "function": function}
     choice = {"index": 0, "message": message, "finish_reason": record.get("finish_reason")}
     schema = record.get("response_schema")
     wanted = {"type": "json_schema", "json_schema": {"schema": schema}} if isinstance(schema, dict) else None
@@ -157,42 +151,27 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
     return Recording(str(record.get("model", NO_NAME)), request, {"choices": [choice]}, channel)
 
 
-def _recorded_call(index: int, call: object) -> object:
-    """Write a recorded ``{name, arguments}`` as the API has it; anything else stays for the contract to refuse."""
-    if not isinstance(call, dict) or "function" in call:
-        return call
-    arguments = call.get("arguments")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return {"id": f"call_{index + 1}", "type": "function", "function": {"name": call.get("name"), "arguments": text}}
-
-
-def _from_dump(record: JSONObject) -> Recording | None:
-    """Read a completion, or a request and its response side by side; None when there is no response.
+def _from_dump(record: JSONObject) -> Recording | str:
+    """Read a completion, or a request and its response side by side; or return why there is no response.
 
     What a cassette holds as the response is one, whatever it is: an app was given it with the status 200.
     """
-    request = record.get("request")
+    request, http = record.get("request"), record.get("http")
     request = request if isinstance(request, dict) else record
     found = (record.get(key) for key in _RESPONSE_KEYS)
     response = next((value for value in found if isinstance(value, dict)), record)
-    answered = response is not record and isinstance(record.get("http"), dict)
-    if "choices" not in response and not answered:
-        return None
-    model = response.get("model") or request.get("model") or NO_NAME
-    return Recording(str(model), _shaping(request), response)
-
-
-def _nothing_in(record: JSONObject) -> str:
-    """Report why a record holds no reply; a cassette's line says what came in place of one."""
-    http = record.get("http")
-    if not isinstance(http, dict):
-        return "neither a chat completion nor a record with a reply"
-    status, ending = http.get("status"), http.get("ending")
-    if isinstance(status, int) and status != _OK:
-        return f"no reply: HTTP {status}"
-    if isinstance(ending, str) and ending in _ENDINGS:
-        return f"no reply: {_ENDINGS[ending]}"
-    return "no reply: the body is no chat completion"
+    if "choices" in response or (response is not record and isinstance(http, dict)):
+        model = response.get("model") or request.get("model") or NO_NAME
+        return Recording(str(model), _shaping(request), response)
+    match http:
+        case {"status": int(status)} if status != _OK:
+            return f"no reply: HTTP {status}"
+        case {"ending": str(ending)} if ending in _ENDINGS:
+            return f"no reply: {_ENDINGS[ending]}"
+        case {}:
+            return "no reply: the body is no chat completion"
+        case _:
+            return "neither a chat completion nor a record with a reply"
 
 
 def _shaping(request: JSONObject) -> JSONObject:

@@ -95,7 +95,12 @@ class Redaction:
         """
         if isinstance(value, list):
             return [self.value(member, name) for member in value]
-        if _SECRET_NAME.fullmatch(name) and _may_be_secret(value):
+        if isinstance(value, dict):
+            named = value.get("type")
+            secret = bool(value) and not (_SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES)
+        else:
+            secret = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if secret and _SECRET_NAME.fullmatch(name):
             return REDACTED
         if isinstance(value, dict):
             of_a_model = "logprob" in value  # its "token" is a piece of the model's text
@@ -106,16 +111,7 @@ class Redaction:
         return self.text(value) if isinstance(value, str) else value
 
 
-def _may_be_secret(value: Any) -> bool:
-    """Report what can hold a secret: a text, a number, and an object that has members and is no JSON Schema."""
-    if isinstance(value, dict):
-        named = value.get("type")
-        return bool(value) and not (_SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES)
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
 def _without_named(text: str) -> str:
-    """Take out the values of members whose names say that they are secret, in JSON however deep in other JSON."""
     kept: list[str] = []
     end = 0
     for name in _NAMED.finditer(text):
@@ -148,9 +144,9 @@ def _closing_bracket(text: str, start: int, escapes: int) -> int:
     depth, at = 0, start
     while found := _BRACKET.search(text, at):
         at = found.end()
-        if found["quote"] and len(found["escapes"]) < escapes:
-            return found.start()
         if found["quote"]:
+            if len(found["escapes"]) < escapes:
+                return found.start()
             at = _closing(text, at, escapes) + escapes + 1
             continue
         depth += 1 if found["opening"] else -1

@@ -21,20 +21,16 @@ from strictreply.values._json import JSONObject
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
-MAX_QUOTED = 2_000
-"""How many characters of a correction are shown in a story."""
-
+MAX_QUOTED = 2_000  # characters of a correction in a story
 _HEAD_SHARE = 0.7
-_CONTEXT = 20
-"""How many characters of what is good stand beside what is not, in an abridged text."""
+_CONTEXT = 20  # characters of what is good beside what is not, in an abridged text
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, as it was at that moment, and what was served for it.
+    """One request, counted from 1, as it was at that moment, and what was served for it: None when nothing was left.
 
-    ``number`` counts from 1. ``step`` is None when the script had none left. ``first`` is the script's first request,
-    None for that one itself.
+    ``first`` is the script's first request, None for that one itself.
     """
 
     number: int
@@ -80,33 +76,42 @@ class ScriptedModel:
     """
 
     def __init__(self, *steps: Step, then: Step | None = None) -> None:
-        """Take the script; :meth:`script` gives another one later."""
         self._lock = threading.Lock()
         self.script(*steps, then=then)
 
     def script(self, *steps: Step, then: Step | None = None) -> None:
         """Begin a new script, and forget what was asked before; TypeError for what is no step."""
-        for step in (*steps, *([then] if then is not None else [])):
-            _refuse_other(step)
+        given: tuple[Any, ...] = steps if then is None else (*steps, then)
+        for step in given:
+            if not isinstance(step, Step):
+                name = getattr(step, "name", None)
+                meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
+                raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
         with self._lock:
             self._steps = steps
             self._then = then
             self._requests: list[Asked] = []
 
     def __call__(self, request: JSONObject) -> Served:
-        """Record a request, and serve the next step."""
         with self._lock:
             number = len(self._requests) + 1
             step = self._steps[number - 1] if number <= len(self._steps) else self._then
             first = self._requests[0] if self._requests else None
             self._requests.append(Asked(number, deepcopy(request), step, first))
         if step is None:
-            asked = f"{len(self._steps)} step{'s' if len(self._steps) != 1 else ''}"
-            return error_reply(400, f"the script has {asked}, and this is request {number}", code="script_spent")
-        served = deepcopy(step.served)
-        if isinstance(step, Fault):  # its ids may be what is wrong with it
-            return served
-        return cast("Served", _with_fresh_ids(served, _objects(request.get("messages"))))
+            told = f"the script has {_counted(len(self._steps), 'step')}, and this is request {number}"
+            return error_reply(400, told, code="script_spent")
+        served: Any = deepcopy(step.served)
+        match served:
+            case {"choices": [{"message": {"tool_calls": [_, *_]} as message} as choice]} if not isinstance(
+                step, Fault
+            ):
+                # A server never repeats an id; those of a fault may be what is wrong with it.
+                taken = frozenset(ids_in(_objects(request.get("messages"))))
+                choice["message"] = with_numbered_ids(message, taken)
+            case _:
+                pass
+        return cast("Served", served)
 
     def client(self) -> ScriptedClient:
         """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -154,11 +159,10 @@ class ScriptedModel:
             raise AssertionError(f"the script has {steps} steps; request {over[0]} came after them")
 
     def assert_no_echo(self) -> None:
-        """Raise AssertionError when a text that only the model wrote came back in a prompt.
+        """Raise AssertionError when a text that only the model wrote came back in a system, user or tool turn.
 
-        A reply may be replayed as the assistant's own turn; in a system, user or tool turn it is an injection. The
-        message names the request, the role and the fault, never the text. A text that stood in a prompt before it was
-        served is the app's own.
+        The message names the request, the role and the fault, never the text. A text that stood in a prompt before it
+        was served is the app's own.
         """
         leaks = [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]
         if leaks:
@@ -179,18 +183,15 @@ class ScriptedModel:
                 served.append((request.step.name, _spellings(words)))
 
     def story(self) -> str:
-        """Report the script and what was asked, for the report of a failed test.
-
-        The words are ours and the app's. An app that quotes a reply in a correction is shown to do so: abridged, and
-        escaped where a terminal would act on it.
-        """
-        lines = [f"script: {len(self._steps)} step{'s' if len(self._steps) != 1 else ''}"]
-        lines += [f"  {number}. {_told(step)}" for number, step in enumerate(self._steps, 1)]
-        lines += [f"  then, for ever: {_told(self._then)}"] if self._then else []
+        """Report the script and what was asked; what an app quotes of a reply is abridged and escaped."""
+        lines = [f"script: {_counted(len(self._steps), 'step')}"]
+        steps = [*enumerate(self._steps, 1), *([("then, for ever", self._then)] if self._then else [])]
+        for place, step in steps:
+            says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
+            lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
         for request in self.requests:
             served = request.step.name if request.step else "nothing left: HTTP 400"
-            turns = f"{len(request.messages)} message{'s' if len(request.messages) != 1 else ''}"
-            lines.append(f"request {request.number}: {turns} -> {served}")
+            lines.append(f"request {request.number}: {_counted(len(request.messages), 'message')} -> {served}")
             said = abridged(request.correction, MAX_QUOTED).splitlines()
             quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
             lines += [f"  correction: {quoted}"] if said else []
@@ -201,6 +202,10 @@ class ScriptedModel:
         """The Python line that makes this script again."""
         words = [step.source for step in self._steps] + ([f"then={self._then.source}"] if self._then else [])
         return f"llm.script({', '.join(words)})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def text_of(turn: JSONObject) -> str:
@@ -224,30 +229,8 @@ def _spellings(words: Iterable[str]) -> set[str]:
     return found
 
 
-def _refuse_other(step: object) -> None:
-    if not isinstance(step, Step):
-        name = getattr(step, "name", None)
-        meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
-        raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
-
-
-def _with_fresh_ids(served: Any, messages: list[JSONObject]) -> Any:
-    """Number the ids of a good reply that the conversation has already, as a server never repeats them."""
-    match served:
-        case {"choices": [{"message": {"tool_calls": [_, *_]} as message} as choice]}:
-            choice["message"] = with_numbered_ids(message, frozenset(ids_in(messages)))
-        case _:
-            pass
-    return served
-
-
 def _objects(value: Any) -> list[JSONObject]:
-    """Read a list of objects; what is none is left out."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _told(step: Step) -> str:
-    return f"{step.source}: a strict gate says {step.code}" if isinstance(step, Fault) else step.source
 
 
 def abridged(text: str, limit: int, good: str = "") -> str:

@@ -1,7 +1,6 @@
 """An OpenAI-compatible Chat Completions server on loopback: sockets and HTTP/1.1, nothing of what is answered.
 
-It sends every :class:`HTTPReply`, also those that no HTTP library would send. Any client in any language can be tested
-against it; it serves what :mod:`strictreply.testing._wire` knows.
+It sends every :class:`HTTPReply`, also those that no HTTP library would send.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
-from types import TracebackType
 from typing import Any, Self, cast
 
 from strictreply.testing._wire import HTTPReply, Pause, Responder, WireEnding, ending_of, error_reply, respond, wire
@@ -31,14 +29,13 @@ _READ_BYTES = 65_536
 class LoopbackServer:
     """Serves a responder over HTTP; a context manager that serves from a thread while it is open.
 
-    ``responder`` gets the body of each request and may be called from several threads at once; whatever it raises
-    becomes a 500. ``host`` must be a loopback address or ``localhost``; ``port`` 0 takes a free one. ``log`` gets one
-    line a request; None keeps quiet. ``patience`` is how many seconds a response that hangs, pauses or never ends may
-    keep its connection, should the client not leave before.
+    ``responder`` may be called from several threads at once; whatever it raises becomes a 500. ``host`` must be a
+    loopback address or ``localhost``; ``port`` 0 takes a free one. ``log`` gets one line a request. ``patience`` is how
+    many seconds a response that hangs, pauses or never ends may keep its connection.
 
-    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port is bound at once,
-    so ``base_url`` is known before the server is opened; until then connections are refused. Closed, it breaks off
-    what is being served and does not open again.
+    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound: that is done at once, and
+    connections are refused until the server is opened. Closed, it breaks off what is being served and does not open
+    again.
     """
 
     def __init__(
@@ -50,7 +47,6 @@ class LoopbackServer:
         log: Callable[[str], None] | None = None,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        """Bind the port; nothing is served yet."""
         if not is_loopback(host):
             raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
         address = "127.0.0.1" if host == "localhost" else host
@@ -69,16 +65,13 @@ class LoopbackServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
     def __enter__(self) -> Self:
-        """Listen, and serve from a daemon thread."""
         self._server.server_activate()
-        self._thread = threading.Thread(target=self._serve, name="strictreply-loopback", daemon=True)
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(POLL_SECONDS,), name="strictreply-loopback", daemon=True)
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop serving, break off every connection and free the port."""
+    def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -88,12 +81,9 @@ class LoopbackServer:
         """Serve in this thread until it is interrupted; KeyboardInterrupt passes through, the port is freed."""
         try:
             self._server.server_activate()
-            self._serve()
+            self._server.serve_forever(POLL_SECONDS)
         finally:
             self._server.server_close()
-
-    def _serve(self) -> None:
-        self._server.serve_forever(poll_interval=POLL_SECONDS)
 
 
 def is_loopback(host: str) -> bool:
@@ -116,13 +106,8 @@ class _Server(ThreadingTCPServer):
     request_queue_size = 128
 
     def __init__(
-        self,
-        address: tuple[str, int],
-        responder: Responder,
-        log: Callable[[str], None] | None,
-        patience: float,
+        self, address: tuple[str, int], responder: Responder, log: Callable[[str], None] | None, patience: float
     ) -> None:
-        """Bind to a loopback address of either family; nothing is accepted before ``server_activate``."""
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.responder = responder
         self.log = log
@@ -161,17 +146,14 @@ class _Server(ThreadingTCPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Reads one request after another from a connection and sends what each is answered with."""
-
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         body = self._read_body()
-        owner = self._owner
-        reply = body if isinstance(body, HTTPReply) else respond(owner.responder, self.command, self.path, body)
-        self._send(reply)
+        responder = self._owner.responder
+        self._send(body if isinstance(body, HTTPReply) else respond(responder, self.command, self.path, body))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
 
@@ -204,31 +186,31 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _send(self, reply: HTTPReply) -> None:
-        """Send a response, and end it as it says; only a whole one without pauses leaves the connection open."""
+        """Send a response, and end it as it says; only a whole one without pauses leaves the connection open.
+
+        It is broken off when the client leaves, or patience ends.
+        """
         self.log_request(reply.status)
         ending = ending_of(reply)
         if ending is not WireEnding.WHOLE or any(isinstance(part, Pause) for part in reply.parts):
             self.close_connection = True
-        if not self._send_parts(reply):
-            return
-        if ending is WireEnding.HANG:
-            self._wait(self._owner.patience)
-        if ending is WireEnding.RESET:
-            self._reset()
-
-    def _send_parts(self, reply: HTTPReply) -> bool:
-        """Send the bytes of a response; False when the client left before the last one, or patience ended."""
         until = time.monotonic() + self._owner.patience
         for part in wire(reply, close=self.close_connection, bodiless=self.command == "HEAD"):
             left = until - time.monotonic()
             if left <= 0 or (isinstance(part, Pause) and not self._wait(min(part.seconds, left))):
                 self.close_connection = True
-                return False
+                return
             if isinstance(part, bytes):
                 self.connection.settimeout(left)
                 self.wfile.write(part)
         self.connection.settimeout(IDLE_SECONDS)
-        return True
+        if ending is WireEnding.HANG:
+            self._wait(self._owner.patience)
+        if ending is WireEnding.RESET:
+            # so that the kernel sends a reset, and no orderly end before it
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.rfile.close()  # it keeps the socket open
+            self.connection.close()
 
     def _wait(self, seconds: float) -> bool:
         """Let time pass; False as soon as the client leaves or the server is closed."""
@@ -239,9 +221,3 @@ class _Handler(BaseHTTPRequestHandler):
                 if not self.connection.recv(_READ_BYTES):  # what else it sends is for a connection that will close
                     return False
         return True
-
-    def _reset(self) -> None:
-        """Close so that the kernel sends a reset, and no orderly end before it."""
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.rfile.close()  # it keeps the socket open
-        self.connection.close()

@@ -27,17 +27,15 @@ Made = TypeVar("Made")
 
 PROSE = "It is done."
 
-MAX_REMEMBERED = 64
-"""How many declarations are kept compiled, the last used ones."""
+MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
 
 
 @dataclass(frozen=True)
 class Target:
-    """One good reply.
+    """One good reply: the arguments of ``tool``, or the answer when there is no tool.
 
-    ``value`` is the arguments of ``tool``, or the answer when there is no tool; ``schema`` is what holds for it, None
-    for plain text. ``declared`` is what the user gave for the tool or the answer. ``given`` tells that ``value`` is
-    the user's too, and no example.
+    ``schema`` is what holds for ``value``, None for plain text; ``declared`` is what the user gave for the tool or the
+    answer. ``given`` tells that ``value`` is the user's too, and no example.
     """
 
     value: JSON
@@ -51,12 +49,12 @@ class Target:
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
         """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
 
-        ``declared`` is whatever a contract takes for a tool or an answer. ``args`` are the good arguments or the good
-        answer, as JSON, a model's instance or a dataclass; None for an example made from the schema. A tool's own
-        check is left out: it may need what a test has not.
+        ``declared`` is whatever a contract takes. ``args`` are the good arguments or the good answer, as JSON, a
+        model's instance or a dataclass; None for an example made from the schema. A tool's own check is left out: it
+        may need what a test has not.
 
-        Raises ContractError when the declaration is wrong, ValueError when no example could be made, when ``args`` do
-        not fit, and when there is nothing to write in that place.
+        Raises ContractError when the declaration is wrong, ValueError when ``args`` do not fit, and when no example can
+        be made or written in that place.
         """
         if place not in get_args(ReplyPlace):
             raise ValueError(f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}")
@@ -65,7 +63,10 @@ class Target:
             raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
         given = None if args is None else to_jsonable_python(args)
         if declared is None or place == "prose":
-            return cls(_prose(given), "prose", given=given is not None)
+            if not isinstance(given, str | None):
+                answer = "a structured one pass place='json' and the answer's type"
+                raise ValueError(f"args= must be str for a plain-text answer; for {answer}")
+            return cls(PROSE if given is None else given, "prose", given=given is not None)
         if place == "json":
             schema = _of(Answer.of, declared).schema
             if schema is None:
@@ -124,10 +125,8 @@ class Target:
 
 def _of(make: Callable[[object], Made], declared: object) -> Made:
     """Compile a declaration, functions, classes and tools once for all the faults that are made of them."""
-    if not isinstance(declared, FunctionType | type | Tool):
-        return make(declared)
-    made: Made = _compiled(make, declared)
-    return made
+    known = isinstance(declared, FunctionType | type | Tool)
+    return cast("Made", _compiled(make, declared)) if known else make(declared)
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)
@@ -135,16 +134,7 @@ def _compiled(make: Callable[[object], Made], declared: object) -> Made:
     return make(declared)
 
 
-def _prose(given: JSON) -> JSON:
-    if given is not None and not isinstance(given, str):
-        raise ValueError(
-            "args= must be str for a plain-text answer; for a structured one pass place='json' and the answer's type"
-        )
-    return PROSE if given is None else given
-
-
 def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
-    """Return arguments that fit: those given, or an example."""
     value = schema.example() if given is None else given
     issues = schema.check(value)
     if not issues:
@@ -157,9 +147,8 @@ def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
 def spelled(declared: object, *, tool: bool = True) -> str:
     """Write a tool, or with ``tool=False`` the kind of an answer.
 
-    A function or a class is spelled by its name. A :class:`Tool` or a definition has a name of its own, which is a
-    variable's only by habit: it is used where a module that is loaded has this very object under it, and else the
-    definition is written out.
+    A function or a class is spelled by its name, a :class:`Tool` or a definition by its own where a loaded module has
+    this very object under it, and else the definition is written out.
     """
     if isinstance(declared, type) or (isinstance(declared, FunctionType) and declared.__name__.isidentifier()):
         return declared.__name__ if "<locals>" in declared.__qualname__ else declared.__qualname__

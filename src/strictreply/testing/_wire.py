@@ -11,28 +11,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from http.client import responses
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Literal, TypeAlias, cast
 
 from strictreply.testing._event_streams import events
 from strictreply.values._json import JSON, JSONObject
 
-CREATED = 1_767_225_600
-"""The time stamp of every completion: what is scripted has no clock."""
-
+CREATED = 1_767_225_600  # of every completion: what is scripted has no clock
 Framing: TypeAlias = Literal["length", "chunked", "raw"]
 """How the client learns where a body ends: by its length, by chunks, or not at all, as ``parts`` are the raw bytes."""
 
-MAX_ENDLESS_BYTES = 64_000_000
-"""How much of an endless body is sent before it is broken off, should the client never leave."""
-
+MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 """The headers of a streamed completion."""
 
-_FIRST_FINAL_STATUS = 200
-
-MODEL = "scripted"
-"""The one model that ``GET /v1/models`` lists; requests may name any."""
+_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+"""The statuses of responses without a body, beside those below 200 (RFC 9110 section 6.4.1)."""
 
 _ROUTES = {"/chat/completions": "POST", "/models": "GET", "/health": "GET"}
 _SERVED = "POST …/chat/completions, GET …/models and GET /health are served"
@@ -110,10 +104,9 @@ def completion(
     finish_reason: str | None = None,
     usage: tuple[int, int] = (10, 5),
 ) -> JSONObject:
-    """Make a ``chat.completion`` of one choice.
+    """Make a ``chat.completion`` of one choice; ``usage`` is the tokens of the prompt and of the completion.
 
-    ``finish_reason`` None is the usual one: ``tool_calls`` with calls, else ``stop``. ``usage`` is the tokens of the
-    prompt and of the completion.
+    ``finish_reason`` None is the usual one: ``tool_calls`` with calls, else ``stop``.
     """
     prompt, answer = usage
     reason = finish_reason or ("tool_calls" if message.get("tool_calls") else "stop")
@@ -154,62 +147,46 @@ def wire(
 ) -> Iterator[bytes | Pause]:
     """Yield a response as the bytes that leave a server; :func:`ending_of` says what follows the last of them.
 
-    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD. A length that the
-    reply does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to
-    be cut. An endless body has no length and is chunked, unless it is raw; ``most`` is about how many bytes of it come.
+    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD. A length that the reply
+    does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to be cut. An
+    endless body is chunked, unless it is raw; ``most`` is about how many bytes of it come.
     """
-    if reply.framing == "raw":
-        yield from () if bodiless else _parts(reply, most)
-    elif reply.parts or reply.ending is WireEnding.WHOLE:
-        yield _head(reply, close=close)
-        yield from () if bodiless or not _has_body(reply.status) else _body(reply, most)
-
-
-def _body(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
-    chunked = _is_chunked(reply)
-    for part in _parts(reply, most):
+    raw = reply.framing == "raw"
+    if not (raw or reply.parts or reply.ending is WireEnding.WHOLE):
+        return
+    chunked = not raw and (reply.framing == "chunked" or reply.endless)
+    bodiless_status = reply.status < HTTPStatus.OK or reply.status in _BODILESS
+    if not raw:
+        yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
+    if bodiless or (bodiless_status and not raw):
+        return
+    parts = [part for part in reply.parts if part]
+    last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
+    more = repeat(last, most // len(last)) if reply.endless and last else ()
+    for part in chain(parts, more):
         yield b"%x\r\n%b\r\n" % (len(part), part) if chunked and isinstance(part, bytes) else part
     if chunked and not reply.endless and reply.ending is WireEnding.WHOLE:
         yield b"0\r\n\r\n"
+
+
+def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> bytes:
+    headers = dict(reply.headers)
+    given = {name.lower() for name in headers}
+    if chunked and "transfer-encoding" not in given:
+        headers["Transfer-Encoding"] = "chunked"
+    elif not bodiless and not given & {"content-length", "transfer-encoding"}:
+        headers["Content-Length"] = str(len(reply.body) + (reply.ending is not WireEnding.WHOLE))
+    if close and "connection" not in given:
+        headers["Connection"] = "close"
+    status = f"HTTP/1.1 {reply.status} {responses.get(reply.status, '')}"
+    lines = [status, *(f"{name}: {value}" for name, value in headers.items()), ""]
+    return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
 
 
 def ending_of(reply: HTTPReply) -> WireEnding:
     """Return what follows the last byte; a raw or endless response that is whole can only end with its connection."""
     ends_itself = reply.framing != "raw" and not reply.endless
     return reply.ending if ends_itself or reply.ending is not WireEnding.WHOLE else WireEnding.CUT
-
-
-def _parts(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
-    yield from (part for part in reply.parts if part)
-    if reply.endless:
-        last = next((part for part in reversed(reply.parts) if part and isinstance(part, bytes)), b"")
-        yield from repeat(last, most // len(last) if last else 0)
-
-
-def _head(reply: HTTPReply, *, close: bool) -> bytes:
-    """Write the status line and the headers; those of the reply stay as they are."""
-    headers = dict(reply.headers)
-    given = {name.lower() for name in headers}
-    if _is_chunked(reply) and "transfer-encoding" not in given:
-        headers["Transfer-Encoding"] = "chunked"
-    elif _has_body(reply.status) and not given & {"content-length", "transfer-encoding"}:
-        headers["Content-Length"] = str(len(reply.body) + (reply.ending is not WireEnding.WHOLE))
-    if close and "connection" not in given:
-        headers["Connection"] = "close"
-    lines = [
-        f"HTTP/1.1 {reply.status} {responses.get(reply.status, '')}",
-        *(f"{name}: {headers[name]}" for name in headers),
-    ]
-    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1")
-
-
-def _is_chunked(reply: HTTPReply) -> bool:
-    return reply.framing == "chunked" or reply.endless
-
-
-def _has_body(status: int) -> bool:
-    """Report whether a response of this status has a body (RFC 9110 §6.4.1)."""
-    return status >= _FIRST_FINAL_STATUS and status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 
 
 def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTPReply:
@@ -229,9 +206,15 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
     if route == "/health":
         return HTTPReply.json(200, {"status": "ok"})
     if route == "/models":
-        model: JSON = {"id": MODEL, "object": "model", "created": 0, "owned_by": "strictreply"}
+        model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
-    return _complete(responder, body)
+    request = read_request(body)
+    if isinstance(request, HTTPReply):
+        return request
+    try:
+        return render(responder(request), request)
+    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
+        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
 
 
 def read_request(body: bytes) -> JSONObject | HTTPReply:
@@ -249,13 +232,3 @@ def read_request(body: bytes) -> JSONObject | HTTPReply:
     if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
         return error_reply(400, "'messages' must be a list of objects, at least one", param="messages")
     return request
-
-
-def _complete(responder: Responder, body: bytes) -> HTTPReply:
-    request = read_request(body)
-    if isinstance(request, HTTPReply):
-        return request
-    try:
-        return render(responder(request), request)
-    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
-        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")

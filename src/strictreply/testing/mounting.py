@@ -6,37 +6,28 @@ same words. Nothing sleeps; where a client would wait longer than its read timeo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from inspect import isawaitable
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self
 
 import h11
 import openai
-
-from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
-
-if TYPE_CHECKING:
-    from respx import MockRouter
-from types import SimpleNamespace
-from typing import Self
-
 from openai import NotGiven, Omit
 from openai.types.chat import ChatCompletion
 
 from strictreply.client._transport import as_json
+from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
 from strictreply.values._json import JSONObject
 
-BASE_URL = "http://model.invalid/v1"
-"""An address that no name server knows (RFC 2606): what is not mounted cannot get out."""
+if TYPE_CHECKING:
+    from respx import MockRouter
 
-MAX_ENDLESS_BYTES = 20_000_000
-"""How much of an endless body comes: more than the gate reads, less than over a socket, as no clock ends it before."""
-
-MAX_HEAD_BYTES = 100 * 1024
-"""How long the head of a response may be, as in httpcore."""
-
+BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
+MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
+MAX_HEAD_BYTES = 100 * 1024  # as in httpcore
 _LIBRARIES = ("httpx", "httpx2")
 
 _NOT_IN_BODY = ("extra_headers", "extra_query", "extra_body", "timeout")
@@ -108,30 +99,17 @@ def _completed(options: dict[str, Any]) -> dict[str, Any]:
 
 def _response(http: Any, responder: Responder, request: Any) -> Any:
     target = request.url.raw_path.decode("ascii")
-    inbound = _Inbound(http, request, respond(responder, request.method, target, request.read()))
-    head = inbound.head()
-    bases = (_Body, http.SyncByteStream, http.AsyncByteStream)
-    stream = type("MountedBody", bases, {})(inbound)
+    reply = respond(responder, request.method, target, request.read())
+    stream = type("MountedBody", (_Inbound, http.SyncByteStream, http.AsyncByteStream), {})(http, request, reply)
+    head = stream.head()
     return http.Response(head.status_code, headers=head.headers.raw_items(), stream=stream, request=request)
 
 
-class _Body:
-    """The body of a response, read as it is asked for; a stream of the HTTP library whose base classes it is given."""
-
-    def __init__(self, inbound: _Inbound) -> None:
-        self._inbound = inbound
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._inbound.body()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Return the body piece by piece; nothing here waits."""
-        for piece in self._inbound.body():
-            yield piece
-
-
 class _Inbound:
-    """A response on its way in: its bytes go through h11, and what breaks raises the library's own exceptions."""
+    """A response on its way in: its bytes go through h11, and what breaks raises the library's own exceptions.
+
+    It is the stream of its body, as a class of the HTTP library whose base classes it is given; nothing here waits.
+    """
 
     def __init__(self, http: Any, request: Any, reply: HTTPReply) -> None:
         self._http = http
@@ -149,10 +127,13 @@ class _Inbound:
             pass
         return event
 
-    def body(self) -> Iterator[bytes]:
-        """Read the body as it comes."""
+    def __iter__(self) -> Iterator[bytes]:
         while isinstance(event := self._next(), h11.Data):
             yield bytes(event.data)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
 
     def _next(self) -> Any:
         try:
@@ -163,6 +144,7 @@ class _Inbound:
         return event
 
     def _receive(self) -> None:
+        """Take the next part; after the last one end the connection as a server does."""
         waited = 0.0
         for part in self._wire:
             if isinstance(part, bytes):
@@ -171,10 +153,6 @@ class _Inbound:
             waited += part.seconds
             if self._read_timeout is not None and waited > self._read_timeout:
                 raise self._http.ReadTimeout("the read timeout passed", request=self._request)
-        self._end()
-
-    def _end(self) -> None:
-        """Let the connection end, as it does when the server has nothing more to send."""
         match ending_of(self._reply):
             case WireEnding.RESET:
                 raise self._http.ReadError("the connection was reset", request=self._request)
@@ -191,7 +169,6 @@ class _ClientOfResponder:
     """What the sync and the async client without HTTP have in common; ``_create`` differs."""
 
     def __init__(self, responder: Responder) -> None:
-        """Ask this responder."""
         self._responder = responder
         self.chat: SimpleNamespace = SimpleNamespace(completions=SimpleNamespace(create=self._create))
 
@@ -201,14 +178,17 @@ class _ClientOfResponder:
 
     _create: Any
 
-    def _answered(self, keywords: JSONObject) -> tuple[Any, bool]:
-        """Return what the responder serves, and whether that is an object at once: it takes no HTTP to say it."""
-        served = self._responder(_request_body(keywords))
+    def _answered(self, keywords: JSONObject, make_client: Callable[[Responder], Any]) -> Any:
+        """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
+        # The body that the SDK would send; TypeError when a value of it is no JSON.
+        given = {name: value for name, value in keywords.items() if name not in _NOT_IN_BODY}
+        body = {name: as_json(value) for name, value in given.items() if not isinstance(value, NotGiven | Omit)}
+        served = self._responder(body | dict(keywords.get("extra_body") or {}))
         if isinstance(served, HTTPReply) or keywords.get("stream"):
-            return served, False
+            return make_client(lambda _: served).chat.completions.create(**keywords)
         # As the SDK builds it of a body: its own object without any check, or the value where it is no object.
         build: Any = ChatCompletion.construct
-        return build(**served) if isinstance(served, dict) else served, True
+        return build(**served) if isinstance(served, dict) else served
 
 
 class ScriptedClient(_ClientOfResponder):
@@ -221,28 +201,12 @@ class ScriptedClient(_ClientOfResponder):
     """
 
     def _create(self, *, model: object, messages: object, **options: Any) -> Any:
-        keywords: JSONObject = {"model": model, "messages": messages, **options}
-        served, whole = self._answered(keywords)
-        if whole:
-            return served
-        client: Any = openai_client(lambda _: served)
-        return client.chat.completions.create(**keywords)
+        return self._answered({"model": model, "messages": messages, **options}, openai_client)
 
 
 class AsyncScriptedClient(_ClientOfResponder):
     """The async twin of :class:`ScriptedClient`."""
 
     async def _create(self, *, model: object, messages: object, **options: Any) -> Any:
-        keywords: JSONObject = {"model": model, "messages": messages, **options}
-        served, whole = self._answered(keywords)
-        if whole:
-            return served
-        client: Any = async_openai_client(lambda _: served)
-        return await client.chat.completions.create(**keywords)
-
-
-def _request_body(keywords: JSONObject) -> JSONObject:
-    """Return the body that the SDK would send; TypeError when a value of it is no JSON."""
-    kept = {name: value for name, value in keywords.items() if name not in _NOT_IN_BODY}
-    given = {name: as_json(value) for name, value in kept.items() if not isinstance(value, NotGiven | Omit)}
-    return given | dict(keywords.get("extra_body") or {})
+        answered = self._answered({"model": model, "messages": messages, **options}, async_openai_client)
+        return await answered if isawaitable(answered) else answered

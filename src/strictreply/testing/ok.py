@@ -29,7 +29,14 @@ def call(tool: object, /, **args: Any) -> Step:
 
 def calls(*steps: Step) -> Step:
     """Put several calls into one reply, each made by :func:`call`; ValueError for other steps, and for none."""
-    made = [called for step in steps for called in _calls_of(step)]
+    made: list[tuple[JSON, JSON]] = []
+    for step in steps:
+        served: Any = step.served
+        match served:
+            case {"choices": [{"message": {"tool_calls": called}}]} if not isinstance(step, Fault):
+                made += [(one["function"]["name"], one["function"]["arguments"]) for one in called]
+            case _:
+                raise ValueError(f"ok.calls() takes steps made by ok.call, not {step.name}")
     if not made:
         raise ValueError("ok.calls() takes at least one step made by ok.call")
     joined: list[JSON] = [native_call(name, text, f"call_{number}") for number, (name, text) in enumerate(made, 1)]
@@ -64,13 +71,3 @@ def _proved(name: str, target: Target, words: str) -> Step:
         source = "these arguments" if target.given or target.schema is None else "the example; give args="
         raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004 - a value's content
     return Step(f"ok.{name}", target.clean, f"ok.{name}({words})")
-
-
-def _calls_of(step: Step) -> list[tuple[JSON, JSON]]:
-    """Read the calls that a step made by :func:`call` holds."""
-    served: Any = step.served
-    match served:
-        case {"choices": [{"message": {"tool_calls": made}}]} if not isinstance(step, Fault):
-            return [(one["function"]["name"], one["function"]["arguments"]) for one in made]
-        case _:
-            raise ValueError(f"ok.calls() takes steps made by ok.call, not {step.name}")

@@ -35,14 +35,13 @@ from strictreply.testing._steps import Kind
 from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.shop_scenario import Question, RightCall, Scenario
+from strictreply.testing.shop_scenario import Question, Scenario
 from strictreply.values._json import JSON, JSONObject
+from strictreply.values._replies import ToolCall
 
 DEFAULT_FAILURE_RATE = 0.6
 RELAPSE_RATE = 0.15
-DEFAULT_MAX_TOKENS = 256
-"""Where a reply is cut when the request sets no limit; with a larger limit than this nothing is cut."""
-
+DEFAULT_MAX_TOKENS = 256  # a reply is cut there without a limit; with a larger one nothing is cut
 CHARS_PER_TOKEN = 4
 MAX_QUOTED_RESULT = 500
 MAX_REMEMBERED = 512
@@ -118,7 +117,6 @@ class UnreliableModel:
     """
 
     def __init__(self, scenario: Scenario, *, seed: int = 0, failure_rate: float = DEFAULT_FAILURE_RATE) -> None:
-        """Learn the scenario."""
         if not 0 <= failure_rate <= 1:
             raise ValueError("failure_rate must be between 0 and 1")
         self._scenario = scenario
@@ -132,28 +130,32 @@ class UnreliableModel:
             drafts = self._reply(request["messages"], demands, token_limit(request) or 0)
         except ValueError as error:
             return error_reply(400, str(error))
-        return self._completion(request, drafts)
+        dice = self._dice("ids", json.dumps(request["messages"]))
+        id_ = f"chatcmpl-{dice.getrandbits(96):024x}"
+        calls: list[JSON] = [native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts]
+        message = assistant(None, calls) if drafts[0].tool else assistant(drafts[0].text)
+        cut = any(draft.cut for draft in drafts)
+        asked = json.dumps([request["messages"], request.get("tools", [])])
+        tokens, written = (max(1, len(text) // CHARS_PER_TOKEN) for text in (asked, json.dumps(message)))
+        usage = tokens, (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else written
+        reason = "length" if cut else None
+        return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
 
     def _reply(self, turns: Sequence[JSONObject], demands: ReplyDemands, limit: int) -> list[Draft]:
         back = answered_reply(turns)
         if back is None or self._scenario.question(text_of(turns[-1])) is not None:
             return self._first_drafts(first_ask(turns), demands, limit)
         targets = self._targets(back, demands)
-        if self._is_corrected(back, targets):
+        wrong = {draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)}
+        own = (draft for target in targets for draft in self._mistakes(back, target))
+        # A remark on a wrong reply is a correction when it names a place, or the reply was a mistake of our own.
+        if wrong and (names_a_place(back.said) or not wrong.isdisjoint(own)):
             return self._mended_drafts(back, targets, demands)
         if targets[0].place == "union" and is_met_by(targets[0], back.prior[0]):
             # In the text channel the result of a right call comes as a turn of the user.
             state = replace(back, key=back.said, results=(*back.results, back.said))
             return self._first_drafts(state, demands, limit)
         return self._first_drafts(first_ask(turns), demands, limit)
-
-    def _is_corrected(self, back: ConversationState, targets: Sequence[Target]) -> bool:
-        """Report whether the remarks are about a fault: they name a place, or the reply was a mistake of its own."""
-        wrong = {draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)}
-        if not wrong:
-            return False
-        own = {draft for target in targets for draft in self._mistakes(back, target)}
-        return names_a_place(back.said) or not wrong.isdisjoint(own)
 
     def _first_drafts(self, state: ConversationState, demands: ReplyDemands, limit: int) -> list[Draft]:
         """Write a first reply: faulty in one of its calls, or as it should be."""
@@ -200,12 +202,10 @@ class UnreliableModel:
     def _targets(self, state: ConversationState, demands: ReplyDemands) -> list[Target]:
         """Decide what is right to say: calls, or an answer; never nothing."""
         question = self._scenario.question(state.question)
-        if demands.choice == "none":
-            return [_answer(state, question, demands)]
-        left = question.calls[len(state.results) :] if question else ()
+        left = question.calls[len(state.results) :] if question and demands.choice != "none" else ()
         calls = [call for call in left if call.tool in demands.tools]
-        if not calls and _must_call(state, question, demands):
-            calls = [RightCall(next(iter(demands.tools)), {})]
+        if not calls and demands.choice != "none" and _must_call(state, question, demands):
+            calls = [ToolCall(next(iter(demands.tools)), {})]
         if not calls:
             return [_answer(state, question, demands)]
         return [_target(demands.tools[call.tool], demands.place, call.args or None) for call in calls]
@@ -217,17 +217,6 @@ class UnreliableModel:
     def _dice(self, *parts: str) -> random.Random:
         """Make the dice of one decision: the same for the same seed and conversation."""
         return random.Random(json.dumps([self._seed, *parts]))
-
-    def _completion(self, request: JSONObject, drafts: Sequence[Draft]) -> JSONObject:
-        dice = self._dice("ids", json.dumps(request["messages"]))
-        id_ = f"chatcmpl-{dice.getrandbits(96):024x}"
-        calls: list[JSON] = [native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts]
-        message = assistant(None, calls) if drafts[0].tool else assistant(drafts[0].text)
-        cut = any(draft.cut for draft in drafts)
-        written = (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else _tokens(json.dumps(message))
-        usage = (_tokens(json.dumps([request["messages"], request.get("tools", [])])), written)
-        reason = "length" if cut else None
-        return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
 
 
 def draw(
@@ -273,10 +262,13 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
 
     ``known`` are the tools of instructions for the text channel that do not spell their schemas.
     """
-    return _read_union(request, known) or _read_native(request)
-
-
-def _read_native(request: JSONObject) -> ReplyDemands:
+    if not request.get("tools"):  # the text channel, when the instructions ask for the JSON union
+        text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in _INSTRUCTION_ROLES)
+        spelled = next(filter(None, map(_union_in, text.splitlines())), None)
+        if spelled is not None:
+            return spelled
+        if "JSON" in text and '"tool"' in text and '"answer"' in text:
+            return ReplyDemands({tool.name: tool for tool in map(Tool.of, known)}, place="union")
     if not isinstance(request.get("tools"), list | None):
         raise ValueError("'tools' must be a list")  # noqa: TRY004 - an API error
     asked = Demand({name: request[name] for name in ("messages", "tools", *SHAPING) if name in request})
@@ -288,18 +280,6 @@ def _read_native(request: JSONObject) -> ReplyDemands:
         answer=asked.answer_schema,
         answer_name=str(described.get("name", "")),
     )
-
-
-def _read_union(request: JSONObject, known: Sequence[Callable[..., Any]]) -> ReplyDemands | None:
-    """Read the demands of the text channel out of the instructions; None when they ask for no JSON union."""
-    if request.get("tools"):
-        return None
-    text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in _INSTRUCTION_ROLES)
-    spelled = next(filter(None, map(_union_in, text.splitlines())), None)
-    in_words = "JSON" in text and '"tool"' in text and '"answer"' in text
-    if spelled is None and in_words:
-        return ReplyDemands({tool.name: tool for tool in map(Tool.of, known)}, place="union")
-    return spelled
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)
@@ -356,7 +336,3 @@ def token_limit(request: JSONObject) -> int | None:
     """Return the token limit that a request sets, in either spelling; None when it sets none."""
     limit: object = request.get("max_completion_tokens", request.get("max_tokens"))
     return limit if isinstance(limit, int) else None
-
-
-def _tokens(text: str) -> int:
-    return max(1, len(text) // CHARS_PER_TOKEN)

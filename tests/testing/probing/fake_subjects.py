@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from strictreply.testing._probing.probe_worker import digest, is_clean, type_of
-from strictreply.testing._probing.survival_report import AppRaised, Behaviour, Returned
+from strictreply.testing._probing.probe_worker import digest, is_clean
+from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 
 
 class InProcess:
@@ -17,16 +17,15 @@ class InProcess:
         self.function = function
         self.base_url = base_url
         self.closed = False
-        self.versions: dict[str, str] = {"app": "1"}
-        self.traceback = ""
 
     async def call(self, *, told: bool = False) -> Behaviour:
         """Call it once."""
         try:
             value = await asyncio.to_thread(self.function, self.base_url)
         except Exception as error:  # noqa: BLE001 - as a worker does
-            return AppRaised(type(error).__name__, is_clean(error, ()), "app.py:1")
-        return Returned(type_of(value), digest(value))
+            outcome = ProbeOutcome.CLEAN if is_clean(error, ()) else ProbeOutcome.CRASHED
+            return Behaviour(outcome, f"{type(error).__name__} at app.py:1", versions={"app": "1"})
+        return Behaviour(ProbeOutcome.ACCEPTED, type(value).__name__, digest(value), versions={"app": "1"})
 
     async def close(self) -> None:
         """Remember that it is over."""
@@ -39,7 +38,7 @@ class Hanging(InProcess):
     async def call(self, *, told: bool = False) -> Behaviour:
         """Call it once; where it raises, wait until the caller gives up."""
         behaviour = await super().call(told=told)
-        if isinstance(behaviour, AppRaised):
+        if not behaviour.returned:
             await asyncio.Event().wait()
         return behaviour
 

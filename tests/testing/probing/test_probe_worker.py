@@ -19,7 +19,7 @@ import pytest
 
 from strictreply.testing import ok
 from strictreply.testing._probing.probe_worker import App, Unusable, digest, is_clean, load, versions
-from strictreply.testing._probing.survival_report import ProbeOutcome, Returned, judged
+from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome, judged
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
@@ -50,22 +50,26 @@ def test_an_app_may_be_sync_or_async_or_stream(name: str) -> None:
     """It is called with the base URL, awaited and read to its end; the same reply gives the same digest again."""
     app = getattr(sample_apps, name)
     first, again = behaviour(app, GOOD), behaviour(app, GOOD)
-    assert first["returned"] in {"dict", "list"}
+    assert (first["outcome"], first["told"] in {"dict", "list"}) == ("accepted", True)
     assert first == again
-    assert behaviour(app, BAD)["raised"].endswith(".Refused")
+    refused = behaviour(app, BAD)
+    assert (refused["outcome"], ".Refused at " in refused["told"]) == ("clean", True)
 
 
 def test_an_app_that_gives_nothing_for_a_bad_reply_is_seen() -> None:
     """None is judged as what it is, by the name that the worker gives it."""
     good, bad = behaviour(sample_apps.silent, GOOD), behaviour(sample_apps.silent, BAD)
-    assert judged(Returned(bad["returned"], bad["digest"]), (), good["digest"])[0] is ProbeOutcome.NOTHING
+    assert (
+        judged(Behaviour(ProbeOutcome(bad["outcome"]), bad["told"], bad["digest"]), (), good["digest"])[0]
+        is ProbeOutcome.NOTHING
+    )
 
 
 def test_an_app_may_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A callable without parameters finds the server in the environment."""
     with LoopbackServer(ScriptedModel(then=GOOD)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        assert "returned" in App(sample_apps.from_environment, "unused", ()).behaviour(told=False)
+        assert App(sample_apps.from_environment, "unused", ()).behaviour(told=False)["outcome"] == "accepted"
 
 
 def optional(base_url: str = "none") -> str:
@@ -123,8 +127,9 @@ def test_a_user_may_vouch_for_an_exception() -> None:
 def test_a_crash_names_the_apps_own_line() -> None:
     """The place is the last line of the app's code, not one of a library; the traceback comes when it is asked for."""
     answer = behaviour(sample_apps.careless, BAD, told=True)
-    assert (answer["raised"], answer["clean"]) == ("JSONDecodeError", False)
-    file, _, line = answer["at"].rpartition(":")
+    raised, _, at = answer["told"].partition(" at ")
+    assert (raised, answer["outcome"]) == ("JSONDecodeError", "crashed")
+    file, _, line = at.rpartition(":")
     assert file.endswith("sample_apps.py")
     source = Path(sample_apps.__file__).read_text("utf-8").splitlines()
     assert "json.loads" in source[int(line) - 1]

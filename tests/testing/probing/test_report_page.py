@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strictreply.testing._probing.report_page import report_page
-from strictreply.testing._probing.survival_report import FINDINGS, ProbeOutcome, Report
+from strictreply.testing._probing.survival_report import FINDINGS, ProbeOutcome, Report, report_page
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -17,8 +18,8 @@ import pytest
 import strictreply
 from strictreply.testing import ok
 from strictreply.testing._probing.probe_worker import Unusable
-from strictreply.testing._probing.subjects import Played, ProbeStage, ProbeWorker, Service
-from strictreply.testing._probing.survival_report import AppRaised, Behaviour, Died, Returned, Silent
+from strictreply.testing._probing.subjects import ProbeStage, ProbeWorker, Service
+from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import Served
@@ -65,28 +66,26 @@ def test_a_worker_calls_its_app_again_and_again(monkeypatch: pytest.MonkeyPatch)
 
     async def twice(worker: ProbeWorker) -> list[Behaviour]:
         """Call twice, the second time with everything told."""
-        behaviours = [await worker.call(), await worker.call(told=True)]
-        assert worker.versions["strictreply"] == strictreply.__version__
-        return behaviours
+        return [await worker.call(), await worker.call(told=True)]
 
     first, again = with_worker("from_environment", GOOD, twice)
-    assert isinstance(first, Returned)
+    assert first.returned
     assert first == again
+    assert again.versions["strictreply"] == strictreply.__version__
 
 
 @pytest.mark.usefixtures("importable")
 def test_a_worker_tells_what_was_raised() -> None:
     """An exception comes with its class, its place and, when it is asked for, its traceback."""
 
-    async def once(worker: ProbeWorker) -> tuple[Behaviour, str]:
+    async def once(worker: ProbeWorker) -> Behaviour:
         """Call once."""
-        return await worker.call(told=True), worker.traceback
+        return await worker.call(told=True)
 
-    behaviour, traceback = with_worker("vouched", BAD, once, "sample_apps:Vouched")
-    assert isinstance(behaviour, AppRaised)
-    assert (behaviour.name, behaviour.clean) == ("sample_apps.Vouched", True)
-    assert behaviour.at.partition(":")[0].endswith("sample_apps.py")
-    assert "Vouched" in traceback
+    behaviour = with_worker("vouched", BAD, once, "sample_apps:Vouched")
+    assert behaviour.outcome is ProbeOutcome.CLEAN
+    assert re.fullmatch(r"sample_apps\.Vouched at \S*sample_apps\.py:\d+", behaviour.told)
+    assert "Vouched" in behaviour.traceback
 
 
 @pytest.mark.usefixtures("importable")
@@ -98,8 +97,8 @@ def test_a_worker_that_dies_is_noticed() -> None:
         return await worker.call()
 
     behaviour = with_worker("dying", BAD, once)
-    assert isinstance(behaviour, Died)
-    assert "3" in behaviour.how
+    assert (behaviour.outcome, behaviour.lost) == (ProbeOutcome.CRASHED, True)
+    assert "3" in behaviour.told
 
 
 @pytest.mark.usefixtures("importable")
@@ -165,24 +164,23 @@ def served() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "clean"),
+    ("path", "outcome"),
     [
-        ("/200/done", Returned, None),
-        ("/201/echo", Returned, None),
-        ("/400/no", AppRaised, True),
-        ("/422/{}", AppRaised, True),
-        ("/502/{}", AppRaised, True),
-        ("/500/oops", AppRaised, False),
-        ("/302/{}", AppRaised, True),
-        ("/0/", Died, None),
+        ("/200/done", ProbeOutcome.ACCEPTED),
+        ("/201/echo", ProbeOutcome.ACCEPTED),
+        ("/400/no", ProbeOutcome.CLEAN),
+        ("/422/{}", ProbeOutcome.CLEAN),
+        ("/502/{}", ProbeOutcome.CLEAN),
+        ("/500/oops", ProbeOutcome.CRASHED),
+        ("/302/{}", ProbeOutcome.CLEAN),
+        ("/0/", ProbeOutcome.CRASHED),
     ],
 )
-def test_a_service_is_judged_by_its_status(served: str, path: str, kind: type, clean: bool | None) -> None:
+def test_a_service_is_judged_by_its_status(served: str, path: str, outcome: ProbeOutcome) -> None:
     """A 2xx is a value, JSON or a 4xx a refusal, another error and a broken connection are crashes."""
     service = Service(served + path, b'{"ask": 1}', timeout=5)
     behaviour = asyncio.run(service.call())
-    assert isinstance(behaviour, kind)
-    assert not isinstance(behaviour, AppRaised) or behaviour.clean is clean
+    assert (behaviour.outcome, behaviour.lost) == (outcome, path == "/0/")
 
 
 def test_equal_answers_of_a_service_are_equal(served: str) -> None:
@@ -206,7 +204,7 @@ def test_a_service_is_not_started() -> None:
     service = Service("http://localhost:1/", json.dumps({}).encode(), timeout=1)
     assert asyncio.run(service.start("http://127.0.0.1:2/v1")) is service
     asyncio.run(service.close())
-    assert isinstance(asyncio.run(service.call()), Died)
+    assert asyncio.run(service.call()).lost
 
 
 GOOD_CALL = ok.reply(REFUND)
@@ -218,13 +216,13 @@ class Dead(InProcess):
 
     async def call(self, *, told: bool = False) -> Behaviour:
         """Be dead."""
-        return Died("its process ended")
+        return Behaviour(ProbeOutcome.CRASHED, "its process ended", lost=True)
 
 
-def played(stage: ProbeStage, *models: ScriptedModel) -> list[Played]:
+def played(stage: ProbeStage, *models: ScriptedModel) -> list[Behaviour]:
     """Play run after run, and close."""
 
-    async def run() -> list[Played]:
+    async def run() -> list[Behaviour]:
         """Play."""
         try:
             return [await stage.play(model, told=True) for model in models]
@@ -239,7 +237,7 @@ def test_each_run_has_its_own_model() -> None:
     started: list[InProcess] = []
     first, second = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=GOOD_CALL)
     runs = played(ProbeStage(connecting(strict, started), timeout=30), first, second)
-    assert [type(run.behaviour) for run in runs] == [Returned, Returned]
+    assert [run.outcome for run in runs] == [ProbeOutcome.ACCEPTED] * 2
     assert (len(started), len(first.requests), len(second.requests)) == (1, 1, 1)
     assert (runs[0].versions, started[0].closed) == ({"app": "1"}, True)
     assert all(run.seconds >= 0 for run in runs)
@@ -250,7 +248,7 @@ def test_after_a_hang_everything_is_new() -> None:
     started: list[InProcess] = []
     bad, good = ScriptedModel(then=BAD_CALL), ScriptedModel(then=GOOD_CALL)
     runs = played(ProbeStage(connecting(strict, started, Hanging), timeout=1.0), bad, good)
-    assert [type(run.behaviour) for run in runs] == [Silent, Returned]
+    assert [run.outcome for run in runs] == [ProbeOutcome.HUNG, ProbeOutcome.ACCEPTED]
     assert [subject.closed for subject in started] == [True, True]
     assert started[0].base_url != started[1].base_url
 
@@ -260,7 +258,7 @@ def test_a_new_app_is_warmed_up() -> None:
     warm, bad = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=BAD_CALL)
     stage = ProbeStage(connecting(strict, kind=Hanging), timeout=1.0)
     stage.warm_up = warm
-    assert [type(run.behaviour) for run in played(stage, bad, bad)] == [Silent, Silent]
+    assert [run.outcome for run in played(stage, bad, bad)] == [ProbeOutcome.HUNG] * 2
     assert (len(warm.requests), len(bad.requests)) == (2, 2)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ def test_every_entry_is_tried_or_explained(asked: Demand) -> None:
     tried, explained = {trial.fault.name for trial in trials}, {run.fault for run in others}
     assert tried | explained == set(CATALOGUE)
     assert not tried & explained
-    assert len({trial.source for trial in trials}) == len(trials)
+    assert len({trial.run.source for trial in trials}) == len(trials)
     assert all(run.outcome is ProbeOutcome.NOT_APPLICABLE and run.detail for run in others)
 
 
@@ -79,8 +80,8 @@ def test_a_trial_is_spelled_as_python() -> None:
     trials, _ = planned(demand(tools=[dashed]), names=("trailing_comma", "unknown_tool"))
     assert trials
     for trial in trials:
-        compile(trial.source, "source", "eval")
-    assert "faults.unknown_tool(get_weather)" in {trial.source for trial in trials}
+        compile(trial.run.source, "source", "eval")
+    assert "faults.unknown_tool(get_weather)" in {trial.run.source for trial in trials}
 
 
 def test_an_unasked_stream_is_for_apps_that_do_not_stream() -> None:
@@ -108,9 +109,11 @@ def test_a_plan_may_be_chosen() -> None:
 def test_a_trial_becomes_a_run() -> None:
     """A run carries what a person needs to see the fault again: its name, place, excerpt and source."""
     trial = next(trial for trial in planned(DEMANDS["call"], names=["wrong_type"])[0] if trial.fault.at == "/order")
-    run = trial.run(ProbeOutcome.CLEAN, "it did", seconds=1.5, requests=2, recovered=True)
+    run = trial.run
     assert (run.fault, run.at, run.code, run.kind) == ("wrong_type", "/order", "args.type", Kind.ARGS)
-    assert (run.seconds, run.requests, run.recovered, run.outcome) == (1.5, 2, True, ProbeOutcome.CLEAN)
+    tried = next(run for run in probed(sample_apps.retrying, names=["wrong_type"]).runs if run.at == "/order")
+    judged = replace(run, outcome=ProbeOutcome.CLEAN, detail=tried.detail)
+    assert tried == replace(judged, seconds=tried.seconds, requests=3, recovered=True)
     assert run.source == "faults.wrong_type(refund, '/order')"
     assert "arguments" in run.served
 
@@ -119,8 +122,8 @@ def test_given_arguments_are_those_that_are_spoiled() -> None:
     """When the user says which arguments are good, the faults are made on them, and say so."""
     asked = demand(DemandHints(args={"order": 1042, "reason": "late"}), tools=[REFUND])
     trial = planned(asked, names=["trailing_comma"])[0][0]
-    assert "1042" in trial.source
-    assert "1042" in trial.run(ProbeOutcome.CLEAN, "", seconds=0, requests=1, recovered=False).served
+    assert "1042" in trial.run.source
+    assert "1042" in trial.run.served
 
 
 NOTHING = DemandHints()

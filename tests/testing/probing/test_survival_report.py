@@ -13,15 +13,10 @@ from strictreply.testing._probing.survival_report import (
     FINDINGS,
     MEANINGS,
     REMEDIES,
-    AppRaised,
     Behaviour,
-    Died,
-    Echo,
     ProbeOutcome,
     ProbeRun,
     Report,
-    Returned,
-    Silent,
     judged,
     junit_xml,
     report_json,
@@ -41,34 +36,39 @@ def report(*runs: ProbeRun, complete: bool = True) -> Report:
     return Report("app:main", "plain text", datetime(2026, 1, 2, tzinfo=UTC), 1.0, {}, runs, complete)
 
 
+def returned(kind: str, digest: str) -> Behaviour:
+    """Make the behaviour of an app that came back with a value."""
+    return Behaviour(ProbeOutcome.ACCEPTED, kind, digest)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "outcome"),
     [
-        (Returned("dict", "a"), ProbeOutcome.ACCEPTED),
-        (Returned("dict", "b"), ProbeOutcome.ACCEPTED),
-        (Returned("None", "n"), ProbeOutcome.NOTHING),
-        (AppRaised("openai.APIError", clean=True), ProbeOutcome.CLEAN),
-        (AppRaised("KeyError", clean=False), ProbeOutcome.CRASHED),
-        (Died("its process ended"), ProbeOutcome.CRASHED),
-        (Silent(2.0), ProbeOutcome.HUNG),
+        (returned("dict", "a"), ProbeOutcome.ACCEPTED),
+        (returned("dict", "b"), ProbeOutcome.ACCEPTED),
+        (returned("None", "n"), ProbeOutcome.NOTHING),
+        (Behaviour(ProbeOutcome.CLEAN, "openai.APIError"), ProbeOutcome.CLEAN),
+        (Behaviour(ProbeOutcome.CRASHED, "KeyError"), ProbeOutcome.CRASHED),
+        (Behaviour(ProbeOutcome.CRASHED, "its process ended", lost=True), ProbeOutcome.CRASHED),
+        (Behaviour(ProbeOutcome.HUNG, "did not return within 2 s", lost=True), ProbeOutcome.HUNG),
     ],
 )
 def test_each_behaviour_has_one_outcome(behaviour: Behaviour, outcome: ProbeOutcome) -> None:
     """A value is an acceptance, whichever; an exception is clean or a crash; and a leak outweighs them all."""
     assert judged(behaviour, [], "a")[0] is outcome
-    assert judged(behaviour, [Echo(2, "user")], "a")[0] is ProbeOutcome.LEAKED
+    assert judged(behaviour, [(2, "user")], "a")[0] is ProbeOutcome.LEAKED
 
 
 def test_a_detail_tells_what_was_returned() -> None:
     """It tells a good result from another one, unless good results differ among themselves."""
-    same, other, unknown = (judged(Returned("dict", one), [], good)[1] for one, good in ("aa", "ba", ("a", None)))
+    same, other, unknown = (judged(returned("dict", one), [], good)[1] for one, good in ("aa", "ba", ("a", None)))
     assert len({same, other, unknown}) == 3
 
 
 def test_a_detail_tells_the_place() -> None:
     """A crash names the app's line, a leak the turn and the request, and what the app did then."""
-    assert "shop.py:7" in judged(AppRaised("KeyError", clean=False, at="shop.py:7"), [], None)[1]
-    detail = judged(Silent(2.0), [Echo(3, "tool"), Echo(3, "tool")], None)[1]
+    assert "shop.py:7" in judged(Behaviour(ProbeOutcome.CRASHED, "KeyError at shop.py:7"), [], None)[1]
+    detail = judged(Behaviour(ProbeOutcome.HUNG, "not within 2 s"), [(3, "tool"), (3, "tool")], None)[1]
     assert ("tool turn of request 3" in detail, "2 s" in detail) == (True, True)
 
 
@@ -128,8 +128,8 @@ def test_a_run_is_named_with_its_place() -> None:
 
 def test_nothing_is_accepted_where_nothing_is_the_good_result() -> None:
     """An app that returns None for good replies too has accepted; of good results that differ not both are None."""
-    assert judged(Returned("None", "n"), [], "n")[0] is ProbeOutcome.ACCEPTED
-    assert judged(Returned("None", "n"), [], None)[0] is ProbeOutcome.NOTHING
+    assert judged(returned("None", "n"), [], "n")[0] is ProbeOutcome.ACCEPTED
+    assert judged(returned("None", "n"), [], None)[0] is ProbeOutcome.NOTHING
 
 
 def test_the_members_are_fixed() -> None:

@@ -1,34 +1,33 @@
-"""Where a typed value says other than the JSON it is made of.
-
-A part knows one place of a type. Called with what stands there, in the value and in the JSON, it reports where the two
-differ: a container by the places inside of it, a scalar by its spelling.
-"""
+"""Where a typed value says other than the JSON it is made of: a container by its places, a scalar by its spelling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeGuard
 
-from strictreply.contract._fidelity.spellings import Same
 from strictreply.reading._decoding import decode
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import Invalid
 
+# Whether JSON spells a value; ValueError and ArithmeticError mean that it does not.
+Same: TypeAlias = Callable[[Any, JSON], bool]
+# Where a value differs from its JSON, in words of ours, and what stands there in the JSON.
 Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
-"""Where a value differs from its JSON, in words of ours, and what stands there in the JSON."""
-
 MAX_FOUND = 32
-
+KEY_WORDS = "has a key that is read otherwise; each key {words}"
+# What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
 PER_BRANCH, PER_TEXT = 2, 20
-"""What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1."""
-
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
 _EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
 _OTHER_FORM = "is read as another form than the one it fits; spell it as the schema shows"
 _BELOW_ALL = -1
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Risk(IntEnum):
@@ -101,10 +100,23 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar(Part):
-    """A value without parts."""
+    """A value without parts: which JSON spells it, and the words for JSON that does not.
+
+    ``risk`` is LONG_NUMBERS when of what fits the type's schema only these are changed, NONE when nothing is. ``text``
+    marks what JSON spells as a string anyway.
+    """
 
     same: Same
     words: str
+    text: bool = True
+
+    def as_key(self) -> Scalar:
+        """Return the same for the keys of an object, which are text read as something else."""
+
+        def same(value: Any, name: JSON) -> bool:
+            return self.same(value, name if self.text else _scalar(str(name)))
+
+        return Scalar(same=same, words=KEY_WORDS.format(words=self.words), risk=Risk.ALWAYS)
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         try:
@@ -113,6 +125,13 @@ class Scalar(Part):
             same = False
         if not same:
             run.report(self.words, judged)
+
+
+def _scalar(name: str) -> JSON:
+    """Read a name as the scalar it spells, as itself when it spells none."""
+    if found := _NUMBER.fullmatch(name):
+        return float(name) if found[1] or found[2] else int(name)
+    return {"true": True, "false": False, "null": None}.get(name, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,24 +146,14 @@ class Items(Part):
     def _compare(self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison) -> None:
         if len(value) != len(judged):
             return run.report(_OTHER_FORM, judged)
-        for index, part in enumerate(self.first):
+        parts = chain(self.first, repeat(self.rest))
+        for index, (part, item, spelled) in enumerate(zip(parts, value, judged, strict=False)):
             if run.needs(part):
-                run.below(part, value[index], judged[index], index)
-        if run.needs(self.rest):
-            for index in range(len(self.first), len(judged)):
-                run.below(self.rest, value[index], judged[index], index)
-        if self.distinct and not _distinct(value, self.rest):
-            run.report(_EQUAL_ITEMS, judged)
+                run.below(part, item, spelled, index)
+        with suppress(TypeError):  # what has no hash here differs by more than its spelling
+            if self.distinct and len({_settled(item, self.rest) for item in value}) < len(value):
+                run.report(_EQUAL_ITEMS, judged)
         return None
-
-
-def _distinct(items: Iterable[Any], part: Part | None) -> bool:
-    """Return whether the items of a set differ; what has no hash here differs by more than its spelling."""
-    listed = [_settled(item, part) for item in items]
-    try:
-        return len(set(listed)) == len(listed)
-    except TypeError:
-        return True
 
 
 def _settled(item: Any, part: Part | None) -> Any:
@@ -231,23 +240,18 @@ class Union(Part):
         # remembered, so that unions inside unions cost no more than their places
         place = id(self), id(value), id(judged)
         if place not in run.known:
-            run.known[place] = self._nearest(value, judged, run)
+            nearest: list[Difference] = [((), _OTHER_FORM, judged)]
+            for branch in self.branches:
+                if isinstance(value, branch.kind):  # any other is as far away as no branch at all
+                    tried = run.inside()
+                    branch(value, judged, tried)
+                    if not tried.found or len(tried.found[0][0]) > len(nearest[0][0]):
+                        nearest = tried.found
+                    if not nearest:
+                        break
+            run.known[place] = nearest
         for steps, words, found in run.known[place]:
             run.report(words, found, steps)
-
-    def _nearest(self, value: Any, judged: JSON, run: Comparison) -> list[Difference]:
-        """Return what differs from the branch that comes nearest, nothing when one fits."""
-        nearest: list[Difference] = [((), _OTHER_FORM, judged)]
-        for branch in self.branches:
-            if not isinstance(value, branch.kind):
-                continue  # as far away as no branch at all
-            tried = run.inside()
-            branch(value, judged, tried)
-            if not tried.found:
-                return []
-            if len(tried.found[0][0]) > len(nearest[0][0]):
-                nearest = tried.found
-        return nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

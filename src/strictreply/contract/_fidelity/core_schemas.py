@@ -30,28 +30,18 @@ from strictreply.contract._fidelity.comparing import (
     Scalar,
     Union,
 )
-from strictreply.contract._fidelity.spellings import (
-    KEY_WORDS,
-    SPELLINGS,
-    ScalarSpelling,
-    encoded,
-    one_of,
-    text_of_bytes,
-)
+from strictreply.contract._fidelity.spellings import SPELLINGS, encoded, one_of, text_of_bytes
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._json import JSON
 from strictreply.values._limits import Spent, Work
 
+# A pydantic core schema; its TypedDicts differ between the versions of pydantic that we take.
 CoreSchema: TypeAlias = Any
-"""A pydantic core schema; its TypedDicts differ between the versions of pydantic that we take."""
-
+# The last part of the code of an issue that says so, behind ``args.`` or ``answer.``.
 NOT_REPRESENTABLE = "not_representable"
-"""The last part of the code of an issue that says so, behind ``args.`` or ``answer.``."""
-
-COMPARED_PER_STEP = 12
-"""How many places are compared, or branches tried, in one step of a reply's work."""
+COMPARED_PER_STEP = 12  # how many places are compared, or branches tried, in one step of a reply's work
 
 # With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has: below it every
 # integer is a float.
@@ -72,9 +62,8 @@ class Fidelity:
     ) -> tuple[Issue, ...]:
         """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
 
-        The code is ``<place>.not_representable``; ``at`` and ``names`` are those of
-        :func:`strictreply.contract._complaints.check_issues`. ``work`` is what the whole reply may still cost (None: as
-        much as a reply of its own); when it is used up before the end, the one issue is ``<place>.too_complex``.
+        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work``, what the whole reply may
+        still cost (None: as much as a reply of its own), is used up.
         """
         if self.part is None or self.probe is None:
             return ()
@@ -134,21 +123,11 @@ class _Made:
         return hash(frozenset(vars(self).items()))
 
 
+# A schema of the probe, and what its values are held to: None for what is the user's own.
 Read: TypeAlias = tuple[CoreSchema, Part | None]
-"""A schema of the probe, and what its values are held to: None for what is the user's own."""
-
+# Which attribute each key of an object makes, and what is held there.
 _Named: TypeAlias = dict[str, tuple[str, Part | None]]
-"""Which attribute each key of an object makes, and what is held there."""
-
 _THEIRS: Read = (core_schema.any_schema(), None)
-
-
-def _unchanged(value: Any, _: Any = None) -> Any:
-    return value
-
-
-def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
-    return handler(value)
 
 
 @dataclass(slots=True)
@@ -170,40 +149,31 @@ class Reader:
         if "ref" in schema:
             self._parts[schema["ref"]] = part
             if probe.get("ref") != schema["ref"]:
-                probe = {**(_chain(probe) if "ref" in probe else probe), "ref": schema["ref"]}
+                probe = {**({"type": "chain", "steps": [probe]} if "ref" in probe else probe), "ref": schema["ref"]}
         return probe, part
 
     def _scalar(self, schema: CoreSchema) -> Read:
-        spelling = self._spelling(schema)
+        kind: str = schema["type"]
+        spelling: Scalar | None = None
+        if kind == "bytes":
+            spelling = text_of_bytes(self._config.get("val_json_bytes", "utf8"))
+        elif kind == "literal":
+            spelling = one_of(schema["expected"])
+        elif kind == "enum":  # one with a method of its own for what is no member's value is the user's own
+            spelling = None if "missing" in schema else one_of(schema["members"])
+        else:
+            own = ("strip_whitespace", "to_lower", "to_upper")
+            configured = (*(f"str_{name}" for name in own), "coerce_numbers_to_str")
+            changing = [schema.get(name) for name in (*own, "coerce_numbers_to_str")]
+            changing += [self._config.get(name) for name in configured]
+            spelling = SPELLINGS.get("own-str" if kind == "str" and any(changing) else kind)
         return schema, None if spelling is None else self._held(spelling)
 
-    def _held(self, spelling: ScalarSpelling) -> Part:
-        """Return what holds a value to a spelling; keys are always compared, being text read as something else."""
-        risk = Risk.ALWAYS if self._key and spelling is not SPELLINGS["str"] else Risk(spelling.risk)
-        self.risk = max(self.risk, risk)
-        words = KEY_WORDS.format(words=spelling.words) if self._key else spelling.words
-        return Scalar(risk=risk, same=spelling.key if self._key else spelling.same, words=words)
-
-    def _spelling(self, schema: CoreSchema) -> ScalarSpelling | None:
-        """Return how the value of a scalar schema is spelled."""
-        match schema["type"]:
-            case "str" if self._transforms(schema):
-                return SPELLINGS["own-str"]
-            case "bytes":
-                return text_of_bytes(self._config.get("val_json_bytes", "utf8"))
-            case "literal":
-                return one_of(schema["expected"])
-            case "enum" if "missing" not in schema:  # else its own method reads what is no member's value
-                return one_of(schema["members"])
-            case "enum":
-                return None
-            case kind:
-                return SPELLINGS.get(kind)
-
-    def _transforms(self, schema: CoreSchema) -> bool:
-        own = ("strip_whitespace", "to_lower", "to_upper")
-        configured = any(self._config.get(f"str_{name}") for name in own) or self._config.get("coerce_numbers_to_str")
-        return bool(configured or schema.get("coerce_numbers_to_str")) or any(schema.get(name) for name in own)
+    def _held(self, spelling: Scalar) -> Part:
+        if self._key and spelling is not SPELLINGS["str"]:
+            spelling = spelling.as_key()
+        self.risk = max(self.risk, spelling.risk)
+        return spelling
 
     def _definitions(self, schema: CoreSchema) -> Read:
         defined = [self.read(definition)[0] for definition in schema["definitions"]]
@@ -223,27 +193,28 @@ class Reader:
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
 
-    def _wrap(self, schema: CoreSchema) -> Read:
-        handled = {"type": "no-info", "function": _handled}
-        return self._inside(schema, type="function-wrap", function=handled) if _is_own(schema) else _THEIRS
-
-    def _plain(self, schema: CoreSchema) -> Read:
-        return (schema, self._held(SPELLINGS["opaque"])) if _is_own(schema) else _THEIRS
-
-    def _default(self, schema: CoreSchema) -> Read:
-        raises = schema.get("on_error", "raise") == "raise"
-        return self._inside(schema, type="default", default=None) if raises else _THEIRS
-
-    def _first_step(self, schema: CoreSchema) -> Read:
-        probe, part = self.read(schema["steps"][0])
-        return _chain(probe), part
-
-    def _lax(self, schema: CoreSchema) -> Read:
-        lax = schema["lax_schema"]
-        return self.read(schema["strict_schema"] if lax["type"] == "function-plain" else lax)
-
-    def _from_json(self, schema: CoreSchema) -> Read:
-        return self.read(schema["json_schema"])
+    def _delegated(self, schema: CoreSchema) -> Read:
+        """Read what hands on to an inner schema, where no code of the user's comes between."""
+        match schema["type"]:
+            case "function-wrap" if _is_own(schema):
+                handled = {"type": "no-info", "function": _handled}
+                return self._inside(schema, type="function-wrap", function=handled)
+            case "function-plain" if _is_own(schema):
+                return schema, self._held(SPELLINGS["opaque"])
+            case "default" if schema.get("on_error", "raise") == "raise":
+                return self._inside(schema, type="default", default=None)
+            case "chain":
+                probe, part = self.read(schema["steps"][0])
+                return {"type": "chain", "steps": [probe]}, part
+            case "lax-or-strict":
+                lax = schema["lax_schema"]
+                return self.read(schema["strict_schema"] if lax["type"] == "function-plain" else lax)
+            case "json-or-python":
+                return self.read(schema["json_schema"])
+            case "typed-dict":
+                return self._object(schema, dict)
+            case _:
+                return _THEIRS
 
     def _json(self, schema: CoreSchema) -> Read:
         probe, part = self.read(schema.get("schema", core_schema.any_schema()))
@@ -251,57 +222,48 @@ class Reader:
         return {"type": "json", "schema": probe}, JsonText(risk=Risk.ALWAYS, inner=part)
 
     def _union(self, schema: CoreSchema) -> Read:
-        """Read a union: what JSON types tell apart is chosen rightly, all else is compared."""
-        choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
-        read = [self.read(choice) for choice in choices]
-        kinds = {choice["type"] for choice in choices}
-        clear = schema.get("mode", "smart") == "smart" and any(kinds <= apart for apart in _APART)
-        return {**schema, "choices": [probe for probe, _ in read]}, self._chosen([part for _, part in read], clear)
-
-    def _tagged(self, schema: CoreSchema) -> Read:
-        read = {tag: self.read(choice) for tag, choice in schema["choices"].items() if isinstance(choice, Mapping)}
-        probes = {tag: probe for tag, (probe, _) in read.items()}
-        probe = {**schema, "choices": {**schema["choices"], **probes}}  # what is no schema there names another tag
-        return probe, self._chosen([part for _, part in read.values()], clear=not callable(schema["discriminator"]))
-
-    def _chosen(self, parts: list[Part | None], clear: bool) -> Part | None:
-        branches = tuple(part for part in parts if part is not None)
-        if len(branches) < len(parts):
-            return None
+        """Read a union: what a tag or the types of JSON tell apart is chosen rightly, all else is compared."""
+        listed = schema["choices"]
+        if schema["type"] == "tagged-union":  # what is no schema there names another tag
+            read = {tag: self.read(choice) for tag, choice in listed.items() if isinstance(choice, Mapping)}
+            probe = {**schema, "choices": {**listed, **{tag: inner for tag, (inner, _) in read.items()}}}
+            clear = not callable(schema["discriminator"])
+        else:
+            choices = [choice[0] if isinstance(choice, tuple) else choice for choice in listed]
+            read = dict(enumerate(map(self.read, choices)))
+            probe = {**schema, "choices": [inner for inner, _ in read.values()]}
+            kinds = {choice["type"] for choice in choices}
+            clear = schema.get("mode", "smart") == "smart" and any(kinds <= apart for apart in _APART)
+        branches = tuple(part for _, part in read.values() if part is not None)
+        if len(branches) < len(read):
+            return probe, None
         risk = max(part.risk for part in branches) if clear else Risk.ALWAYS
-        if not clear:
-            self.risk = Risk.ALWAYS
-        return Union(risk=risk, branches=branches)
+        self.risk = self.risk if clear else Risk.ALWAYS
+        return probe, Union(risk=risk, branches=branches)
 
     def _array(self, schema: CoreSchema) -> Read:
         """Read an array; a set keeps its items in a list, so that each is compared, and an iterator is read at once."""
         probe, part = self.read(schema.get("items_schema", core_schema.any_schema()))
         bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
-        distinct = schema["type"] in ("set", "frozenset")
-        merges = distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]
-        if merges:
-            self.risk = Risk.ALWAYS
-        risk = Risk.ALWAYS if merges else _risk(part)
+        distinct, risk = schema["type"] in ("set", "frozenset"), _risk(part)
+        if distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]:  # it may merge items
+            self.risk = risk = Risk.ALWAYS
         made = {"type": "list", "items_schema": probe, **bounds}
         return made, Items(risk=risk, kind=list, rest=part, distinct=distinct)
 
     def _tuple(self, schema: CoreSchema) -> Read:
         read = [self.read(item) for item in schema["items_schema"]]
-        variadic = schema.get("variadic_item_index")
-        parts = [part for _, part in read]
-        probe = {**schema, "items_schema": [probe for probe, _ in read]}
-        rest = None if variadic is None else parts[variadic]
+        parts, variadic = tuple(part for _, part in read), schema.get("variadic_item_index")
         if variadic is not None and variadic + 1 < len(parts):  # *args between others: no annotation makes it
             return _THEIRS
-        return probe, Items(risk=_risk(*parts), kind=tuple, first=tuple(parts[:variadic]), rest=rest)
+        rest = None if variadic is None else parts[variadic]
+        probe = {**schema, "items_schema": [probe for probe, _ in read]}
+        return probe, Items(risk=_risk(*parts), kind=tuple, first=parts[:variadic], rest=rest)
 
     def _named_tuple(self, schema: CoreSchema) -> Read:
         """Read a named tuple: pydantic before 2.14 calls its class with arguments."""
         told = schema.get("fields") or schema.get("arguments_schema", {}).get("arguments_schema", ())
-        read = [self.read(part["schema"]) for part in told]
-        parts = tuple(part for _, part in read)
-        probe = core_schema.tuple_schema([probe for probe, _ in read])
-        return probe, Items(risk=_risk(*parts), kind=tuple, first=parts, rest=None)
+        return self._tuple({"type": "tuple", "items_schema": [part["schema"] for part in told]})
 
     def _dict(self, schema: CoreSchema) -> Read:
         """Read an object with keys of a type."""
@@ -324,9 +286,6 @@ class Reader:
         probe, part = self._object(inner, made)
         own = {"fields": schema["fields"], "post_init": False} if schema["type"] == "dataclass" else {}
         return bare | own | {"schema": probe}, part
-
-    def _typed_dict(self, schema: CoreSchema) -> Read:
-        return self._object(schema, dict)
 
     def _object(self, schema: CoreSchema, made: type) -> Read:
         """Read named members, which those of a dataclass list by position, and what is held of the others."""
@@ -354,23 +313,17 @@ class Reader:
         "definitions": _definitions,
         "definition-ref": _reference,
         "function-after": _after,
-        "function-wrap": _wrap,
         "function-before": lambda *_: _THEIRS,
-        "function-plain": _plain,
-        "default": _default,
         **dict.fromkeys(("nullable", "custom-error"), _inside),
-        "chain": _first_step,
-        "lax-or-strict": _lax,
-        "json-or-python": _from_json,
+        **dict.fromkeys(("function-wrap", "function-plain", "default", "chain", "typed-dict"), _delegated),
+        **dict.fromkeys(("lax-or-strict", "json-or-python"), _delegated),
         "json": _json,
-        "union": _union,
-        "tagged-union": _tagged,
+        **dict.fromkeys(("union", "tagged-union"), _union),
         **dict.fromkeys(("list", "deque", "set", "frozenset", "generator"), _array),
         "tuple": _tuple,
         **dict.fromkeys(("named-tuple", "call"), _named_tuple),
         **dict.fromkeys(("dict", "frozendict", "ordered-dict", "counter"), _dict),
         **dict.fromkeys(("model", "dataclass"), _model),
-        "typed-dict": _typed_dict,
     }
 
 
@@ -379,12 +332,16 @@ def _is_own(schema: CoreSchema) -> bool:
     return str(getattr(schema["function"]["function"], "__module__", "")).startswith(_OWN)
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
+    return handler(value)
+
+
 def _risk(*parts: Part | None) -> Risk:
     return max((part.risk for part in parts if part is not None), default=Risk.NONE)
-
-
-def _chain(schema: CoreSchema) -> CoreSchema:
-    return {"type": "chain", "steps": [schema]}
 
 
 def _aliases(alias: Any) -> tuple[str, ...]:
@@ -395,5 +352,5 @@ def _aliases(alias: Any) -> tuple[str, ...]:
     return tuple(path[0] for path in paths if len(path) == 1)
 
 
+# Types that pydantic's smart mode never takes for each other: JSON has a type of its own for each.
 _APART = (frozenset({"none", "str", "int", "float"}), frozenset({"none", "str", "bool"}))
-"""Types that pydantic's smart mode never takes for each other: JSON has a type of its own for each."""

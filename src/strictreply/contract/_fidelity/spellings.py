@@ -1,76 +1,44 @@
-"""Which JSON spells which Python scalar: 1 and 1.0 are one number, ``"1_0"`` is no decimal.
-
-Predicates on a value and the JSON it is said to be made of; nothing here knows types, schemas or replies.
-"""
+"""Which JSON spells which Python scalar: 1 and 1.0 are one number, ``"1_0"`` is no decimal."""
 
 from __future__ import annotations
 
 import base64
+import operator
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic.types import EncodedBytes
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from strictreply.contract._fidelity.comparing import Risk, Same, Scalar
 from strictreply.values._json import JSON
 
-Same: TypeAlias = Callable[[Any, JSON], bool]
-"""Whether JSON spells a value; ValueError and ArithmeticError mean that it does not."""
-
-KEY_WORDS = "has a key that is read otherwise; each key {words}"
-
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:s?nan[0-9]*|inf(?:inity)?)", re.IGNORECASE)
 _FRACTION = re.compile(r"[+-]?[0-9]+/[0-9]+")
-_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.(\d+))?)?(?:[zZ]|[+-]\d\d:?\d\d)?"
+_CLOCK = r"\d\d:\d\d(?::\d\d(?:\.(?P<fraction>\d+))?)?(?:[zZ]|[+-]\d\d:?\d\d)?"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(_CLOCK, re.ASCII)
 _DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[Tt ]{_CLOCK}", re.ASCII)
 _DURATION = re.compile(
-    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d+))?S)?)?",
+    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(?P<fraction>\d+))?S)?)?",
     re.ASCII,
 )
 _ANY = re.compile(r".*", re.DOTALL)  # what reads it refuses what is none
 _COMPLEX = re.compile(r"[0-9.eE+j()\-]+")
 _MICROSECONDS = 6
+_FINEST = "no finer than microseconds"
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
 _URL_SAFE = str.maketrans("-_", "+/")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarSpelling:
-    """How the values of a type are spelled, and the words for JSON that is not one of them.
-
-    ``risk`` is 0 when pydantic makes nothing else of JSON that fits the type's schema, 1 when only long numbers are
-    changed, 2 when much is. ``text`` marks what JSON spells as a string anyway.
-    """
-
-    same: Same
-    words: str
-    risk: int = 2
-    text: bool = True
-
-    def key(self, value: Any, name: JSON) -> bool:
-        """Return whether the name of a member, always text, spells a value."""
-        return self.same(value, name if self.text else _scalar(str(name)))
-
-
-def _scalar(name: str) -> JSON:
-    """Read a name as the scalar it spells, as itself when it spells none."""
-    if found := _NUMBER.fullmatch(name):
-        return float(name) if found[1] or found[2] else int(name)
-    return {"true": True, "false": False, "null": None}.get(name, name)
 
 
 def equal(value: Any, judged: JSON) -> bool:
@@ -82,8 +50,12 @@ def equal(value: Any, judged: JSON) -> bool:
     return type(value) is type(judged) and value == judged
 
 
-def _is_float(value: Any, judged: JSON) -> bool:
+def _is_float(value: Any, judged: JSON) -> bool:  # a key may be spelled 1e999
     return type(value) is float and isfinite(value) and equal(value, judged)
+
+
+def _exactly(kind: type) -> Same:
+    return lambda value, judged: type(value) is kind and equal(value, judged)
 
 
 def _is_decimal(value: Any, judged: JSON) -> bool:
@@ -107,26 +79,18 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
     return bool(plain) and Fraction(str(judged)) == value
 
 
-def _as_read(kind: type, pattern: re.Pattern[str], read: Callable[[str], Any]) -> Same:
-    """Return whether a text of one pattern is what a value of exactly one type is read from."""
+def _as_read(
+    kind: type, pattern: re.Pattern[str], read: Callable[[str], Any], agree: Callable[[Any, Any], object] = operator.eq
+) -> Same:
+    """Return whether a text of one pattern, no finer than microseconds, is what a value of one type is read from."""
 
     def same(value: Any, judged: JSON) -> bool:
-        text = _str(judged)
-        return type(value) is kind and bool(pattern.fullmatch(text)) and bool(read(text) == value)
+        found = pattern.fullmatch(_str(judged))
+        if type(value) is not kind or not found or (found.groupdict().get("fraction") or "")[_MICROSECONDS:].strip("0"):
+            return False
+        return bool(agree(value, read(found[0].upper())))
 
     return same
-
-
-def _is_time(value: Any, judged: JSON) -> bool:
-    return type(value) is time and _on_clock(value, time.fromisoformat(_exact(_TIME, judged)))
-
-
-def _is_datetime(value: Any, judged: JSON) -> bool:
-    if type(value) is not datetime:
-        return False
-    if value.isoformat() in (judged, _str(judged).replace("Z", "+00:00")):  # as it is mostly spelled
-        return True
-    return _on_clock(value, datetime.fromisoformat(_exact(_DATETIME, judged)))
 
 
 def _on_clock(value: Any, read: Any) -> bool:
@@ -134,41 +98,28 @@ def _on_clock(value: Any, read: Any) -> bool:
     return bool(value.replace(tzinfo=None) == read.replace(tzinfo=None) and value.utcoffset() == read.utcoffset())
 
 
-def _exact(pattern: re.Pattern[str], judged: JSON) -> str:
-    """Read a time's text; raises ValueError when it is none, or finer than a microsecond."""
-    text = _str(judged)
-    found = pattern.fullmatch(text)
-    if not found or (found[1] or "")[_MICROSECONDS:].strip("0"):
-        raise ValueError("no time, or finer than a microsecond")
-    return text.upper()
-
-
-def _is_duration(value: Any, judged: JSON) -> bool:
-    """Compare a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
-    found = _DURATION.fullmatch(_str(judged))
-    if type(value) is not timedelta or not found or (found[8] or "")[_MICROSECONDS:].strip("0"):
-        return False
-    years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:7])
-    micro = int((found[8] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
-    read = timedelta(
-        weeks=weeks, days=days + 365 * years, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro
-    )
-    return value == (-read if found[1] == "-" else read)
+def _duration(text: str) -> timedelta:
+    """Read a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
+    found = _DURATION.fullmatch(text)
+    parts: tuple[Any, ...] = found.groups() if found else ()
+    years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in parts[1:7])
+    micro = int((parts[7] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
+    days += 365 * years + 7 * weeks
+    read = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micro)
+    return -read if parts[0] == "-" else read
 
 
 def _is_url(value: Any, judged: JSON) -> bool:
     """Compare addresses as RFC 3986 section 6.2 does: case of scheme and host, the default port, an empty path."""
-    text = str(value)
-    return text == judged or _address(text) == _address(_str(judged))
 
+    def address(text: str) -> tuple[object, ...]:
+        parts = urlsplit(text)
+        scheme, port, user = parts.scheme.lower(), parts.port, parts.netloc.rpartition("@")[0]
+        path = parts.path if parts.path or not parts.netloc else "/"
+        told = None if port == _PORTS.get(scheme) else port
+        return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment
 
-def _address(text: str) -> tuple[object, ...]:
-    parts = urlsplit(text)
-    scheme, port = parts.scheme.lower(), parts.port
-    path = parts.path if parts.path or not parts.netloc else "/"
-    told = None if port == _PORTS.get(scheme) else port
-    user = parts.netloc.rpartition("@")[0]
-    return scheme, user, (parts.hostname or "").lower(), told, path, parts.query, parts.fragment
+    return str(value) == judged or address(str(value)) == address(_str(judged))
 
 
 def _str(judged: JSON) -> str:
@@ -178,7 +129,11 @@ def _str(judged: JSON) -> str:
     return judged
 
 
-def one_of(expected: Iterable[Any]) -> ScalarSpelling:
+def _spelled(same: Same, words: str, risk: Risk = Risk.ALWAYS, *, text: bool = True) -> Scalar:
+    return Scalar(same=same, words=words, risk=risk, text=text)
+
+
+def one_of(expected: Iterable[Any]) -> Scalar:
     """Return how the values of a Literal or the members of an Enum are spelled: each by itself, and 0 is not false."""
     values = [value.value if isinstance(value, Enum) else value for value in expected]
 
@@ -190,10 +145,11 @@ def one_of(expected: Iterable[Any]) -> ScalarSpelling:
             return True  # such a member has no spelling that we know
 
     texts = all(isinstance(value, str) for value in values)
-    return ScalarSpelling(same, "must be one of the values, in its own type", 0 if texts else 2, texts)
+    risk = Risk.NONE if texts else Risk.ALWAYS
+    return _spelled(same, "must be one of the values, in its own type", risk, text=texts)
 
 
-def text_of_bytes(encoding: str) -> ScalarSpelling:
+def text_of_bytes(encoding: str) -> Scalar:
     """Return how bytes are spelled under the configuration of their model: ``utf8``, ``base64`` or ``hex``."""
 
     def same(value: Any, judged: JSON) -> bool:
@@ -206,10 +162,10 @@ def text_of_bytes(encoding: str) -> ScalarSpelling:
             return spelled == _str(judged).translate(_URL_SAFE).rstrip("=")
         return value == _str(judged).encode()
 
-    return ScalarSpelling(same, f"must be bytes in {encoding}", 0 if encoding == "utf8" else 2)
+    return _spelled(same, f"must be bytes in {encoding}", Risk.NONE if encoding == "utf8" else Risk.ALWAYS)
 
 
-def encoded(function: object) -> ScalarSpelling | None:
+def encoded(function: object) -> Scalar | None:
     """Return how bytes or text behind pydantic's ``Base64Bytes`` and its like are spelled; None for other functions.
 
     The value is what stands in the JSON, not yet decoded: it is held to what its own decoding encodes to.
@@ -222,30 +178,33 @@ def encoded(function: object) -> ScalarSpelling | None:
         data = _str(judged).encode()
         return codec.encoder.encode(codec.encoder.decode(data)).rstrip(b"=") == data.rstrip(b"=")
 
-    return ScalarSpelling(same, f"must be bytes in {codec.encoder.get_json_format()}")
+    return _spelled(same, f"must be bytes in {codec.encoder.get_json_format()}")
 
 
-SPELLINGS: dict[str, ScalarSpelling] = {
-    "none": ScalarSpelling(lambda value, judged: value is None and judged is None, "must be null", 0, text=False),
-    "bool": ScalarSpelling(equal, "must be true or false", 0, text=False),
-    "int": ScalarSpelling(
-        lambda value, judged: type(value) is int and equal(value, judged), "must be an integer in digits", 0, text=False
+def _is_opaque(value: Any, judged: JSON) -> bool:
+    return type(value) not in _JSON_TYPES or equal(value, judged)
+
+
+SPELLINGS = {
+    "none": _spelled(_exactly(type(None)), "must be null", Risk.NONE, text=False),
+    "bool": _spelled(equal, "must be true or false", Risk.NONE, text=False),
+    "int": _spelled(_exactly(int), "must be an integer in digits", Risk.NONE, text=False),
+    "float": _spelled(_is_float, "must be a number that a 64-bit float holds exactly", Risk.LONG_NUMBERS, text=False),
+    "str": _spelled(_exactly(str), "must be a string", Risk.NONE),
+    "own-str": _spelled(lambda value, _: type(value) is str, "must be a string", Risk.NONE),
+    "opaque": _spelled(_is_opaque, "must be as the schema shows", Risk.NONE),
+    "decimal": _spelled(_is_decimal, "must be a decimal number in plain digits"),
+    "fraction": _spelled(_is_fraction, "must be a fraction in plain digits"),
+    "date": _spelled(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
+    "time": _spelled(_as_read(time, _TIME, time.fromisoformat, _on_clock), f"must be a time as in RFC 3339, {_FINEST}"),
+    "datetime": _spelled(
+        _as_read(datetime, _DATETIME, datetime.fromisoformat, _on_clock),
+        f"must be a date and time as in RFC 3339, {_FINEST}",
     ),
-    "float": ScalarSpelling(_is_float, "must be a number that a 64-bit float holds exactly", 1, text=False),
-    "str": ScalarSpelling(lambda value, judged: type(value) is str and value == judged, "must be a string", 0),
-    "own-str": ScalarSpelling(lambda value, _: type(value) is str, "must be a string", 0),
-    "opaque": ScalarSpelling(
-        lambda value, judged: type(value) not in _JSON_TYPES or equal(value, judged), "must be as the schema shows", 0
-    ),
-    "decimal": ScalarSpelling(_is_decimal, "must be a decimal number in plain digits"),
-    "fraction": ScalarSpelling(_is_fraction, "must be a fraction in plain digits"),
-    "date": ScalarSpelling(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
-    "time": ScalarSpelling(_is_time, "must be a time as in RFC 3339, no finer than microseconds"),
-    "datetime": ScalarSpelling(_is_datetime, "must be a date and time as in RFC 3339, no finer than microseconds"),
-    "timedelta": ScalarSpelling(_is_duration, "must be a duration without months, no finer than microseconds"),
-    "uuid": ScalarSpelling(_as_read(UUID, _ANY, UUID), "must be a UUID"),
-    "url": ScalarSpelling(_is_url, "must be a URL in its normal form"),
-    "multi-host-url": ScalarSpelling(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
-    "complex": ScalarSpelling(_as_read(complex, _COMPLEX, complex), "must be a complex number in plain digits"),
+    "timedelta": _spelled(_as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"),
+    "uuid": _spelled(_as_read(UUID, _ANY, UUID), "must be a UUID"),
+    "url": _spelled(_is_url, "must be a URL in its normal form"),
+    "multi-host-url": _spelled(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
+    "complex": _spelled(_as_read(complex, _COMPLEX, complex), "must be a complex number in plain digits"),
 }
-"""The spellings of what pydantic calls these types."""
+"""How the scalars that pydantic calls by these names are spelled."""

@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply.coordination._coordination_codes import StateError
@@ -34,71 +33,53 @@ class HumanDecision(StrEnum):
     ABORT = "abort"
 
 
-class HumanKind(StrEnum):
-    """What is asked: each kind has its own decisions, and its own reading of free text.
-
-    ``decisions`` are those an answer may take; ``otherwise`` is what any other text decides, or None when it decides
-    nothing and the human is asked again; ``prompt`` is put when a request has no words of its own.
-    """
-
-    decisions: frozenset[HumanDecision]
-    otherwise: HumanDecision | None
-    prompt: str
-
-    def __new__(
-        cls, value: str, decisions: Sequence[HumanDecision], otherwise: HumanDecision | None, prompt: str
-    ) -> Self:
-        """Attach the decisions to the kind."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.decisions = frozenset(decisions)
-        member.otherwise = otherwise
-        member.prompt = prompt
-        return member
-
-    GENERAL = "general", (HumanDecision.FEEDBACK,), HumanDecision.FEEDBACK, "Please say how to go on."
-    PLAN_APPROVAL = (
-        "plan_approval",
-        (HumanDecision.APPROVE, HumanDecision.REVISE, HumanDecision.FEEDBACK),
-        HumanDecision.FEEDBACK,
-        "Do you agree with this plan? Answer approve or revise, or say what to change.",
-    )
-    COURSE_SELECTION = (
-        "course_selection",
-        (HumanDecision.SATISFIED, HumanDecision.MORE, HumanDecision.ADJUST),
-        HumanDecision.ADJUST,
-        "Are these courses what you want? Answer satisfied or more, or say what to adjust.",
-    )
-    ERROR = (
-        "error",
-        (HumanDecision.RETRY, HumanDecision.SKIP, HumanDecision.ABORT),
-        None,
-        "A step failed. Answer retry, skip or abort.",
-    )
-
-
 Words: TypeAlias = Mapping[str, HumanDecision]
 """What single answers mean, as whole texts; case, width and spaces around them do not matter."""
 
 
-def _words(**spelt: str) -> Words:
-    return {word: HumanDecision(decision) for decision, words in spelt.items() for word in words.split()}
+class HumanKind(StrEnum):
+    """What is asked: ``words`` are the answers that decide, and ``prompt`` is put where a request has no words.
 
+    ``otherwise`` is what any other text decides, or None when it decides nothing and the human is asked again.
+    """
 
-DEFAULT_WORDS: Final[Mapping[HumanKind, Words]] = MappingProxyType(
-    {
-        HumanKind.GENERAL: {},
-        HumanKind.PLAN_APPROVAL: _words(
-            approve="approved yes y ok okay agree agreed 同意 批准 可以 好 好的 是 没问题",
-            revise="no n 不同意 修改 不可以 不行",
-        ),
-        HumanKind.COURSE_SELECTION: _words(
-            satisfied="yes y ok okay 满意 可以 好 好的", more="更多 再来 继续", adjust="no 调整 不满意"
-        ),
-        HumanKind.ERROR: _words(retry="重试", skip="跳过", abort="cancel stop 中止 取消"),
-    }
-)
-"""The words beside the decisions' own names, by kind; ``read_answer`` takes more, in any language."""
+    decisions: frozenset[HumanDecision]
+    words: Words
+    otherwise: HumanDecision | None
+    prompt: str
+
+    def __new__(cls, value: str, prompt: str, otherwise: HumanDecision | None, spelt: Mapping[str, str]) -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.decisions = frozenset(map(HumanDecision, spelt))
+        member.words = {word: HumanDecision(one) for one, words in spelt.items() for word in (one, *words.split())}
+        member.otherwise = otherwise
+        member.prompt = prompt
+        return member
+
+    GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
+    PLAN_APPROVAL = (
+        "plan_approval",
+        "Do you agree with this plan? Answer approve or revise, or say what to change.",
+        HumanDecision.FEEDBACK,
+        {
+            "approve": "approved yes y ok okay agree agreed 同意 批准 可以 好 好的 是 没问题",
+            "revise": "no n 不同意 修改 不可以 不行",
+            "feedback": "",
+        },
+    )
+    COURSE_SELECTION = (
+        "course_selection",
+        "Are these courses what you want? Answer satisfied or more, or say what to adjust.",
+        HumanDecision.ADJUST,
+        {"satisfied": "yes y ok okay 满意 可以 好 好的", "more": "更多 再来 继续", "adjust": "no 调整 不满意"},
+    )
+    ERROR = (
+        "error",
+        "A step failed. Answer retry, skip or abort.",
+        None,
+        {"retry": "重试", "skip": "跳过", "abort": "cancel stop 中止 取消"},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +87,10 @@ class PendingHuman:
     """One question to a human that is not answered yet.
 
     ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where ``skip`` leads, and
-    ``interrupted`` the target that cancelling restores. ``requested_at`` is an ISO 8601 time, or empty when nobody
-    said; ``asked`` counts how often the prompt was put. ``tell_to`` is the node that an answer is told to once the line
-    that asked is over, None while it goes on; ``carried`` counts how often a run that began since led it to another
-    entry, and ``redirected`` how often the answer to a question before it changed ``interrupted``.
+    ``interrupted`` the target that cancelling restores. ``requested_at`` is an ISO 8601 time or empty; ``asked`` counts
+    how often the prompt was put. ``tell_to`` is the node that an answer is told to once the line that asked is over,
+    None while it goes on; ``carried`` counts how often a run that began since led it to another entry, and
+    ``redirected`` how often the answer to a question before it changed ``interrupted``.
     """
 
     id: str
@@ -134,17 +115,10 @@ class PendingHuman:
         return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
 
     def carried_over(self, entry: str) -> Self:
-        """Return the question to a new run that begins at ``entry``; who asked is still told the answer.
-
-        A question that was carried to ``entry`` already is as it was.
-        """
+        """Return the question to a new run that begins at ``entry``, once; who asked is still told the answer."""
         if self.carried and self.resume_to == entry:
             return self
         return replace(self.handed_over(entry, tell_to=self.tell_to or self.resume_to), carried=self.carried + 1)
-
-    def redirected_to(self, target: str | None) -> Self:
-        """Return the question with the target that an answer before it has led to as the interrupted one."""
-        return replace(self, interrupted=target, redirected=self.redirected + 1)
 
     def to_dict(self) -> JSONObject:
         """Return the request as JSON."""
@@ -153,10 +127,7 @@ class PendingHuman:
 
 @dataclass(frozen=True, slots=True)
 class SettledHuman:
-    """A request that is over: answered with ``decision``, or cancelled when that is None.
-
-    ``answer`` is what the human wrote, ``settled_at`` an ISO 8601 time.
-    """
+    """A request that is over: answered with ``decision``, or cancelled when that is None; when, as an ISO 8601 time."""
 
     request: PendingHuman
     decision: HumanDecision | None
@@ -165,13 +136,13 @@ class SettledHuman:
 
     def to_dict(self) -> JSONObject:
         """Return the settled request as JSON, beside the members of the request."""
-        decision = None if self.decision is None else self.decision.value
+        decision = self.decision and self.decision.value
         return self.request.to_dict() | {"decision": decision, "answer": self.answer, "settled_at": self.settled_at}
 
 
 HumanRequest: TypeAlias = PendingHuman | SettledHuman
 
-_KINDS = {kind.value: kind for kind in HumanKind}
+_KINDS = {kind.value: kind for kind in HumanKind}  # type checkers take HumanKind(…) for its __new__
 _DECISIONS = frozenset(decision.value for decision in HumanDecision)
 _PENDING: JSONObject = {
     "id": NAME,
@@ -206,17 +177,16 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
     """Read a ledger as a state holds it; raises StateError with every fault."""
     if issues := _LEDGER.issues(value, at):
         raise StateError(issues)
-    return tuple(_read_request(entry) for entry in cast("list[Mapping[str, Any]]", value))
-
-
-def _read_request(entry: Mapping[str, Any]) -> HumanRequest:
-    parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry}
-    parts["kind"] = _KINDS[entry["kind"]]
-    request = PendingHuman(**parts)
-    if "settled_at" not in entry:
-        return request
-    decision = None if entry["decision"] is None else HumanDecision(entry["decision"])
-    return SettledHuman(request, decision, entry["answer"], entry["settled_at"])
+    found: list[HumanRequest] = []
+    for entry in cast("list[Mapping[str, Any]]", value):
+        parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry} | {"kind": _KINDS[entry["kind"]]}
+        request = PendingHuman(**parts)
+        if "settled_at" in entry:
+            decision = entry["decision"] and HumanDecision(entry["decision"])
+            found.append(SettledHuman(request, decision, entry["answer"], entry["settled_at"]))
+        else:
+            found.append(request)
+    return tuple(found)
 
 
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
@@ -224,17 +194,20 @@ def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONOb
 
     Settled is later than pending, carried into more runs later than into fewer, redirected and asked more often later
     than less. The order of the arguments does not matter, nor does how often a ledger is joined, so this is a reducer
-    for LangGraph.
-    Raises StateError for what is no ledger.
+    for LangGraph. Raises StateError for what is no ledger.
     """
     joined: dict[str, HumanRequest] = {}
     for found in (*read_ledger(one), *read_ledger(other)):
         request = request_of(found)
         joined[request.id] = max(joined.get(request.id, found), found, key=_news)
-    return [
-        found.to_dict()
-        for found in sorted(joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id))
-    ]
+    in_order = sorted(joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id))
+    return [found.to_dict() for found in in_order]
+
+
+def _news(found: HumanRequest) -> tuple[bool, int, int, int, str]:
+    request = request_of(found)
+    spelt = json.dumps(found.to_dict(), sort_keys=True)  # only makes the order total
+    return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, spelt
 
 
 def request_of(found: HumanRequest) -> PendingHuman:
@@ -248,36 +221,25 @@ def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHu
 
 
 def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[JSONObject]:
-    """Return the ledger of a new run that begins at ``entry``: pending requests are asked first, then it goes there.
-
-    ``flagged`` says that the run before was to ask a human, with or without a request.
-    """
+    """Return the ledger of a new run: what is pending, or was ``flagged`` without a request, comes before ``entry``."""
     pending = [found for found in read_ledger(ledger) if isinstance(found, PendingHuman)]
     if flagged and not pending:
         pending = [unworded(ledger, None)]
     return merge_ledgers(ledger, [request.carried_over(entry).to_dict() for request in pending])
 
 
-def _news(found: HumanRequest) -> tuple[bool, int, int, int, str]:
-    """Order what two ledgers say of one request; the last part only makes the order total."""
-    request = request_of(found)
-    spelt = json.dumps(found.to_dict(), sort_keys=True)
-    return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, spelt
-
-
 def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> HumanDecision | None:
     """Return what an answer decides; None means that the human must be asked again.
 
-    An answer is a decision's name or exactly one of the words in the table; ``words`` adds to it and wins over it.
-    Any other text is free text, which decides ``kind.otherwise``: a word is never looked for inside a text, so no
-    negation is taken for consent (requirement R26). Raises ContractError when ``words`` names a decision that this
-    kind does not have, and for the bare name of another kind's decision where it would pass for free text: who writes
-    ``abort`` under a plan means to decide something, and not to say it. A general question takes any text.
+    An answer is a decision's name or exactly one of its kind's words; ``words`` adds to them and wins over them.
+    Any other text decides ``kind.otherwise``: a word is never looked for inside a text, so no negation is taken for
+    consent (requirement R26). Raises ContractError when ``words`` names a decision that this kind does not have, and
+    for the bare name of another kind's decision where it would pass for free text: who writes ``abort`` under a plan
+    means to decide something. A general question takes any text.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
-    table = {decision.value: decision for decision in kind.decisions} | {**DEFAULT_WORDS[kind]}
-    table |= {_plain(word): decision for word, decision in (words or {}).items()}
+    table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
     spelt = _plain(answer)
     mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
     if spelt not in table and spelt in _DECISIONS and mixes:
@@ -288,10 +250,10 @@ def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> 
 
 def require_text(answer: object) -> str:
     """Return an answer that is text; ContractError for any other value, with what an answer is."""
-    if isinstance(answer, str):
-        return answer
-    expected = "the name of a decision, a word for one, or free text"
-    raise ContractError(f"a human's answer is text ({expected}), not {type(answer).__name__}")
+    if not isinstance(answer, str):
+        expected = "the name of a decision, a word for one, or free text"
+        raise ContractError(f"a human's answer is text ({expected}), not {type(answer).__name__}")
+    return answer
 
 
 def _plain(answer: str) -> str:

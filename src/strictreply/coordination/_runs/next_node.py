@@ -1,29 +1,27 @@
 """Where a run goes next: one decision from a state and a table of routes, with its reason. Pure: nothing is changed.
 
 The order is the published one: loop limit, completion, human input, next agent, end; rules of the user's own stand
-between by their priority, and a hop that would close a loop ends the run instead.
+between by their priority, and a hop that would close a loop ends the run instead. A table is checked when it is
+declared.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
-from strictreply.coordination._runs.human_turn import pending_requests
-from strictreply.coordination._runs.route_table import (
-    COMPLETION_PRIORITY,
-    HUMAN_PRIORITY,
-    NEXT_PRIORITY,
-    RouteRule,
-    Routes,
-    is_count,
-)
+from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
 from strictreply.coordination._runs.run_state import (
+    DEFAULT_NODES,
     END,
     HISTORY_ENTRY,
     HUMAN_INPUT,
@@ -35,22 +33,187 @@ from strictreply.coordination._runs.run_state import (
     RunEnding,
     S,
     changed,
+    pending_requests,
     require,
     utc_now,
 )
 from strictreply.coordination._runs.state_schema import NAME, StateSchema, record
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import pointer
+from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import JSONObject
 
+T = TypeVar("T", bound=Hashable)
+
+COMPLETION_PRIORITY: Final = 300
+HUMAN_PRIORITY: Final = 200
+NEXT_PRIORITY: Final = 100
+"""The priorities of the built-in rules; a rule of the user's may stand anywhere among them, after the loop limit."""
+
+BUILT_IN_NAMES: Final = ("loop_limit", "loop_detected", "completion", "human_input", "next_agent", "fallback")
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
-HISTORY_LIMIT: Final = 50
-"""The entries that ``routing_history`` keeps at least, the newest."""
+HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ROUTED = StateSchema(record(ROUTING_FIELDS, optional=OPTIONAL_FIELDS))
 _ROUTED_BY_ID = StateSchema(record(ROUTING_FIELDS | {"conversation_id": NAME}, optional=OPTIONAL_FIELDS))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
+_HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
+
+
+@dataclass(frozen=True, slots=True)
+class CycleLimit:
+    """A trail is a loop when its end is one piece of at most ``longest`` steps, ``repeats`` times in a row.
+
+    16 steps are a round of five agents that each call a tool before they hand over. Raises ValueError unless
+    ``repeats`` is at least 2 and ``longest`` at least 1.
+    """
+
+    repeats: int = 3
+    longest: int = 16
+
+    def __post_init__(self) -> None:
+        if self.repeats < 2 or self.longest < 1:  # noqa: PLR2004 - once is no repetition
+            raise ValueError("CycleLimit: repeats must be at least 2, longest at least 1")
+
+    @property
+    def window(self) -> int:
+        """The number of steps that decide: what is further back does not matter."""
+        return self.repeats * self.longest
+
+    def loop(self, trail: Sequence[T]) -> tuple[T, ...]:
+        """Return the shortest piece that the trail's end repeats, in order; empty when it does not go in circles."""
+        for period in range(1, min(self.longest, len(trail) // self.repeats) + 1):
+            piece = tuple(trail[-period:])
+            if tuple(trail[-period * self.repeats :]) == piece * self.repeats:
+                return piece
+        return ()
+
+
+RouteCondition: TypeAlias = Callable[[Mapping[str, Any]], str | None]
+"""Gives a target, or None to leave the choice to the rules after it.
+
+The mapping is the run's own state: it cannot be changed, and what lies in it must not be, for no copy is made.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRule:
+    """A rule of the user's own: the higher ``priority`` is asked first, of equals the one declared first.
+
+    The built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and come before a rule that has
+    the same; the loop limit comes before all. What a rule raises, and a target that is no node, is recorded in the
+    decision, and the next rule is asked.
+    """
+
+    name: str
+    priority: int
+    decide: RouteCondition
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStrategy:
+    """One arm of a comparison: ``rules`` beside the table's, for its share of the conversations by ``weight``."""
+
+    name: str
+    weight: int
+    rules: tuple[RouteRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """The table of :func:`route_next`: where a run may go, and by which rules. A :class:`Router` takes a topology.
+
+    ``nodes`` are the targets, among them ``end`` and ``human_input``. ``max_loop_count`` is the configured limit, None
+    to take the environment's or 10. ``cycle`` is how much going in circles is allowed, None for any.
+    ``strategies`` share the conversations by a hash of the conversation's id and ``experiment``, so that a
+    conversation keeps its strategy and two experiments are independent.
+
+    Raises DeclarationError with every fault.
+    """
+
+    nodes: tuple[str, ...] = DEFAULT_NODES
+    max_loop_count: int | None = None
+    rules: tuple[RouteRule, ...] = ()
+    strategies: tuple[RouteStrategy, ...] = ()
+    experiment: str = ""
+    cycle: CycleLimit | None = field(default_factory=CycleLimit)
+    _ordered: Mapping[str, tuple[RouteRule, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for part in ("nodes", "rules", "strategies"):
+            object.__setattr__(self, part, tuple(getattr(self, part)))
+        if issues := [*_node_issues(self), *_rule_issues(self), *_strategy_issues(self)]:
+            raise DeclarationError("the route table", issues)
+        sets = {"": self.rules} | {one.name: self.rules + one.rules for one in self.strategies}
+        ordered = {name: tuple(sorted(rules, key=lambda rule: -rule.priority)) for name, rules in sets.items()}
+        object.__setattr__(self, "_ordered", ordered)
+
+    def rules_of(self, strategy: RouteStrategy | None) -> tuple[RouteRule, ...]:
+        """Return the user's rules that hold for a strategy, the first to be asked first."""
+        return self._ordered["" if strategy is None else strategy.name]
+
+    def strategy_for(self, conversation_id: str) -> RouteStrategy | None:
+        """Return the strategy of a conversation, always the same one; None when the table has none."""
+        if not self.strategies:
+            return None
+        spelt = f"{self.experiment}\0{conversation_id}".encode(errors="surrogatepass")
+        bounds = list(accumulate(strategy.weight for strategy in self.strategies))
+        point = int.from_bytes(hashlib.sha256(spelt).digest()) % bounds[-1]
+        return self.strategies[bisect_right(bounds, point)]
+
+
+def edge_map(routes: Routes | None = None, *, end_target: str = END) -> dict[str, str]:
+    """Return the mapping for ``add_conditional_edges``; ``end_target`` may be LangGraph's own ``END`` (X24)."""
+    nodes = DEFAULT_NODES if routes is None else routes.nodes
+    return {node: end_target if node == END else node for node in nodes}
+
+
+def _named_once(names: Iterable[object], part: str) -> Iterator[Issue]:
+    given = list(names)
+    for name in given:
+        if not (isinstance(name, str) and name and name == name.strip()):
+            yield CoordinationCode.ROUTES_BAD_NAME.at(pointer("", part, str(name)))
+    for name, times in Counter(map(str, given)).items():
+        if times > 1:
+            yield CoordinationCode.ROUTES_DUPLICATE.at(pointer("", part, name))
+
+
+def _node_issues(routes: Routes) -> Iterator[Issue]:
+    yield from _named_once(routes.nodes, "nodes")
+    for needed in (END, HUMAN_INPUT):
+        if needed not in routes.nodes:
+            yield CoordinationCode.ROUTES_MISSING_NODE.at(pointer("/nodes", needed))
+    if routes.max_loop_count is not None and not is_count(routes.max_loop_count):
+        yield CoordinationCode.ROUTES_BAD_LIMIT.at("/max_loop_count", expected="a whole number, 0 or more, or None")
+
+
+def _rule_issues(routes: Routes) -> Iterator[Issue]:
+    sets = [routes.rules + strategy.rules for strategy in routes.strategies] or [routes.rules]
+    named = [issue for rules in sets for issue in _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")]
+    yield from dict.fromkeys(named)
+    for rule in {id(rule): rule for rules in sets for rule in rules}.values():
+        if not _is_whole(rule.priority) or not callable(rule.decide):
+            expected = "a function of the state, with a whole number for priority"
+            yield CoordinationCode.ROUTES_BAD_RULE.at(pointer("/rules", rule.name), expected=expected)
+
+
+def _strategy_issues(routes: Routes) -> Iterator[Issue]:
+    yield from _named_once((strategy.name for strategy in routes.strategies), "strategies")
+    bad = [strategy for strategy in routes.strategies if not is_count(strategy.weight)]
+    for strategy in bad:
+        at = pointer("/strategies", strategy.name, "weight")
+        yield CoordinationCode.ROUTES_BAD_LIMIT.at(at, expected="a whole number, 0 or more")
+    if routes.strategies and not bad and not sum(strategy.weight for strategy in routes.strategies):
+        yield CoordinationCode.ROUTES_NO_WEIGHT.at("/strategies")
+
+
+def is_count(value: object) -> bool:
+    """Return whether a value is a whole number, 0 or more; True and False are none."""
+    return _is_whole(value) and value >= 0
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class _DocumentedLimit(int):
@@ -89,9 +252,9 @@ class RuleFailure:
 class RouteDecision:
     """What :func:`route_next` decides for a state: a target and why. A :class:`Router` makes ``RoutingDecision``.
 
-    ``rule`` names the rule that chose: a built-in one or the user's. ``loop_count`` and ``max_loop_count`` are the two
-    that were compared. ``pending_human_input`` tells that a human is still to be asked, also when the run ends.
-    ``strategy`` is the conversation's, None when the table has none. ``loop`` are the nodes that went in circles.
+    ``rule`` names the rule that chose: a built-in one or the user's. ``pending_human_input`` tells that a human is
+    still to be asked, also when the run ends. ``strategy`` is the conversation's, None when the table has none.
+    ``loop`` are the nodes that went in circles.
     """
 
     target: str
@@ -106,17 +269,8 @@ class RouteDecision:
 
     def to_dict(self) -> JSONObject:
         """Return the decision as JSON."""
-        return {
-            "target": self.target,
-            "reason": self.reason.value,
-            "rule": self.rule,
-            "loop_count": self.loop_count,
-            "max_loop_count": self.max_loop_count,
-            "pending_human_input": self.pending_human_input,
-            "strategy": self.strategy,
-            "failures": [{"rule": failure.rule, "error": failure.error} for failure in self.failures],
-            "loop": list(self.loop),
-        }
+        failures = [asdict(failure) for failure in self.failures]
+        return asdict(self) | {"reason": self.reason.value, "failures": failures, "loop": list(self.loop)}
 
 
 def route_next(
@@ -141,9 +295,15 @@ def explain_route(
     require((_ROUTED_BY_ID if routes.strategies else _ROUTED).issues(state))
     limit = _limit(max_loop_count, state, routes)
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None
-    situation = _Situation(state, limit, bool(pending_requests(state)) or state["requires_human_input"], routes)
-    choice = next(_choices(situation, routes.rules_of(strategy)))
-    loop = _loop_closed_by(choice.target, state, routes)
+    pending = bool(pending_requests(state)) or state["requires_human_input"]
+    failures: list[RuleFailure] = []
+    choice = _RuleChoice(END, RouteReason.LOOP_LIMIT, "loop_limit")
+    if state["loop_count"] <= limit:
+        choice = _chosen(state, routes, routes.rules_of(strategy), failures, pending=pending)
+    loop: tuple[str, ...] = ()
+    if routes.cycle is not None and choice.target not in (END, HUMAN_INPUT):
+        hops = [*_trail(state, routes.cycle.window), (choice.target, state.get("current_task"))]
+        loop = tuple(node for node, _ in routes.cycle.loop(hops))
     if loop:
         choice = _RuleChoice(END, RouteReason.LOOP_DETECTED, "loop_detected")
     return RouteDecision(
@@ -152,9 +312,9 @@ def explain_route(
         rule=choice.rule,
         loop_count=state["loop_count"],
         max_loop_count=limit,
-        pending_human_input=situation.pending,
+        pending_human_input=pending,
         strategy=strategy.name if strategy else None,
-        failures=tuple(situation.failures),
+        failures=tuple(failures),
         loop=loop,
     )
 
@@ -184,122 +344,77 @@ def history_limit(routes: Routes) -> int:
 def record_route(
     state: S, decision: RouteDecision, *, source: str | None = None, now: Now = utc_now, limit: int = HISTORY_LIMIT
 ) -> S:
-    """Write a decision into ``routing_history``, which keeps the newest ``limit`` entries.
-
-    Circles are found within that many: see :func:`history_limit`.
-
-    ``source`` is the node that the run comes from, None for the target of the entry before. The route of a state does
-    not change by being recorded.
-    """
-    past = _history(state)
+    """Write a decision into the newest ``limit`` of ``routing_history``; ``source`` None is where the last one led."""
+    before: AgentState = state
+    past = before.get("routing_history", [])
     entry: RoutingEntry = {
         "ts": now().isoformat(),
         "from": source or (past[-1]["to"] if past and past[-1]["to"] != END else None),
         "to": decision.target,
         "reason": decision.reason.value,
         "loop_count": decision.loop_count,
-        "task": _task(state),
+        "task": before.get("current_task"),
     }
     return changed(state, routing_history=[*past, entry][-limit:])
 
 
-@dataclass(frozen=True, slots=True)
-class _RuleChoice:
-    """What one rule chooses."""
-
+class _RuleChoice(NamedTuple):
     target: str
     reason: RouteReason
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Situation:
-    """What the rules look at; ``failures`` grows while rules of the user's are passed over."""
+def _chosen(
+    state: AgentState, routes: Routes, users: tuple[RouteRule, ...], failures: list[RuleFailure], *, pending: bool
+) -> _RuleChoice:
+    """Return what the first rule chooses that chooses anything; of equal priorities the built-in one is first.
 
-    state: AgentState
-    limit: int
-    pending: bool
-    routes: Routes
-    failures: list[RuleFailure] = field(default_factory=list)
-
-
-def _choices(situation: _Situation, rules: tuple[RouteRule, ...]) -> Iterator[_RuleChoice]:
-    """Yield what each rule chooses, the first first; the last one always chooses."""
-    state = situation.state
-    if state["loop_count"] > situation.limit:
-        yield _RuleChoice(END, RouteReason.LOOP_LIMIT, "loop_limit")
-    yield from _users(situation, (rule for rule in rules if rule.priority > COMPLETION_PRIORITY))
-    if state["is_complete"]:
-        yield _RuleChoice(END, RouteReason(state.get("ending") or RunEnding.COMPLETED), "completion")
-    yield from _users(situation, (rule for rule in rules if COMPLETION_PRIORITY >= rule.priority > HUMAN_PRIORITY))
-    if situation.pending:
-        yield _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")
-    yield from _users(situation, (rule for rule in rules if HUMAN_PRIORITY >= rule.priority > NEXT_PRIORITY))
-    target = _known(state["next_agent"], situation.routes)
-    if target is not None:
-        yield _RuleChoice(target, RouteReason.NEXT_AGENT, "next_agent")
-    yield from _users(situation, (rule for rule in rules if rule.priority <= NEXT_PRIORITY))
-    reason = RouteReason.NO_TARGET if state["next_agent"] is None else RouteReason.UNKNOWN_TARGET
-    yield _RuleChoice(END, reason, "fallback")
-
-
-def _users(situation: _Situation, rules: Iterator[RouteRule]) -> Iterator[_RuleChoice]:
-    """Yield what rules of the user's choose; one that raises or names no node is noted and passed over."""
-    for rule in rules:
-        try:
-            chosen: object = rule.decide(MappingProxyType(situation.state))
-        except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run (requirement R37)
-            situation.failures.append(RuleFailure(rule.name, type(error).__name__))
+    ``failures`` grows by each rule of the user's that raises or names no node: it is passed over (requirement R37).
+    """
+    known = {node: node for node in routes.nodes}
+    next_agent: object = state["next_agent"]
+    target = known.get(next_agent) if isinstance(next_agent, str) else None
+    ending = RouteReason(state.get("ending") or RunEnding.COMPLETED)
+    rules: list[tuple[int, _RuleChoice | RouteRule | None]] = [
+        (COMPLETION_PRIORITY, _RuleChoice(END, ending, "completion") if state["is_complete"] else None),
+        (HUMAN_PRIORITY, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input") if pending else None),
+        (NEXT_PRIORITY, None if target is None else _RuleChoice(target, RouteReason.NEXT_AGENT, "next_agent")),
+        *((rule.priority, rule) for rule in users),
+    ]
+    for _, rule in sorted(rules, key=lambda one: -one[0]):
+        if isinstance(rule, _RuleChoice):
+            return rule
+        if rule is None:
             continue
-        target = _known(chosen, situation.routes)
-        if target is not None:
-            yield _RuleChoice(target, RouteReason.USER_RULE, rule.name)
-        elif chosen is not None:
-            situation.failures.append(RuleFailure(rule.name, None))
-
-
-def _known(target: object, routes: Routes) -> str | None:
-    """Return the table's own spelling of a target; None for what is no node."""
-    return next((node for node in routes.nodes if node == target), None)
-
-
-def _loop_closed_by(target: str, state: AgentState, routes: Routes) -> tuple[str, ...]:
-    """Return the nodes of the loop that a hop to ``target`` would close; empty when it closes none."""
-    if routes.cycle is None or target in (END, HUMAN_INPUT):
-        return ()
-    trail = [*_trail(state, routes.cycle.window), (target, _task(state))]
-    return tuple(node for node, _ in routes.cycle.loop(trail))
-
-
-def _history(state: AgentState) -> list[RoutingEntry]:
-    return state.get("routing_history", [])
-
-
-def _newest(state: AgentState, number: int) -> list[RoutingEntry]:
-    """Return the newest recorded decisions; StateError when one of them is none."""
-    past = _history(state)
-    start = max(0, len(past) - number)
-    places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(past[start:]))
-    require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
-    return past[start:]
-
-
-def _task(state: AgentState) -> str | None:
-    """Return what is being worked on; the same hop for another task is no circle."""
-    return state.get("current_task")
+        try:
+            chosen: object = rule.decide(MappingProxyType(state))
+        except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
+            failures.append(RuleFailure(rule.name, type(error).__name__))
+            continue
+        if isinstance(chosen, str) and chosen in known:
+            return _RuleChoice(known[chosen], RouteReason.USER_RULE, rule.name)
+        if chosen is not None:
+            failures.append(RuleFailure(rule.name, None))
+    return _RuleChoice(END, RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET, "fallback")
 
 
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
     """Return the hops and their tasks since the run began or a human was asked, the oldest first.
 
-    A decision that was already recorded for this count is the one that is being made, not a hop before it.
+    The same hop for another task is no circle. A decision that was already recorded for this count is the one that is
+    being made, not a hop before it. Raises StateError when one of the newest entries is none.
     """
-    past = _newest(state, window + 1)
-    if past and past[-1]["loop_count"] == state["loop_count"]:
-        past = past[:-1]
+    past = state.get("routing_history", [])
+    start = max(0, len(past) - window - 1)
+    newest = past[start:]
+    if _HISTORY.issues(newest):  # one check of all; only a broken entry is looked for
+        places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(newest))
+        require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
+    if newest and newest[-1]["loop_count"] == state["loop_count"]:
+        newest = newest[:-1]
     trail: list[tuple[str, str | None]] = []
     count = state["loop_count"]
-    for entry in reversed(past):
+    for entry in reversed(newest):
         if entry["to"] in (END, HUMAN_INPUT) or entry["loop_count"] > count:
             break
         count = entry["loop_count"]
@@ -313,12 +428,9 @@ def _limit(argument: int, state: AgentState, routes: Routes) -> int:
         if not is_count(argument):
             raise ContractError("max_loop_count must be a whole number, 0 or more")
         return argument
-    if (own := state.get("max_loop_count")) is not None:
-        return own
-    return _environment_limit() if routes.max_loop_count is None else routes.max_loop_count
-
-
-def _environment_limit() -> int:
+    for own in (state.get("max_loop_count"), routes.max_loop_count):
+        if own is not None:
+            return own
     spelt = os.environ.get(MAX_LOOP_COUNT_VARIABLE)
     if spelt is None:
         return int(DEFAULT_MAX_LOOP_COUNT)

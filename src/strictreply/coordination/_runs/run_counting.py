@@ -18,10 +18,19 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar, cast
 
 from strictreply.coordination._runs.human_requests import LEDGER, merge_ledgers
-from strictreply.coordination._runs.human_turn import adopted, ledger_of, pending_requests
-from strictreply.coordination._runs.next_node import RouteDecision, explain_route, history_limit, record_route
-from strictreply.coordination._runs.route_table import Routes
-from strictreply.coordination._runs.run_state import AgentState, Now, S, changed, increment_loop_count, require, utc_now
+from strictreply.coordination._runs.next_node import RouteDecision, Routes, explain_route, history_limit, record_route
+from strictreply.coordination._runs.run_state import (
+    AgentState,
+    Now,
+    S,
+    adopted,
+    changed,
+    increment_loop_count,
+    ledger_of,
+    pending_requests,
+    require,
+    utc_now,
+)
 from strictreply.coordination._runs.state_schema import COUNT, FLAG, StateSchema, record
 from strictreply.values._json import JSONObject
 
@@ -64,22 +73,13 @@ class ActivityTally:
 
     def to_dict(self) -> JSONObject:
         """Return the tally as JSON, with what follows from it."""
-        return {
-            "total": self.total,
-            "succeeded": self.succeeded,
-            "failed": self.failed,
-            "success_rate": self.success_rate,
-            "average_seconds": self.average_seconds,
-        }
+        names = ("total", "succeeded", "failed", "success_rate", "average_seconds")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """All counters at one moment; later events do not change it.
-
-    ``targets`` and ``reasons`` count routes and have the same sum, ``strategies`` those of conversations with one.
-    ``activities`` sum up each activity, and ``by_name`` tells them apart by node, model or tool.
-    """
+    """All counters at one moment; ``targets`` and ``reasons`` count routes, ``by_name`` the activities of each name."""
 
     targets: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -113,10 +113,7 @@ class MetricsSnapshot:
 
 
 class RunMetrics:
-    """Counters that any thread or task may add to; nothing is awaited while they are held.
-
-    ``clock`` gives seconds that never go back.
-    """
+    """Counters that any thread or task may add to; ``clock`` gives seconds that never go back."""
 
     __slots__ = ("_by_name", "_clock", "_lock", "_reasons", "_strategies", "_targets")
 
@@ -141,7 +138,7 @@ class RunMetrics:
 
     @contextmanager
     def measure(self, activity: Activity, name: str = "") -> Generator[None]:
-        """Count what the block does, and its seconds; without success when it raises, which goes on being raised."""
+        """Count what the block does, and its seconds; without success when it raises."""
         started, succeeded = self._clock(), False
         try:
             yield
@@ -152,9 +149,8 @@ class RunMetrics:
     def snapshot(self) -> MetricsSnapshot:
         """Copy all counters at one moment."""
         with self._lock:
-            return MetricsSnapshot(
-                dict(self._targets), dict(self._reasons), dict(self._strategies), dict(self._by_name)
-            )
+            routes = dict(self._targets), dict(self._reasons), dict(self._strategies)
+            return MetricsSnapshot(*routes, by_name=dict(self._by_name))
 
     def reset(self) -> None:
         """Start at zero again."""
@@ -166,11 +162,6 @@ class RunMetrics:
         self._reasons: Counter[str] = Counter()
         self._strategies: Counter[str] = Counter()
         self._by_name: dict[tuple[Activity, str], ActivityTally] = {}
-
-
-def measured(metrics: RunMetrics | None, activity: Activity, name: str) -> AbstractContextManager[None]:
-    """Measure what a block does, if there are metrics to count it in."""
-    return nullcontext() if metrics is None else metrics.measure(activity, name)
 
 
 Update: TypeAlias = Mapping[str, Any]
@@ -192,12 +183,15 @@ def counted(
 ) -> Node:
     """Guard a node, a function of the state or an async one: each execution adds 1 to ``loop_count`` (R21).
 
-    Whatever the node itself does with the count, it is one more than before; guarding twice still counts once. What
-    it returns goes through :func:`apply_update`. With ``routes`` the decision that follows is recorded in
-    ``routing_history``, and with ``metrics`` the execution is counted, both under ``name``, which is the function's
-    own unless given. Raises StateError when the node returns what is no update.
+    Whatever the node itself does with the count, it is one more than before; guarding twice still counts once. With
+    ``routes`` the decision that follows is recorded in ``routing_history``, and with ``metrics`` the execution is
+    counted, both under ``name``, which is the function's own unless given. Raises StateError when the node returns what
+    is no update (:func:`apply_update`).
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
+
+    def measured() -> AbstractContextManager[None]:
+        return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
 
     def finished(state: AgentState, returned: object) -> dict[str, Any]:
         update = _read_update(returned)
@@ -205,21 +199,28 @@ def counted(
         if routes is not None:
             decision = explain_route(after, routes=routes)
             after = record_route(after, decision, source=label, now=now, limit=history_limit(routes))
-        return _difference(state, update, after)
+        missing = object()
+        return {
+            key: value
+            for key, value in after.items()
+            if key in update or ((old := state.get(key, missing)) is not value and old != value)
+        }
 
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured(metrics, Activity.NODE_EXECUTIONS, label):
+        with measured():
             returned = node(state, *args, **kwargs)
         return finished(state, returned)
 
     @functools.wraps(node)
     async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured(metrics, Activity.NODE_EXECUTIONS, label):
+        with measured():
             returned = await node(state, *args, **kwargs)
         return finished(state, returned)
 
-    return cast("Node", run_async if _is_async(node) else run)
+    called = getattr(node, "__call__", None)  # noqa: B004 - of an object whose call is a coroutine function
+    is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(called)
+    return cast("Node", run_async if is_async else run)
 
 
 def apply_update(state: S, update: Update | None) -> S:
@@ -241,18 +242,3 @@ def _read_update(returned: object) -> dict[str, Any]:
         return {}
     require(_UPDATE.issues(returned))
     return dict(cast("Update", returned))
-
-
-def _difference(state: Mapping[str, Any], update: Update, after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that the node named, and those that are not as before."""
-    missing = object()
-    return {
-        key: value
-        for key, value in after.items()
-        if key in update or ((old := state.get(key, missing)) is not value and old != value)
-    }
-
-
-def _is_async(node: Callable[..., Any]) -> bool:
-    """Return whether a node must be awaited: a coroutine function, or an object whose call is one."""
-    return inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(getattr(node, "__call__", None))  # noqa: B004

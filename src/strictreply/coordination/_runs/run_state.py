@@ -1,6 +1,7 @@
-"""The state that agents share, and its small changes; each gives a new state and leaves the old one as it was.
+"""The state that agents share, and its changes, the human's turn among them; each gives a new state.
 
-Where a run goes next is not decided here, and no clock is read but the one that is passed in.
+Where a run goes next is not decided here, and no clock is read but the one that is passed in. A request to a human
+leaves the ledger's pending part by an answer or by :func:`clear_human_input_request`, and in no other way.
 """
 
 from __future__ import annotations
@@ -8,13 +9,28 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypedDict, TypeVar, cast
 
 from strictreply.coordination._coordination_codes import CoordinationCode, StateError
-from strictreply.coordination._runs.human_requests import LEDGER, carry_over, merge_ledgers
+from strictreply.coordination._runs.human_requests import (
+    LEDGER,
+    HumanDecision,
+    HumanKind,
+    HumanRequest,
+    PendingHuman,
+    SettledHuman,
+    Words,
+    carry_over,
+    merge_ledgers,
+    read_answer,
+    read_ledger,
+    require_text,
+    unworded,
+)
 from strictreply.coordination._runs.state_schema import (
     ANYTHING,
     COUNT,
@@ -34,15 +50,9 @@ from strictreply.values._json import JSONObject
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
 
-END: Final = "end"
-"""The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``."""
-
-HUMAN_INPUT: Final = "human_input"
-"""The target that asks the human."""
-
-COORDINATOR: Final = "coordinator"
-"""The node that runs begin with, unless a graph of yours says otherwise."""
-
+END: Final = "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
+HUMAN_INPUT: Final = "human_input"  # the target that asks the human
+COORDINATOR: Final = "coordinator"  # the node that runs begin with, unless a graph of yours says otherwise
 DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
 """The targets of the published routing logic (requirement R5)."""
 
@@ -69,8 +79,7 @@ class ChatMessage(TypedDict):
 
 
 RoutingEntry = TypedDict(
-    "RoutingEntry",
-    {"ts": str, "from": str | None, "to": str, "reason": str, "loop_count": int, "task": str | None},
+    "RoutingEntry", {"ts": str, "from": str | None, "to": str, "reason": str, "loop_count": int, "task": str | None}
 )
 """One decision in ``routing_history``: when, from which node to which, why, at which count, on which task."""
 
@@ -78,9 +87,9 @@ RoutingEntry = TypedDict(
 class AgentState(TypedDict):
     """What agents share in one conversation (requirement R14); an application may subclass it with more.
 
-    ``human_requests`` is the ledger of :mod:`strictreply.coordination._runs.ledger`; its annotation is the reducer that
-    LangGraph merges it by. ``max_loop_count`` is this conversation's own limit. ``ending`` says why it is complete.
-    ``reply_formats`` are the formats that agents began to reply in, by their names (requirement M119).
+    ``human_requests`` is a ledger, annotated with the reducer that LangGraph merges it by. ``max_loop_count`` is this
+    conversation's own limit. ``ending`` says why it is complete. ``reply_formats`` are the formats that agents began to
+    reply in, by their names (requirement M119).
     """
 
     messages: list[ChatMessage]
@@ -123,25 +132,20 @@ ROUTING_FIELDS: Final[JSONObject] = {
 }
 """The members that a route is decided by."""
 
-OPTIONAL_FIELDS: Final = tuple(_OURS)
-"""The members that a state of the published form does not have."""
+OPTIONAL_FIELDS: Final = tuple(_OURS)  # the members that a state of the published form does not have
 
-_STATE = StateSchema(
-    record(
-        {
-            "messages": {"type": "array", "items": _MESSAGE},
-            "conversation_id": NAME,
-            "user_profile": record({"user_id": NAME}),
-            "current_task": OPTIONAL_TEXT,
-            "course_candidates": {"type": "array", "items": OBJECT},
-            "learning_plan": optional(OBJECT),
-            "human_feedback": OPTIONAL_TEXT,
-            **ROUTING_FIELDS,
-            "routing_history": {"type": "array", "items": HISTORY_ENTRY},
-        },
-        optional=OPTIONAL_FIELDS,
-    )
-)
+_FIELDS: JSONObject = {
+    "messages": {"type": "array", "items": _MESSAGE},
+    "conversation_id": NAME,
+    "user_profile": record({"user_id": NAME}),
+    "current_task": OPTIONAL_TEXT,
+    "course_candidates": {"type": "array", "items": OBJECT},
+    "learning_plan": optional(OBJECT),
+    "human_feedback": OPTIONAL_TEXT,
+    **ROUTING_FIELDS,
+    "routing_history": {"type": "array", "items": HISTORY_ENTRY},
+}
+_STATE = StateSchema(record(_FIELDS, optional=OPTIONAL_FIELDS))
 _COUNTED = StateSchema(record({"loop_count": COUNT}))
 
 
@@ -166,8 +170,8 @@ def create_initial_state(
 ) -> AgentState:
     """Begin a conversation: nothing decided, nothing counted, ids made for the conversation and the user if absent.
 
-    ``user_profile`` is copied. ``max_loop_count`` is the conversation's own limit, None for the configured one.
-    Raises StateError when what is given makes no valid state.
+    ``max_loop_count`` is the conversation's own limit, None for the configured one. Raises StateError when what is
+    given makes no valid state.
     """
     profile = copy.deepcopy(dict(user_profile or {}))
     state: AgentState = {
@@ -194,8 +198,7 @@ def create_initial_state(
 def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
     """Begin another turn of a conversation: the count is 0 again, and nothing the user has is dropped.
 
-    Requests that no human answered yet stay pending and are put first; whatever the answer, ``abort`` included, the
-    run then goes on at ``entry``.
+    Requests that are still pending are put first; whatever the answer, ``abort`` included, ``entry`` comes next.
     """
     before: AgentState = state
     return changed(
@@ -242,17 +245,15 @@ def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tup
 
 def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[Issue, ...]:
     """Return every fault of a state: fields that are missing or mistyped, and a ``next_agent`` that is no node."""
-    return (*_STATE.issues(state), *_target_issues(state, nodes))
-
-
-def _target_issues(state: object, nodes: Collection[str]) -> Iterator[Issue]:
-    """Yield the fault of a next agent that is not None and no node."""
+    issues = _STATE.issues(state)
     target: object = cast("Mapping[str, object]", state).get("next_agent") if isinstance(state, Mapping) else None
-    if target is not None and (not isinstance(target, str) or target not in nodes):
-        yield CoordinationCode.STATE_UNKNOWN_NODE.at("/next_agent", nodes=", ".join(nodes), found=quote(target))
+    if target is None or (isinstance(target, str) and target in nodes):
+        return issues
+    names = ", ".join(nodes)
+    return (*issues, CoordinationCode.STATE_UNKNOWN_NODE.at("/next_agent", nodes=names, found=quote(target)))
 
 
-def require(issues: Iterator[Issue] | tuple[Issue, ...]) -> None:
+def require(issues: Iterable[Issue]) -> None:
     """Raise StateError when there is anything to report."""
     if found := tuple(issues):
         raise StateError(found)
@@ -260,18 +261,16 @@ def require(issues: Iterator[Issue] | tuple[Issue, ...]) -> None:
 
 def state_to_json(state: Mapping[str, Any]) -> str:
     """Write a state as JSON; StateError names the fields that would not read back equal, such as dates and tuples."""
-    require(
-        CoordinationCode.STATE_NOT_JSON.at(pointer("", key)) for key, value in state.items() if not _reads_back(value)
-    )
+    faults: list[Issue] = []
+    for key, value in state.items():
+        try:
+            reads_back = decode(json.dumps(value, allow_nan=False), STATE_LIMITS) == value
+        except (TypeError, ValueError, RecursionError):
+            reads_back = False
+        if not reads_back:
+            faults.append(CoordinationCode.STATE_NOT_JSON.at(pointer("", key)))
+    require(faults)
     return json.dumps(state)
-
-
-def _reads_back(value: object) -> bool:
-    try:
-        written = json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return decode(written, STATE_LIMITS) == value
 
 
 def state_from_json(
@@ -283,3 +282,160 @@ def state_from_json(
         raise StateError(value.issues)
     require(state_issues(value, nodes))
     return cast("AgentState", value)
+
+
+_ASKED: JSONObject = {"requires_human_input": FLAG, "next_agent": ANYTHING, "human_requests": LEDGER}
+_REQUESTS = StateSchema(record(_ASKED, optional=["human_requests"]))
+_TURN = StateSchema(record({"messages": LIST, "human_feedback": OPTIONAL_TEXT}))
+
+
+def request_human_input(
+    state: S,
+    prompt: str = "",
+    *,
+    kind: HumanKind = HumanKind.GENERAL,
+    resume_to: str | None = None,
+    skip_to: str | None = None,
+    now: Now = utc_now,
+    make_id: Callable[[], str] = new_id,
+) -> S:
+    """Ask a human: the flag is set, the next target is ``human_input``, and the request stands in the ledger.
+
+    ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where the graph begins; of
+    an error, ``retry`` leads back to the interrupted agent unless ``resume_to`` says otherwise, and ``skip`` to
+    ``skip_to``. A request made while another is pending waits behind it, and interrupts the same target.
+    """
+    state = adopted(state)
+    interrupted = _interrupted(state)
+    failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
+    asked_at = now().isoformat()
+    question = PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, asked_at)
+    return put_question(state, question)
+
+
+def put_question(state: S, question: PendingHuman) -> S:
+    """Ask a human what a question says, as :func:`request_human_input` does; one with the same id is asked once."""
+    return changed(_noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT)
+
+
+def clear_human_input_request(
+    state: S, *, request_id: str | None = None, home: str = COORDINATOR, now: Now = utc_now
+) -> S:
+    """Cancel a request: flag and feedback are cleared, and the interrupted target stands again.
+
+    ``request_id`` is the request to cancel, None for the first one; one that is not pending any more is left as it is.
+    While others wait the flag stays, and the next target is still ``human_input``: what is cancelled behind the first
+    one takes nothing of its feedback. The run goes on at ``home`` when nothing but the human's turn was interrupted.
+    """
+    state = adopted(state)
+    waiting = pending_requests(state)
+    chosen = next((one for one in waiting if request_id in (None, one.id)), None)
+    if chosen is None:
+        if request_id is not None:
+            return state
+        # a flag without a request; a run that was sent to the human by hand does not go there again
+        target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
+        return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
+    settled = SettledHuman(chosen, decision=None, settled_at=now().isoformat())
+    if chosen != waiting[0]:
+        return _noted(state, settled)
+    return _settled(state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted)
+
+
+def give_human_feedback(state: S, answer: str) -> S:
+    """Hand the human's answer to the state, for :func:`human_input` to read; ContractError for what is no text."""
+    return changed(state, human_feedback=require_text(answer))
+
+
+def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
+    """Take the human's turn: wait when there is no feedback, else read it as the answer to the first request.
+
+    Waiting puts the request's prompt among the messages once. An answer becomes a user message and clears flag and
+    feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the
+    question is of a run before this one. An answer that decides nothing is a message too, and the prompt is put again.
+    ``words`` are further answers, as in :func:`read_answer`, which also says when an answer raises ContractError.
+    """
+    require(_TURN.issues(state))
+    state = adopted(state)
+    if not (waiting := pending_requests(state)):
+        state, waiting = _opened(state)
+    request, feedback = waiting[0], state["human_feedback"]
+    if feedback is None or not feedback.strip():
+        return _asking(state, request, now) if request.asked == 0 else _still_waiting(state)
+    state = changed(state, messages=[*state["messages"], said("user", feedback, now)])
+    decision = read_answer(request.kind, feedback, words=words)
+    if decision is None:
+        return _asking(state, request, now)
+    said_to = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
+    target = said_to or (request.interrupted if request.redirected else None) or home
+    state = _settled(state, SettledHuman(request, decision, feedback, now().isoformat()), target)
+    # who answers to a run before this one says nothing of this one
+    aborts = decision is HumanDecision.ABORT and not request.carried
+    return mark_complete(state, RunEnding.ABORTED) if aborts else state
+
+
+def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
+    """Return the requests that no human has answered, in the order they are asked; StateError for a broken ledger."""
+    return tuple(one for one in read_ledger(ledger_of(state), "/human_requests") if isinstance(one, PendingHuman))
+
+
+def last_answer(state: AgentState) -> SettledHuman | None:
+    """Return the request that was answered last, with its decision; None when none was."""
+    found = read_ledger(ledger_of(state), "/human_requests")
+    answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
+    return max(answers, key=lambda one: one.settled_at, default=None)
+
+
+def ledger_of(state: AgentState) -> list[JSONObject]:
+    """Return the ledger as the state holds it, empty when it has none yet."""
+    return state.get("human_requests", [])
+
+
+def adopted(state: S) -> S:
+    """Return a state whose flag has a request behind it, also when it was set by hand; StateError for bad fields."""
+    require(_REQUESTS.issues(state))
+    return _opened(state)[0] if state["requires_human_input"] and not pending_requests(state) else state
+
+
+def _opened(state: S) -> tuple[S, tuple[PendingHuman, ...]]:
+    request = unworded(ledger_of(state), _interrupted(state))
+    return _noted(state, request), (request,)
+
+
+def _interrupted(state: AgentState) -> str | None:
+    """Return the target that the human's turn comes before, None when there is none.
+
+    While others are pending the human's turn has interrupted it already: it is theirs. ``human_input`` itself stands
+    for a target that nobody knows: a run that was sent to the human by hand.
+    """
+    target: object = state["next_agent"]
+    if target == HUMAN_INPUT and (waiting := pending_requests(state)):
+        return waiting[-1].interrupted
+    return target if isinstance(target, str) else None
+
+
+def _noted(state: S, *news: HumanRequest) -> S:
+    return changed(state, human_requests=merge_ledgers(ledger_of(state), [one.to_dict() for one in news]))
+
+
+def _asking(state: S, request: PendingHuman, now: Now) -> S:
+    messages = [*state["messages"], said("assistant", request.question, now)]
+    return _still_waiting(_noted(changed(state, messages=messages), replace(request, asked=request.asked + 1)))
+
+
+def _still_waiting(state: S) -> S:
+    return changed(state, requires_human_input=True, human_feedback=None, next_agent=HUMAN_INPUT)
+
+
+def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
+    """Write the end of a request, and go on to ``target`` unless another request waits.
+
+    Those that wait then interrupt what an answer has led to: that is what cancelling them restores.
+    """
+    state = changed(_noted(state, settled), human_feedback=None)
+    if not (waiting := pending_requests(state)):
+        return changed(state, requires_human_input=False, next_agent=target)
+    if settled.decision is not None:
+        news = (replace(one, interrupted=target, redirected=one.redirected + 1) for one in waiting)
+        state = _noted(state, *news)
+    return _still_waiting(state)

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from strictreply.coordination._coordination_codes import CoordinationCode
 from strictreply.schema import Schema, SchemaRule
-from strictreply.values._issues import Category, Issue
+from strictreply.values._issues import Issue
 from strictreply.values._json import JSON, JSONObject
 
 TEXT: Final[JSONObject] = {"type": "string"}
@@ -33,8 +33,7 @@ _CODES: Final[Mapping[str, CoordinationCode]] = {
 }
 """The code of each rule that these schemas use; all other faults are ones of type."""
 
-_NOT_ADMITTED: Final = 0.5
-"""Stands for a value that is no JSON of a state: no schema of one admits a fraction."""
+_NOT_ADMITTED: Final = 0.5  # stands for a value that is no JSON of a state: no schema of one admits a fraction
 
 
 def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObject:
@@ -60,17 +59,16 @@ class StateSchema:
 
     def issues(self, value: object, at: str = "") -> tuple[Issue, ...]:
         """Report what is wrong with a value that stands at a JSON Pointer: at most 32 faults."""
-        checked = self._compiled.check(_named_by(self._document, value), place="state")
-        return tuple(self._as_state_issue(issue, at) for issue in checked)
-
-    def _as_state_issue(self, issue: Issue, at: str) -> Issue:
-        rule = issue.code.partition(".")[2]
-        code = _CODES.get(rule, CoordinationCode.STATE_WRONG_TYPE)
-        if rule == str(SchemaRule.TYPE) and "properties" in cast("JSONObject", self._compiled.part(issue.path)):
-            code = CoordinationCode.STATE_NOT_OBJECT
-        message = code.template if code is CoordinationCode.STATE_BLANK else issue.message
-        found = "" if issue.found == str(_NOT_ADMITTED) else issue.found
-        return Issue(code.value, Category.FORMAT_ERROR, at + issue.path, message, issue.hint, found)
+        found: list[Issue] = []
+        for issue in self._compiled.check(_named_by(self._document, value), place="state"):
+            rule = issue.code.partition(".")[2]
+            code = _CODES.get(rule, CoordinationCode.STATE_WRONG_TYPE)
+            if rule == str(SchemaRule.TYPE) and "properties" in cast("JSONObject", self._compiled.part(issue.path)):
+                code = CoordinationCode.STATE_NOT_OBJECT
+            message = code.template if code is CoordinationCode.STATE_BLANK else issue.message
+            came = "" if issue.found == str(_NOT_ADMITTED) else issue.found
+            found.append(Issue(code.value, code.category, at + issue.path, message, issue.hint, came))
+        return tuple(found)
 
 
 def _named_by(schema: Any, value: object) -> JSON:

@@ -1,6 +1,6 @@
 """How agents are asked to write actions: the interface of a format, JSON, the registry, and the system prompts.
 
-Everything that a format says comes from the table of actions in :mod:`strictreply.coordination._action_shapes`.
+Everything that a format says comes from the table of actions in :mod:`strictreply.coordination._permissions`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Final, cast
 
 from strictreply.contract._describing import compact
 from strictreply.contract._tool import Tool
-from strictreply.coordination._action_shapes import SHAPES, ExtraKeys, example_of
 from strictreply.coordination._actions import ActionType, Permitted
-from strictreply.coordination._permissions import ActionTerms, Standing, actions_of, compiled
+from strictreply.coordination._permissions import SHAPES, ActionTerms, ExtraKeys, Need, actions_of, compiled, example_of
 from strictreply.coordination._processors import ResponseProcessor, StructuredJSONProcessor
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON, JSONObject
@@ -24,9 +23,9 @@ from strictreply.values._json import JSON, JSONObject
 class AgentContext:
     """An agent as its prompt presents it (requirement M63).
 
-    ``tools`` are its tools by name, as anything that declares one; ``tools_schema`` the same as OpenAI tool
-    definitions, and what is told of them when both are given. ``input_schema`` and ``output_schema`` are JSON Schemas
-    of what it is given and of its answer. ``memory_retention`` is carried for the application.
+    ``tools`` are its tools by name, as anything that declares one; ``tools_schema``, the same as OpenAI tool
+    definitions, goes before them. ``input_schema`` and ``output_schema`` are JSON Schemas of what it is given and of
+    its answer. ``memory_retention`` is carried for the application.
     """
 
     name: str
@@ -41,10 +40,7 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True)
 class CoordinationContext:
-    """What the coordination permits an agent (requirement M63).
-
-    ``actions`` None stands for those that follow from the other fields; ``tools`` are what it may call.
-    """
+    """What the coordination permits an agent (M63); ``actions`` None are those that follow from the other fields."""
 
     next_agents: list[str] = field(default_factory=list[str])
     can_return_final_response: bool = False
@@ -60,16 +56,17 @@ class CoordinationContext:
 
     def permitted(self, agent: str = "") -> Permitted:
         """Return what is permitted, for an agent of this name."""
-        standing = Standing(bool(self.next_agents), self.can_return_final_response, tools=bool(self.tools))
-        actions = actions_of(standing) if self.actions is None else self.actions
-        return Permitted(agent, actions, tuple(self.next_agents), tuple(self.tools))
+        agents = tuple(self.next_agents)
+        standing = {Need.NEXT_AGENT: agents, Need.FINISH: self.can_return_final_response, Need.TOOLS: self.tools}
+        met = frozenset(need for need, is_met in standing.items() if is_met)
+        return Permitted(agent, actions_of(met) if self.actions is None else self.actions, agents, tuple(self.tools))
 
 
 class BaseResponseFormat(ABC):
     """A way of writing actions (requirement M60).
 
-    ``extra`` says whether an action may have members that its shape does not name (requirement X3). ``actions`` are
-    always those that are permitted, in order.
+    ``extra`` says whether an action may have members that its shape does not name (requirement X3). The ``actions``
+    that its methods take are those that are permitted, in order.
     """
 
     extra: ExtraKeys = "forbid"
@@ -80,7 +77,7 @@ class BaseResponseFormat(ABC):
 
     @abstractmethod
     def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
-        """Return the instructions for a model: how to write a reply, and which actions it may ask for."""
+        """Return how a model is to write a reply, and which actions it may ask for."""
 
     @abstractmethod
     def build_action_descriptions(
@@ -101,7 +98,7 @@ class BaseResponseFormat(ABC):
         """Make the processor that reads replies in this format."""
 
     def reminder(self) -> str:
-        """Return a sentence on how replies are written, for an agent whose last one was not; a format may say more."""
+        """Return a sentence on how replies are written, for an agent whose last one was not."""
         return f"Please reply in {self.get_format_name().upper()} alone, nothing around it, as you were told."
 
 
@@ -143,16 +140,15 @@ class ActionFormat(BaseResponseFormat):
 
     def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
         """Make the examples from the table of actions."""
-        return self._spelled([action for action in actions if action is not ActionType.PARALLEL_INVOKE], context)
+        allowed = context.permitted()
+        single = (action for action in actions if action is not ActionType.PARALLEL_INVOKE)
+        examples = (example_of(action, allowed, context.tools) for action in single)
+        return [self.spell(example) for example in examples if example is not None]
 
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
         """Make the example from the table of actions."""
-        return self._spelled([ActionType.PARALLEL_INVOKE], context)
-
-    def _spelled(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
-        allowed = context.permitted()
-        examples = (example_of(action, allowed, context.tools) for action in actions)
-        return [self.spell(example) for example in examples if example is not None]
+        example = example_of(ActionType.PARALLEL_INVOKE, context.permitted(), context.tools)
+        return [] if example is None else [self.spell(example)]
 
 
 class JSONResponseFormat(ActionFormat):
@@ -183,78 +179,54 @@ class JSONResponseFormat(ActionFormat):
         return StructuredJSONProcessor()
 
 
-class FormatRegistry:
+@dataclass(slots=True)
+class _Registry:
     """Formats by name, one of them the default: JSON, until another is set (requirement M61)."""
 
-    __slots__ = ("_classes", "_default")
-
-    def __init__(self) -> None:
-        self._classes: dict[str, type[BaseResponseFormat]] = {JSONResponseFormat.name: JSONResponseFormat}
-        self._default = JSONResponseFormat.name
-
-    def register_format(self, name: str, format_class: type[BaseResponseFormat], *, replace: bool = False) -> None:
-        """Register a format; ``replace`` puts it in the place of one of the same name.
-
-        Raises ContractError (a ValueError) for a name that is taken or blank, and for what is no format class.
-        """
-        if not name.strip():
-            raise ContractError("a format's name must not be blank")
-        known = cast("object", format_class)
-        if not (isinstance(known, type) and issubclass(known, BaseResponseFormat)):
-            raise ContractError(f"the format {name!r} must be a subclass of BaseResponseFormat")
-        if name in self._classes and not replace:
-            raise ContractError(f"a format {name!r} is registered; give replace=True to put this one in its place")
-        self._classes = {**self._classes, name: format_class}
-
-    def get_format(self, name: str | None = None) -> BaseResponseFormat:
-        """Make a format by its name, None for the default; ContractError (a ValueError) lists those there are."""
-        self._require(self._default if name is None else name)
-        return self._classes[self._default if name is None else name]()
-
-    def list_formats(self) -> list[str]:
-        """Return the names of the registered formats, in the order of their registration."""
-        return list(self._classes)
-
-    def set_default_format(self, name: str) -> None:
-        """Make a registered format the default; ContractError (a ValueError) for any other."""
-        self._require(name)
-        self._default = name
-
-    def is_format_registered(self, name: str) -> bool:
-        """Return whether there is a format of this name."""
-        return name in self._classes
-
-    def _require(self, name: str) -> None:
-        if name not in self._classes:
-            raise ContractError(f"there is no format {name!r}; registered are: {', '.join(self._classes)}")
+    classes: dict[str, type[BaseResponseFormat]] = field(default_factory=lambda: {"json": JSONResponseFormat})
+    default: str = JSONResponseFormat.name
 
 
-_SHARED = FormatRegistry()
+_REGISTRY: Final = _Registry()
 
 
 def register_format(name: str, format_class: type[BaseResponseFormat], *, replace: bool = False) -> None:
-    """Register a format for all; see :meth:`FormatRegistry.register_format`."""
-    _SHARED.register_format(name, format_class, replace=replace)
+    """Register a format for all; ContractError for a blank name, one taken without ``replace``, and no format."""
+    if not name.strip():
+        raise ContractError("a format's name must not be blank")
+    known = cast("object", format_class)
+    if not (isinstance(known, type) and issubclass(known, BaseResponseFormat)):
+        raise ContractError(f"the format {name!r} must be a subclass of BaseResponseFormat")
+    if is_format_registered(name) and not replace:
+        raise ContractError(f"a format {name!r} is registered; give replace=True to put this one in its place")
+    _REGISTRY.classes = {**_REGISTRY.classes, name: format_class}
 
 
 def get_format(name: str | None = None) -> BaseResponseFormat:
-    """Return a new format by its name, the default for None; see :meth:`FormatRegistry.get_format`."""
-    return _SHARED.get_format(name)
+    """Make a format by its name, None for the default; ContractError (a ValueError) lists those there are."""
+    return _class_of(_REGISTRY.default if name is None else name)()
 
 
 def list_formats() -> list[str]:
-    """Return the names of the registered formats."""
-    return _SHARED.list_formats()
+    """Return the names of the registered formats, in the order of their registration."""
+    return list(_REGISTRY.classes)
 
 
 def set_default_format(name: str) -> None:
-    """Set the default of all; see :meth:`FormatRegistry.set_default_format`."""
-    _SHARED.set_default_format(name)
+    """Make a registered format the default of all; ContractError (a ValueError) for any other."""
+    _class_of(name)
+    _REGISTRY.default = name
 
 
 def is_format_registered(name: str) -> bool:
     """Return whether a format of this name is registered."""
-    return _SHARED.is_format_registered(name)
+    return name in _REGISTRY.classes
+
+
+def _class_of(name: str) -> type[BaseResponseFormat]:
+    if not is_format_registered(name):
+        raise ContractError(f"there is no format {name!r}; registered are: {', '.join(list_formats())}")
+    return _REGISTRY.classes[name]
 
 
 class _DefaultFormat(str):
@@ -275,13 +247,12 @@ def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
 
 
 class SystemPromptBuilder:
-    """Writes system prompts in one format; every example in them is valid in that format (requirements M62, M64)."""
+    """Writes system prompts in one format; every example in them is valid in that format (requirements M62, M64).
+
+    ``response_format`` is a format or the name of a registered one; ContractError (a ValueError) lists those there are.
+    """
 
     def __init__(self, response_format: str | BaseResponseFormat = DEFAULT_FORMAT) -> None:
-        """Take a format or the name of a registered one; the default is ``json`` until another is set.
-
-        ContractError (a ValueError) lists the formats there are.
-        """
         self._format = format_of(response_format)
 
     def build(
@@ -290,46 +261,37 @@ class SystemPromptBuilder:
         coordination_context: CoordinationContext,
         environmental: Mapping[str, object] | None = None,
     ) -> str:
-        """Write the prompt of an agent.
-
-        Only what ``coordination_context`` permits is told of. ``environmental`` are facts such as the date, told as
-        they are. Raises ContractError when the agent's tools are declared wrongly.
-        """
+        """Write the prompt of an agent, with facts such as the date; ContractError for tools declared wrongly."""
         agent, context = agent_context, coordination_context
         declared = agent.tools if agent.tools_schema is None else agent.tools_schema
         if declared is not None:
             context = replace(context, tools={**context.tools, **compiled(declared)})
+        actions = context.permitted().actions
+        tools = [
+            f"- {one.name}: {one.description} Arguments: {compact(one.parameters.source)}"
+            for one in context.tools.values()
+        ]
+        answer = agent.output_schema if ActionType.FINAL_RESPONSE in actions else None
         identity = (f"You are {agent.name}.", f"Your goal: {agent.goal}" if agent.goal else "", agent.instruction)
-        finishes = ActionType.FINAL_RESPONSE in context.permitted().actions
-        answer = agent.output_schema if finishes else None
         sections = (
             "\n".join(filter(None, identity)),
             "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items()),
             _schema("What you are given fits this JSON Schema", agent.input_schema),
-            _tools(context.tools),
-            self._replying(context),
+            "\n".join(["Your tools:", *tools]) if tools else "",
+            self._replying(actions, context),
             _schema("The content of a final response fits this JSON Schema", answer),
         )
         return "\n\n".join(section for section in sections if section)
 
-    def _replying(self, context: CoordinationContext) -> str:
-        """Return how to reply, with examples; empty for an agent that may do nothing."""
-        actions = context.permitted().actions
+    def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
         if not actions:
             return ""
-        descriptions = self._format.build_action_descriptions(actions, context)
         examples = self._format.get_examples(actions, context)
         if ActionType.PARALLEL_INVOKE in actions:
             examples = [*examples, *self._format.get_parallel_invocation_examples(context)]
+        descriptions = self._format.build_action_descriptions(actions, context)
         told = [self._format.build_format_instructions(actions, descriptions)]
         return "\n".join([*told, "Examples:", *examples] if examples else told)
-
-
-def _tools(tools: Mapping[str, Tool]) -> str:
-    lines = [
-        f"- {tool.name}: {tool.description} Arguments: {compact(tool.parameters.source)}" for tool in tools.values()
-    ]
-    return "\n".join(["Your tools:", *lines]) if lines else ""
 
 
 def _schema(words: str, schema: JSON) -> str:

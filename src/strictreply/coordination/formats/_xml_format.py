@@ -12,10 +12,9 @@ from typing import Any, ClassVar, Final, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from strictreply.coordination._action_shapes import member_names
 from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor
-from strictreply.coordination._reply_view import View
+from strictreply.coordination._permissions import member_names
+from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor, View
 from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -26,8 +25,7 @@ from strictreply.values._replies import Invalid
 _ROOT: Final = "reply"
 _OPENING: Final = f"<{_ROOT}>\n"  # a line of its own: lines are counted from behind it
 _FIELD_DEPTH: Final = 2
-MAX_ELEMENTS: Final = 256
-"""More elements than any action has members: the rest of a flood is not read."""
+MAX_ELEMENTS: Final = 256  # more elements than any action has members: the rest of a flood is not read
 
 _JSON_ATTRIBUTE: Final = {"type": "json"}
 
@@ -46,24 +44,33 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     try:
         fields.read(f"{_OPENING}{written}</{_ROOT}>")
     except _Refused as refusal:
-        return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=refusal.expected, found=refusal.found),))
-    except (expat.ExpatError, UnicodeEncodeError) as error:
-        return Invalid((_syntax(error),))
-    return _object(fields, limits)
+        expected, *found = refusal.args
+        return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found="".join(found)),))
+    except UnicodeEncodeError:
+        return Invalid((Issue.of(Code.JSON_SURROGATE),))
+    except expat.ExpatError as error:  # lines count from 1 in the reply
+        line, column = error.lineno - 1, error.offset + 1
+        return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
+    value: JSONObject = {}
+    issues: list[Issue] = []
+    names = member_names()
+    for name, part in fields.texts.items():
+        if name not in fields.spelled_as_json:
+            value[name] = part
+            continue
+        decoded = decode(part, limits, at=pointer("", name if name in names else "*"), names=names)
+        if isinstance(decoded, Invalid):
+            issues += decoded.issues
+        else:
+            value[name] = decoded
+    return Invalid(tuple(issues)) if issues else value
 
 
 class _Refused(Exception):
-    """Something that XML knows and a reply may not use; it ends the parsing."""
-
-    def __init__(self, expected: str, found: str = "") -> None:
-        super().__init__(expected)
-        self.expected = expected
-        self.found = found
+    """Something that XML knows and a reply may not use: what was expected, and what came; it ends the parsing."""
 
 
 class _Fields:
-    """The elements of one reply, as the parser meets them."""
-
     __slots__ = ("_depth", "_name", "_parts", "spelled_as_json", "texts")
 
     def __init__(self) -> None:
@@ -74,7 +81,6 @@ class _Fields:
         self._parts: list[str] = []
 
     def read(self, document: str) -> None:
-        """Parse a whole document; raises ExpatError where it is not well-formed."""
         parser = expat.ParserCreate(encoding="utf-8")
         parser.buffer_text = True
         parser.StartElementHandler = self._opened
@@ -108,7 +114,6 @@ class _Fields:
         self._depth -= 1
 
     def _text(self, data: str) -> None:
-        """Collect text; beside the elements there may be none."""
         if self._name:
             self._parts.append(data)
         elif data.strip():
@@ -118,30 +123,6 @@ class _Fields:
 def _refuse_aside(*_parts: object) -> NoReturn:
     """Refuse a processing instruction or a comment: what no reader would see is no part of a reply."""
     raise _Refused("elements alone: no processing instruction, no comment")
-
-
-def _object(fields: _Fields, limits: Limits) -> JSONObject | Invalid:
-    """Return the object of all elements; the faults of those that are JSON, all of them."""
-    value: JSONObject = {}
-    issues: list[Issue] = []
-    names = member_names()
-    for name, text in fields.texts.items():
-        if name not in fields.spelled_as_json:
-            value[name] = text
-            continue
-        decoded = decode(text, limits, at=pointer("", name if name in names else "*"), names=names)
-        if isinstance(decoded, Invalid):
-            issues += decoded.issues
-        else:
-            value[name] = decoded
-    return Invalid(tuple(issues)) if issues else value
-
-
-def _syntax(error: expat.ExpatError | UnicodeEncodeError) -> Issue:
-    """Report where the text stops being well-formed; lines count from 1 in the reply."""
-    if isinstance(error, UnicodeEncodeError):
-        return Issue.of(Code.JSON_SURROGATE)
-    return AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=error.lineno - 1, column=error.offset + 1)
 
 
 _PLAIN: Final = re.compile("[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")

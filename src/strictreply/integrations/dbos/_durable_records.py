@@ -19,19 +19,11 @@ from pydantic import ValidationError
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.integrations._extras import load
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.pipeline._turn_effects import Asked, ToolOutcome
-from strictreply.pipeline._values import (
-    AgentResponse,
-    AgentToolCallResult,
-    Envelope,
-    Session,
-    ToolCallManifest,
-    Turn,
-    Value,
-)
+from strictreply.pipeline._turn_effects import Asked
+from strictreply.pipeline._values import AgentResponse, Envelope, Session, ToolCallManifest, Turn, Value
 from strictreply.running._sqlite_sessions import make_private, reason_of
 from strictreply.values._attempts import Usage
 from strictreply.values._errors import ContractError, StrictReplyError
@@ -119,28 +111,12 @@ class TurnRequest(Value):
     time_stamp: str
     before: TurnEnd | None = None
 
-    def store(self) -> SessionStore:
-        """Return a store in memory that holds the turn before, if there was one."""
-        return MemorySessionStore() if self.before is None else self.before.store()
 
-
-def asked_record(asked: Asked | EffectRaised) -> str:
-    """Return the record of asking the model: the message and its usage, or what was raised."""
+def asked_record(asked: Asked | EffectRaised) -> JSONObject:
+    """Return the record of asking the model: the accepted message and its usage, or what was raised."""
     if isinstance(asked, EffectRaised):
-        return _ascii_json({"failure": DurableFailure.of(asked.error).to_dict()})
-    return _ascii_json(reply_record(asked))
-
-
-def reply_record(asked: Asked) -> JSONObject:
-    """Return the record of an accepted reply: the message and its usage."""
+        return {"failure": DurableFailure.of(asked.error).to_dict()}
     return {"message": dict(asked.message), "usage": asdict(asked.usage)}
-
-
-def asked_from(text: str, contract: Contract) -> Asked | EffectRaised:
-    """Read what asking the model came to."""
-    record: dict[str, Any] = json.loads(text)
-    failure = failure_of(record)
-    return reply_from(record, contract) if failure is None else EffectRaised(DurableRunFailed(failure))
 
 
 def failure_of(record: object) -> DurableFailure | None:
@@ -148,37 +124,38 @@ def failure_of(record: object) -> DurableFailure | None:
     return DurableFailure(**record["failure"]) if isinstance(record, dict) and "failure" in record else None
 
 
-def reply_from(record: dict[str, Any], contract: Contract) -> Asked | EffectRaised:
-    """Read an accepted reply; its message is judged again, by the tools of this process."""
+def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
+    """Read what asking the model came to; an accepted message is judged again, by the tools of this process."""
+    if (failure := failure_of(record)) is not None:
+        return EffectRaised(DurableRunFailed(failure))
     verdict = judge(contract, record["message"])
     if isinstance(verdict, Invalid):
         message = "a recorded reply does not fit the tools given here; give those that the run was started with"
-        error = InvokeError(code=InvokeCode.TOOLS_CHANGED, rule="loop.same_tools", message=message)
-        return EffectRaised(InvokeFailed((replace(error, issues=verdict.issues),)))
+        error = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues)
+        return EffectRaised(InvokeFailed((error,)))
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
 
 
-def outcome_record(outcome: ToolOutcome) -> str:
-    """Return the record of a call's result; the exception of its tool is described by the result, and not kept."""
-    return _ascii_json(outcome.result.to_dict())
-
-
-def outcome_from(text: str) -> ToolOutcome:
-    """Read the result of a call."""
-    return ToolOutcome(AgentToolCallResult.from_json(text))
-
-
-def _ascii_json(value: JSONObject) -> str:
-    return json.dumps(value, separators=(",", ":"))  # a lone surrogate is escaped, as no database takes one
+def ascii_json(record: JSONObject) -> str:
+    """Write a record; a lone surrogate is escaped, as no database takes one."""
+    return json.dumps(record, separators=(",", ":"))
 
 
 @contextmanager
 def store_errors(url: str) -> Generator[None]:
     """Raise what the database of durable runs fails with as SessionStoreFailed: its own words quote conversations."""
+    sqlalchemy = load("sqlalchemy")
+    kinds: list[type[Exception]] = [sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, ValidationError]
+    with suppress(ImportError):
+        kinds.append(load("psycopg").Error)  # of our locks
     try:
         yield
-    except _database_errors() as error:
-        raise SessionStoreFailed(_place_of(url), _reason_of(error), cause=error) from None
+    except tuple(kinds) as error:
+        unreachable = type(error).__name__ == "OperationalError"
+        reason = reason_of(getattr(error, "orig", error)) or ("unreachable" if unreachable else "failed")
+        if isinstance(error, ValidationError):  # a record that is none
+            reason = "unreadable"
+        raise SessionStoreFailed(_place_of(url), reason, cause=error) from None
 
 
 def read_url(url: str) -> Any:
@@ -205,23 +182,7 @@ def make_tables(url: str) -> None:
         load("dbos").DBOS.migrate(url)
 
 
-def _database_errors() -> tuple[type[Exception], ...]:
-    """Return what a database fails with: errors of SQLAlchemy, of the drivers of our locks, unreadable records."""
-    kinds: list[type[Exception]] = [load("sqlalchemy").exc.SQLAlchemyError, sqlite3.Error, ValidationError]
-    with suppress(ImportError):
-        kinds.append(load("psycopg").Error)
-    return tuple(kinds)
-
-
 def _place_of(url: str) -> str:
     """Return the address of a database without who connects to it."""
     read = read_url(url)
     return str(load("sqlalchemy").URL.create(read.drivername, host=read.host, port=read.port, database=read.database))
-
-
-def _reason_of(error: Exception) -> str:
-    """Return why a database failed, as far as it is known."""
-    if isinstance(error, ValidationError):
-        return "unreadable"
-    of_sqlite = reason_of(getattr(error, "orig", error))
-    return of_sqlite or ("unreachable" if type(error).__name__ == "OperationalError" else "failed")

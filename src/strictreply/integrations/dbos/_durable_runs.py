@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,22 +22,20 @@ from strictreply.integrations.dbos._durable_records import (
     DurableRunFailed,
     TurnEnd,
     TurnRequest,
+    asked_from,
     failure_of,
     make_tables,
     read_url,
-    reply_from,
     store_errors,
 )
 from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._loop_policy import LoopPolicy
-from strictreply.pipeline._reconciling import reconcile
-from strictreply.pipeline._validator import LOOP_VALIDATOR
+from strictreply.pipeline._reconciling import answered_manifest
 from strictreply.pipeline._values import AgentContext, AgentResponse, Envelope, ToolCallManifest
-from strictreply.running._loop import DEFAULT_AGENT, DEFAULT_LOOP
-from strictreply.running._run_values import GivenResult, Run, RunRequest
+from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, Run, RunRequest
 from strictreply.values._errors import ContractError
 from strictreply.values._json import Message
 
@@ -78,11 +76,14 @@ class DurableRuns:
         read_url(url)
         self.name = name
         self.url = url
-        self._org, self._user = org, user
+        self.org: str = org
+        self.user: str = user
         self._connecting = threading.Lock()
         self._database: Any = None
         self._settings = TurnSettings(client=client, keywords=keywords, loop=loop, agent=agent)
-        self._settings.refuse_unrunnable()
+        for tool in self._settings.contract.tools:
+            if tool.function is not None:
+                tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
         # DBOS itself gives up no run: ``suspects`` does, since not every run in hand is to blame for a worker's death.
@@ -106,14 +107,7 @@ class DurableRuns:
 
         Raises ContractError when another process works on the same SQLite file, or this one has a DBOS already.
         """
-        return DurableWorker(
-            queue=self.workflow,
-            url=self.url,
-            concurrency=concurrency,
-            poll_seconds=poll_seconds,
-            drain_seconds=drain_seconds,
-            launch=launch,
-        ).serving()
+        return DurableWorker(self.workflow, self.url, concurrency, poll_seconds, drain_seconds, launch).serving()
 
     def start(
         self,
@@ -132,8 +126,8 @@ class DurableRuns:
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
-        envelope = RunRequest(messages=messages, after=earlier, org=self._org, user=self._user).envelope()
-        self.enqueue(run.turn_id(0), TurnRequest(envelope=envelope, time_stamp=_now(), before=before))
+        envelope = RunRequest(messages=messages, after=earlier, org=self.org, user=self.user).envelope()
+        self.enqueue(run.turn_id(0), envelope, before)
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
@@ -147,39 +141,12 @@ class DurableRuns:
 
         Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
         """
-        *_, last = read = [reply_from(record, self._settings.contract) for record in end.asked]
+        *_, last = read = [asked_from(record, self._settings.contract) for record in end.asked]
         if isinstance(last, EffectRaised):
             raise last.error
         told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]
         asked = tuple(one for one in read if not isinstance(one, EffectRaised))
         return Run(end.response, [dict(one) for one in told], asked, (), end.store())
-
-    def continued(self, end: TurnEnd, results: Iterable[GivenResult]) -> TurnRequest:
-        """Return the request that goes on with a waiting turn; InvokeFailed when the results do not fit its calls."""
-        envelope = RunRequest(continuation=end.response, results=results, org=self._org, user=self._user).envelope()
-        if (end.session.org, end.session.user) != (self._org, self._user):
-            raise _refused(InvokeCode.NOT_FOUND, "loop.session", "this run belongs to another org or user")
-        waiting = end.waiting or ToolCallManifest()
-        before = end.turn.tool_calls[: len(end.turn.tool_calls) - len(waiting.tool_calls)]
-        verdict = reconcile(
-            waiting,
-            envelope.tool_results,
-            earlier=before,
-            decided=envelope.decided,
-            session_id=envelope.session_id,
-            turn_id=envelope.turn_id,
-        )
-        if isinstance(verdict, ToolCallManifest):
-            verdict = LOOP_VALIDATOR.validate_tool_call_manifest(verdict)
-        if not verdict.successful:
-            raise InvokeFailed(verdict.errors)
-        return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
-
-    def withdrawn(self, end: TurnEnd) -> TurnRequest:
-        """Return the request that takes the place of an answer, so that none can be given any more."""
-        response = end.response
-        envelope = Envelope(org=self._org, user=self._user, session_id=response.session_id, turn_id=response.turn_id)
-        return TurnRequest(envelope=envelope, time_stamp=_now(), before=end)
 
     @property
     def database(self) -> Any:
@@ -203,19 +170,16 @@ class DurableRuns:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def enqueue(self, workflow_id: str, request: TurnRequest, **options: Any) -> None:
+    def enqueue(self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: Any) -> None:
         """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be encoded."""
+        now = datetime.now(UTC).isoformat()
         try:
-            text = request.to_json()
+            text = TurnRequest(envelope=envelope, time_stamp=now, before=before).to_json()
         except ValueError:  # pydantic's words would repeat the text
             raise ContractError("a message holds what UTF-8 cannot encode, such as a lone surrogate") from None
         portable = load("dbos").WorkflowSerializationFormat.PORTABLE
-        ours = {
-            "queue_name": self.workflow,
-            "workflow_name": self.workflow,
-            "workflow_id": workflow_id,
-            "serialization_type": portable,
-        }
+        name = {"queue_name": self.workflow, "workflow_name": self.workflow, "workflow_id": workflow_id}
+        ours = name | {"serialization_type": portable}
         with store_errors(self.url):
             self.database.enqueue(ours | options, text)
 
@@ -247,8 +211,7 @@ class DurableRun:
 
     def waiting(self) -> AgentResponse | None:
         """Return what the client has to answer, None while nothing waits; it does not wait for the run."""
-        _, status = self._last()
-        end = self._pause_of(status)
+        _, end = self._paused()
         return None if end is None else end.response
 
     def answer(self, results: Iterable[GivenResult]) -> None:
@@ -257,23 +220,31 @@ class DurableRun:
         Raises InvokeFailed when they do not fit (nothing is spent then), when no calls wait (NOT_FOUND), and when
         somebody else has answered them at this moment (ALREADY_CONSUMED).
         """
-        number, status = self._last()
-        end = self._pause_of(status)
+        number, end = self._paused()
         if end is None:
-            raise _refused(InvokeCode.NOT_FOUND, "sessions.waiting", "no calls of this run wait for results")
-        if not self._gone_on(number + 1, self.runs.continued(end, results)):
-            raise _refused(InvokeCode.ALREADY_CONSUMED, "sessions.single_use", "these calls were answered before")
+            message = "no calls of this run wait for results"
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("sessions.waiting", message),))
+        org, user = self.runs.org, self.runs.user
+        envelope = RunRequest(continuation=end.response, results=results, org=org, user=user).envelope()
+        if (end.session.org, end.session.user) != (org, user):
+            message = "this run belongs to another org or user"
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message),))
+        answered_manifest(end.waiting or ToolCallManifest(), envelope, end.turn)
+        if not self._gone_on(number + 1, envelope, end):
+            raise InvokeFailed((InvokeCode.ALREADY_CONSUMED.error("sessions.single_use"),))
 
     def cancel(self) -> None:
         """Stop the run before its next step; one that waits for its client cannot be answered any more.
 
         Nothing is done to a run that came to its end.
         """
-        number, status = self._last()
-        end = self._pause_of(status)
+        number, end = self._paused()
         if end is not None:
+            # A request in the place of an answer: none can be given any more, unless somebody's came first.
             options = {"delay_seconds": _WITHDRAWING_SECONDS, "attributes": {_WITHDRAWN: True}}
-            self._gone_on(number + 1, self.runs.withdrawn(end), **options)  # else: somebody's answer came first
+            org, user, response = self.runs.org, self.runs.user, end.response
+            envelope = Envelope(org=org, user=user, session_id=response.session_id, turn_id=response.turn_id)
+            self._gone_on(number + 1, envelope, end, **options)
             number += 1
         with store_errors(self.runs.url):
             self.runs.database.cancel_workflow(self.turn_id(number))
@@ -289,9 +260,11 @@ class DurableRun:
         database, turn_id = self.runs.database, self.turn_id(number)
         try:
             with store_errors(self.runs.url):
-                steps = database.list_workflow_steps(turn_id)
+                done = [(step["function_id"], _is_failed(step)) for step in database.list_workflow_steps(turn_id)]
+                behind = max((number for number, _ in done), default=0) + 1
+                first = min((number for number, failed in done if failed), default=behind)
                 database.update_workflow_attributes(turn_id, {}, merge=False)
-                database.rewind_workflow(turn_id, start_step=_first_failed(steps), queue_name=self.runs.workflow)
+                database.rewind_workflow(turn_id, start_step=first, queue_name=self.runs.workflow)
         except load("dbos").error.DBOSException:
             if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
                 raise
@@ -317,10 +290,11 @@ class DurableRun:
             case _:  # given up by DBOS itself: an earlier version of this library asked it to
                 raise _over("RunGivenUp", "too many workers died of it; retry() tries it again")
 
-    def _pause_of(self, status: Any) -> TurnEnd | None:
-        """Return the end of a turn that waits for the client, None for any other."""
+    def _paused(self) -> tuple[int, TurnEnd | None]:
+        """Return the number of the last turn, and its end if it waits for the client."""
+        number, status = self._last()
         end = self._end_of(status) if status.status == "SUCCESS" else None
-        return end if end is not None and end.waiting is not None else None
+        return number, end if end is not None and end.waiting is not None else None
 
     def _end_of(self, status: Any) -> TurnEnd:
         with store_errors(self.runs.url):
@@ -337,14 +311,15 @@ class DurableRun:
             raise _over("RunNotFound", "no run has this id")
         return later, found[0]
 
-    def _gone_on(self, number: int, request: TurnRequest, **options: Any) -> bool:
+    def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:
         """Begin another turn; False when somebody else has begun it.
 
         The id of a turn is the claim on the calls that wait: of two answers, or an answer and a cancellation, DBOS
         accepts only the first.
         """
         try:
-            self.runs.enqueue(self.turn_id(number), request, workflow_id_reuse_policy="reject", **options)
+            policy = {"workflow_id_reuse_policy": "reject"}
+            self.runs.enqueue(self.turn_id(number), envelope, before, **policy, **options)
         except load("dbos").error.DBOSWorkflowIDInUseError:
             return False
         return True
@@ -355,15 +330,9 @@ class DurableRun:
         return f"{first}/{number}" if number else first
 
 
-def _first_failed(steps: Sequence[Any]) -> int:
-    """Return where a retry begins: at the first step that failed, else behind the last one."""
-
-    def failed(step: Any) -> bool:
-        output = step["output"]
-        return step["error"] is not None or (isinstance(output, str) and failure_of(json.loads(output)) is not None)
-
-    first = (step["function_id"] for step in steps if failed(step))
-    return min(first, default=max((step["function_id"] for step in steps), default=0) + 1)
+def _is_failed(step: Any) -> bool:
+    output = step["output"]
+    return step["error"] is not None or (isinstance(output, str) and failure_of(json.loads(output)) is not None)
 
 
 def _failed(error: Any) -> DurableRunFailed:
@@ -375,14 +344,5 @@ def _failed(error: Any) -> DurableRunFailed:
     return _over(kind, f"{kind} was raised; its message is only in the worker's log")
 
 
-def _refused(code: InvokeCode, rule: str, message: str) -> InvokeFailed:
-    """Return the failure of an answer that comes too late, or to no calls."""
-    return InvokeFailed((InvokeError(code=code, rule=rule, message=message),))
-
-
 def _over(kind: str, message: str) -> DurableRunFailed:
     return DurableRunFailed(DurableFailure.ended(kind, message))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()

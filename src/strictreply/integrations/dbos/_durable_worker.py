@@ -11,10 +11,10 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import uuid4
 
 from strictreply.integrations._extras import load
@@ -87,27 +87,24 @@ class PostgresPresence:
         if self._connection.closed:
             self.hold()
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
-        self._free_before = {executor_id for executor_id in others if self._put_back(executor_id)}
+        dbos, free = load("dbos").DBOS, set()
+        for executor_id in filter(self._locked, others):
+            free.add(executor_id)
+            try:  # with the lock held, so that of several workers that find it free only one puts the runs back
+                for status in self._pending(executor_id=executor_id) if executor_id in self._free_before else ():
+                    drops = (status.attributes or {}).get(
+                        "drops", 0
+                    )  # the count makes it a suspect (see ``_suspects``)
+                    dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
+                    dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
+            finally:
+                self._connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [executor_id])
+        self._free_before = free
 
     def close(self) -> None:
         """End the session, and so its locks."""
         if self._connection is not None:
             self._connection.close()
-
-    def _put_back(self, executor_id: str) -> bool:
-        """Return whether the lock of a worker is free; if it was before as well, put its runs back.
-
-        The lock is held meanwhile, so that of several workers that find it free only one puts the runs back.
-        """
-        if not self._locked(executor_id):
-            return False
-        try:
-            if executor_id in self._free_before:
-                for status in self._pending(executor_id=executor_id):
-                    _resume(status)
-        finally:
-            self._connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [executor_id])
-        return True
 
     def _pending(self, **of: Any) -> list[Any]:
         """Return the runs that a worker has in hand, or had when it died."""
@@ -122,28 +119,7 @@ class PostgresPresence:
         return bool(asked.fetchone()[0])
 
 
-def _resume(status: Any) -> None:
-    """Put a run back into its queue; the count among its attributes makes it a suspect (see ``suspects``)."""
-    dbos = load("dbos").DBOS
-    drops = (status.attributes or {}).get("drops", 0)
-    dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
-    dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
-
-
-Presence: TypeAlias = SQLitePresence | PostgresPresence
-"""Tells others that this process works, until it is closed or dies; ``executor_id`` is its name for DBOS."""
-
-
-def presence_of(url: str, queue: str, executor_id: str) -> Presence:
-    """Return the presence for a kind of database; ContractError for an unknown kind."""
-    read = read_url(url)
-    if read.get_backend_name() == "sqlite":
-        return SQLitePresence(read.database, queue)
-    plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
-    return PostgresPresence(plain, queue, executor_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DurableWorker:
     """How runs are worked on; see :meth:`DurableRuns.worker` for each field."""
 
@@ -156,68 +132,29 @@ class DurableWorker:
 
     @contextmanager
     def serving(self) -> Generator[None]:
-        """Work until the end of the block."""
-        dbos = load("dbos").DBOS
-        own = f"{self.queue}-{uuid4().hex}" if self.launch else dbos.executor_id
+        """Work until the end of the block; others are told by a lock until it ends, or this process dies."""
+        own = f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
+        read = read_url(self.url)
+        presence: SQLitePresence | PostgresPresence
         with store_errors(self.url):
-            presence = presence_of(self.url, self.queue, own)
+            if read.get_backend_name() == "sqlite":
+                presence = SQLitePresence(read.database, self.queue)
+            else:
+                plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
+                presence = PostgresPresence(plain, self.queue, own)
         try:
             make_tables(self.url)
             with store_errors(self.url):
                 presence.hold()
-            with self._serving_dbos(presence.executor_id), self._watching(presence):
+            served = self._own_dbos(presence.executor_id) if self.launch else self._app_dbos()
+            with served, self._watching(presence.take_over):
                 yield
         finally:
             presence.close()
 
-    def _register_queue(self) -> None:
-        """Register how the queue is served; to be done before DBOS looks for queues.
-
-        The app's own DBOS serves queues without an ``application_name`` only.
-        """
-        client = load("dbos").DBOSClient(
-            system_database_url=self.url, application_name=self.queue if self.launch else None
-        )
-        try:
-            client.register_queue(
-                self.queue,
-                worker_concurrency=self.concurrency,
-                polling_interval_sec=self.poll_seconds,
-                on_conflict="always_update",
-            )
-        finally:
-            client.destroy()
-
     @contextmanager
-    def _serving_dbos(self, executor_id: str) -> Generator[None]:
-        """Let a DBOS serve the queue: one that is launched here and ends with the block, or the app's."""
-        if not self.launch:
-            self._refuse_unlaunched()
-            self._register_queue()
-            yield
-            return
-        dbos = load("dbos").DBOS
-        self._make_dbos(executor_id)
-        try:
-            self._register_queue()
-            dbos.launch()
-            try:
-                yield
-            finally:
-                forgive()
-        finally:
-            dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
-            TRIALS.leave()  # else a thread that could not be stopped would keep a later worker of this process waiting
-
-    def _refuse_unlaunched(self) -> None:
-        library = load("dbos")
-        try:
-            library.DBOS.list_workflows(queue_name=self.queue, limit=1)
-        except library.error.DBOSException as error:
-            raise ContractError("worker(launch=False) needs the app's own DBOS: launch it first") from error
-
-    def _make_dbos(self, executor_id: str) -> None:
-        """Make the one DBOS of this process: quiet, without telemetry, with a version that is ours."""
+    def _own_dbos(self, executor_id: str) -> Generator[None]:
+        """Serve the queue by the one DBOS of this process: quiet, without telemetry, until the end of the block."""
         dbos = load("dbos").DBOS
         dbos(
             config={
@@ -231,22 +168,57 @@ class DurableWorker:
         )
         if dbos.executor_id != executor_id:
             raise ContractError("this process has a DBOS of its own: use worker(launch=False) after its launch")
+        try:
+            self._register_queue(application_name=self.queue)
+            dbos.launch()
+            try:
+                yield
+            finally:
+                forgive()
+        finally:
+            dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
+            TRIALS.leave()  # else a thread that could not be stopped would keep a later worker of this process waiting
 
     @contextmanager
-    def _watching(self, presence: Presence) -> Generator[None]:
+    def _app_dbos(self) -> Generator[None]:
+        """Serve the queue by the DBOS that the app has launched."""
+        library = load("dbos")
+        try:
+            library.DBOS.list_workflows(queue_name=self.queue, limit=1)
+        except library.error.DBOSException as error:
+            raise ContractError("worker(launch=False) needs the app's own DBOS: launch it first") from error
+        self._register_queue(application_name=None)  # which serves queues without a name only
+        yield
+
+    def _register_queue(self, application_name: str | None) -> None:
+        """Register how the queue is served; to be done before DBOS looks for queues."""
+        client = load("dbos").DBOSClient(system_database_url=self.url, application_name=application_name)
+        try:
+            client.register_queue(
+                self.queue,
+                worker_concurrency=self.concurrency,
+                polling_interval_sec=self.poll_seconds,
+                on_conflict="always_update",
+            )
+        finally:
+            client.destroy()
+
+    @contextmanager
+    def _watching(self, take_over: Callable[[], None]) -> Generator[None]:
         """Look for dead workers in a thread, until the end of the block."""
         over = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(presence, over), name="strictreply-takeover", daemon=True)
+
+        def watch() -> None:
+            while not over.wait(self.poll_seconds):
+                try:
+                    take_over()
+                except Exception:  # a database that cannot be reached is tried again
+                    logger.warning("cannot look for runs that were dropped; trying again", exc_info=True)
+
+        thread = threading.Thread(target=watch, name="strictreply-takeover", daemon=True)
         thread.start()
         try:
             yield
         finally:
             over.set()
             thread.join()
-
-    def _watch(self, presence: Presence, over: threading.Event) -> None:
-        while not over.wait(self.poll_seconds):
-            try:
-                presence.take_over()
-            except Exception:  # a database that cannot be reached is tried again
-                logger.warning("cannot look for runs that were dropped; trying again", exc_info=True)

@@ -116,7 +116,8 @@ class TurnTrial:
         if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):
             return
         recorded = len(_outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False))
-        drops = drops_of(status, recorded=recorded)
+        counted: JSONObject = status.attributes or {}
+        drops = int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0  # since its last step
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
             message = f"{MAX_DROPS} workers in a row died while they worked on it; retry() tries it again"
             raise DurableRunFailed(DurableFailure.ended("RunGivenUp", message))
@@ -126,8 +127,8 @@ class TurnTrial:
             self.end()
             raise load("dbos").error.DBOSWorkflowConflictIDError(self.workflow_id)
         self.trials.counted[self.workflow_id] = {"drops": drops, "recorded": recorded}
-        counted = {"drops": drops + 1, "recorded": recorded}
-        _outside(load("dbos").DBOS.update_workflow_attributes, self.workflow_id, counted, merge=True)
+        death = {"drops": drops + 1, "recorded": recorded}
+        _outside(load("dbos").DBOS.update_workflow_attributes, self.workflow_id, death, merge=True)
 
     def step(self) -> None:
         """Note that a step is done which had no record."""
@@ -158,12 +159,6 @@ def forgive() -> None:
     with suppress(Exception):  # without a database the count stays, and the process stops all the same
         for workflow_id, counted in list(TRIALS.counted.items()):
             load("dbos").DBOS.update_workflow_attributes(workflow_id, counted, merge=True)
-
-
-def drops_of(status: Any, *, recorded: int) -> int:
-    """Return how many processes died on the trials of a turn since it recorded its last step."""
-    attributes = status.attributes or {}
-    return int(attributes.get("drops", 0)) if attributes.get("recorded", 0) == recorded else 0
 
 
 def _outside(call: Callable[..., Result], *args: Any, **options: Any) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import time
+import json
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,20 +26,18 @@ from strictreply.integrations.dbos._durable_records import (
     DurableRunFailed,
     TurnEnd,
     TurnRequest,
+    ascii_json,
     asked_from,
     asked_record,
-    outcome_from,
-    outcome_record,
-    reply_record,
 )
 from strictreply.integrations.dbos._suspects import TurnTrial
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
 from strictreply.pipeline._loop_policy import LoopPolicy
-from strictreply.pipeline._sessions import SessionStore
+from strictreply.pipeline._sessions import MemorySessionStore
 from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
-from strictreply.pipeline._turn_steps import Stamp, TurnSteps, turn_flow
-from strictreply.pipeline._values import AgentContext
+from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
+from strictreply.pipeline._values import AgentContext, AgentToolCallResult
 from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
 from strictreply.values._json import JSONObject
 
@@ -60,39 +58,33 @@ class TurnSettings:
         """The contract of the model's replies."""
         return self.client.contract_for(**self.keywords)
 
-    def refuse_unrunnable(self) -> None:
-        """Raise ContractError when a tool has to be awaited and the client cannot."""
-        for tool in self.contract.tools:
-            if tool.function is not None:
-                tool.refuse_unrunnable(awaited=isinstance(self.client, AsyncStrictClient))
 
-    def opened(self, text: str) -> _DurableTurn:
-        """Open the turn that a workflow was started with; its ids are made of the workflow's, the same every time."""
-        request, workflow_id, numbers = TurnRequest.from_json(text), str(load("dbos").DBOS.workflow_id), count()
-        steps = TurnSteps.opened(
-            self.contract,
-            self.loop,
-            self.agent,
-            model=str(self.keywords.get("model", "")),
-            new_id=lambda: uuid5(NAMESPACE_OID, f"{workflow_id}/{next(numbers)}").hex,
-        )
-        return _DurableTurn(request, steps, request.store(), workflow_id, TurnTrial(workflow_id))
-
-
-@dataclass(frozen=True, slots=True)
 class _DurableTurn:
-    """One turn that is run, or played again."""
+    """The turn that a workflow was started with, run or played again; its ids are made of the workflow's."""
 
-    request: TurnRequest
-    steps: TurnSteps
-    store: SessionStore
-    workflow_id: str
-    trial: TurnTrial
+    def __init__(self, settings: TurnSettings, text: str) -> None:
+        self.request = TurnRequest.from_json(text)
+        self.workflow_id, numbers = str(load("dbos").DBOS.workflow_id), count()
+        self.trial = TurnTrial(self.workflow_id)
+        self.tools = ToolRunner(settings.loop, lambda _: None)  # whoever wants to know of events may have died
+        self.store = MemorySessionStore() if self.request.before is None else self.request.before.store()
+        self.steps = TurnSteps(
+            contract=settings.contract,
+            policy=settings.loop,
+            agent=settings.agent,
+            model=str(settings.keywords.get("model", "")),
+            new_id=lambda: uuid5(NAMESPACE_OID, f"{self.workflow_id}/{next(numbers)}").hex,
+        )
 
     def flow(self) -> Generator[TurnEffect, Any, LineResult]:
         """Begin the turn; it is never cancelled from inside, since DBOS cancels at a step."""
-        stamp = Stamp(time_stamp=self.request.time_stamp, correlation_id=self.workflow_id)
-        return turn_flow(self.request.envelope, self.steps, stamp, cancelled=lambda: False, clock=time.perf_counter)
+        return turn_flow(
+            self.request.envelope,
+            self.steps,
+            time_stamp=self.request.time_stamp,
+            correlation_id=self.workflow_id,
+            cancelled=lambda: False,
+        )
 
     def ended(self, line: LineResult) -> str:
         """Return the record of what the turn came to; DurableRunFailed when it failed."""
@@ -104,7 +96,7 @@ class _DurableTurn:
         turn = self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
-        waiting, asked = line.context.outgoing_manifest, tuple(map(reply_record, self.steps.asked))
+        waiting, asked = line.context.outgoing_manifest, tuple(map(asked_record, self.steps.asked))
         return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
 
 
@@ -118,8 +110,8 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
     if isinstance(client, AsyncStrictClient):
 
         async def arun_turn(text: str) -> str:
-            turn, tools = settings.opened(text), ToolRunner(settings.loop, _no_events)
-            steps = StepPerformer(AsyncTurnPerformer(client, keywords, tools, turn.store), contract, turn.trial)
+            turn = _DurableTurn(settings, text)
+            steps = StepPerformer(AsyncTurnPerformer(client, keywords, turn.tools, turn.store), contract, turn.trial)
             try:
                 await asyncio.wrap_future(in_thread(turn.trial.begin))
                 return turn.ended(await adrive(turn.flow(), steps.aperform))
@@ -129,8 +121,8 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
         return arun_turn
 
     def run_turn(text: str) -> str:
-        turn, tools = settings.opened(text), ToolRunner(settings.loop, _no_events)
-        steps = StepPerformer(TurnPerformer(client, keywords, tools, turn.store), contract, turn.trial)
+        turn = _DurableTurn(settings, text)
+        steps = StepPerformer(TurnPerformer(client, keywords, turn.tools, turn.store), contract, turn.trial)
         try:
             turn.trial.begin()
             return turn.ended(drive(turn.flow(), steps.perform))
@@ -138,10 +130,6 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
             turn.trial.end()
 
     return run_turn
-
-
-def _no_events(_: object) -> None:
-    """Report no events: whoever wants to know may have died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +149,7 @@ class StepPerformer:
 
         def ask() -> str:
             self.trial.step()
-            return asked_record(inner(effect))
+            return ascii_json(asked_record(inner(effect)))
 
         def run_tool(run: RunTool) -> str:
             self.trial.step()
@@ -169,11 +157,11 @@ class StepPerformer:
                 (outcome,) = inner.tools.run_all((run,))
             except SystemExit as error:  # fails the run, which would hang otherwise
                 raise DurableRunFailed(DurableFailure.of(error)) from error
-            return outcome_record(outcome)
+            return ascii_json(outcome.result.to_dict())  # which describes what the tool raised
 
         match effect:
             case AskModel():
-                told: Any = asked_from(dbos.run_step(_ASK, ask), self.contract)
+                told: Any = asked_from(json.loads(dbos.run_step(_ASK, ask)), self.contract)
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 with ThreadPoolExecutor(inner.tools.policy.concurrency) as pool:
@@ -181,7 +169,7 @@ class StepPerformer:
                         pool.submit(contextvars.copy_context().run, partial(step.run, _step_of(run), run_tool, run))
                         for step, run in zip(steps, runs, strict=True)
                     ]
-                told = tuple(outcome_from(future.result()) for future in done)
+                told = tuple(_outcome_from(future.result()) for future in done)
             case _:
                 told = inner(effect)
         self.trial.settle()
@@ -194,20 +182,20 @@ class StepPerformer:
 
         async def ask() -> str:
             self.trial.step()
-            return asked_record(await inner(effect))
+            return ascii_json(asked_record(await inner(effect)))
 
         async def run_tool(run: RunTool) -> str:
             self.trial.step()
             (outcome,) = await inner.tools.arun_all((run,))
-            return outcome_record(outcome)
+            return ascii_json(outcome.result.to_dict())  # which describes what the tool raised
 
         async def run_step(step: Any, run: RunTool) -> ToolOutcome:
             async with limit:
-                return outcome_from(await step.run_async(_step_of(run), run_tool, run))
+                return _outcome_from(await step.run_async(_step_of(run), run_tool, run))
 
         match effect:
             case AskModel():
-                told: Any = asked_from(await dbos.run_step_async(_ASK, ask), self.contract)
+                told: Any = asked_from(json.loads(await dbos.run_step_async(_ASK, ask)), self.contract)
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 told = tuple(await asyncio.gather(*map(run_step, steps, runs)))
@@ -228,3 +216,7 @@ def call_key() -> str | None:
 
 def _step_of(run: RunTool) -> dict[str, str]:
     return {"name": f"tool {run.call.tool}"}  # DBOS compares names: a step that is played again must have the same
+
+
+def _outcome_from(text: str) -> ToolOutcome:
+    return ToolOutcome(AgentToolCallResult.from_json(text))

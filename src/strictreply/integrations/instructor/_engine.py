@@ -7,11 +7,10 @@ tells the model of the type, in a tool or in prose; the reply is held to the sam
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Annotated, Any, Final, Generic, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Annotated, Any, Final, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from pydantic import BaseModel, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
@@ -26,31 +25,25 @@ from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTO
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._attempts import Attempt, Usage, total_usage
-from strictreply.values._errors import CallFailed, ContractError
+from strictreply.values._errors import ContractError
 from strictreply.values._json import Extra, Extraction, Formats, JSONObject, Message
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
-from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, calls_of
+from strictreply.values._replies import DirectAnswer, calls_of
 
 T = TypeVar("T")
 
 MAX_REMEMBERED: Final = 256
 """How many response models an engine keeps compiled, the last used ones."""
 
-_JSON_MODES: Final[Mapping[str, tuple[Extraction, ...]]] = {
-    "JSON": ("strict",),
-    "JSON_SCHEMA": ("strict",),
-    "MD_JSON": ("fenced",),
+_MODES: Final[Mapping[str, Extraction]] = {
+    "TOOLS": "strict",  # one forced call
+    "JSON": "strict",  # the others are JSON in the content
+    "JSON_SCHEMA": "strict",
+    "MD_JSON": "fenced",
 }
-"""The modes whose reply is JSON in the content; MD_JSON asks for a Markdown fence around it."""
+"""The modes of instructor's that are served, and what is forgiven in each."""
 
-_MODES: Final = ("TOOLS", *_JSON_MODES)
-"""The modes of instructor's that are served: one forced call, or JSON in the content."""
-
-_Context: TypeAlias = dict[str, Any]
-"""What instructor fills templates with, and what validators read as ``info.context``."""
-
-_FOR_INSTRUCTOR: Final = ("context", "hooks")
-_ADVICE: Final[Mapping[str, str]] = {
+_ADVICE: Final = {
     **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it of response_model; leave it out"),
     "max_retries": "give policy=RetryPolicy(max_retries=…)",
     "token_budget": "give policy=RetryPolicy(max_tokens_total=…)",
@@ -58,8 +51,6 @@ _ADVICE: Final[Mapping[str, str]] = {
     "cache": "each reply is read anew; leave it out",
 }
 """The keywords of instructor's ``create`` that an engine refuses, and what to do instead."""
-
-_LEFT_TO_THE_SDK: Final = RetryPolicy(transport_retries=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,148 +84,72 @@ class EngineOptions(TypedDict, total=False):
     limits: Limits
 
 
-@dataclass(frozen=True, slots=True)
-class _EngineSettings:
-    """What an engine was given beside its client; all its calls share the ``bucket`` that bounds repeats."""
-
-    policy: RetryPolicy
-    steering: Steering | None
-    on_attempt: OnAttempt | None
-    log_replies: Redact | None
-    declared: ContractKeywords
-    bucket: RetryBucket = field(default_factory=RetryBucket)
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseModel:
-    """A type that was asked for: its contract, what the request adds to it, and how a valid reply becomes a value."""
-
-    contract: Contract
-    demands: JSONObject
-
-    def value(self, reply: AssistantReply) -> Any:
-        """Return the typed value of a reply that fits, out of the model that instructor put around another type."""
-        value = reply.answer if isinstance(reply, DirectAnswer) else calls_of(reply)[0].args  # one call was demanded
-        if isinstance(value, load("instructor.v2.dsl.simple_type").AdapterBase):
-            return value.content
-        return list(value.tasks) if isinstance(value, load("instructor.v2.dsl.iterable").IterableBase) else value
-
-
-def response_model(kind: Any, mode: str, declared: ContractKeywords, context: _Context | None = None) -> ResponseModel:
-    """Compile a type as it is asked for in one of instructor's modes.
-
-    A pydantic model's reply becomes its instance; other types are wrapped by instructor (``{"content": …}``,
-    ``{"tasks": […]}``) and unwrapped again. Raises ContractError for what is not a type, or has no JSON Schema.
-    """
-    shown = load("instructor.utils").prepare_response_model(kind)
-    if not isinstance(shown, type) or not issubclass(shown, BaseModel):
-        message = "response_model must be a type that instructor takes: a pydantic model, list[…], a TypedDict, int, …"
-        raise ContractError(message)
-    own = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else shown
-    typed: Any = own if context is None else _in_context(own, context)
-    keywords: ContractKeywords
-    if mode != "TOOLS":
-        keywords = {"extraction": _JSON_MODES[mode], **declared}
-        return ResponseModel(Contract(answer=typed, **keywords), {})
-    told = load("instructor").generate_openai_schema(shown)
-    tool = Tool.from_model(typed, name=told["name"], description=told["description"])
-    keywords = {**declared, "tools": [tool]}
-    return ResponseModel(Contract(**keywords), {"tool_choice": {"type": "function", "function": {"name": tool.name}}})
-
-
-def _in_context(kind: type[BaseModel], context: _Context) -> Any:
-    """Return a type whose validators read ``context`` as ``info.context``."""
-    adapter = TypeAdapter(kind)
-
-    def validated(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
-        return adapter.validate_json(to_json(value), context=context)
-
-    return Annotated[kind, WrapValidator(validated)]
-
-
-@dataclass(slots=True)
-class _EngineCall:
-    """One call of an engine: the seam that it goes through, its keywords, and its attempts so far."""
-
-    seam: Seam
-    wanted: ResponseModel
-    settings: _EngineSettings
-    keywords: JSONObject
-    client: Any
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
-
-    def wrapped(self) -> Any:
-        """Put the seam under our own client: its loop, its policy, its errors."""
-        client: Any = wrap_client(
-            self.seam,
-            contract=self.wanted.contract,
-            policy=self.settings.policy,
-            steering=self.settings.steering,
-            on_attempt=self.note,
-            log_replies=self.settings.log_replies,
-        )
-        return client.counting_in(self.settings.bucket)
-
-    def note(self, attempt: Attempt) -> Awaitable[None] | None:
-        """Keep an attempt with what was really sent; report a bad reply to instructor's hooks, and call the watcher."""
-        sent = replace(attempt, request=self.seam.sent)
-        self.attempts.append(sent)
-        if sent.issues:
-            retries = (self.keywords.get("policy") or self.settings.policy).max_retries
-            summary = Invalid(sent.issues).summary  # holds no words of the model's
-            self.client.hooks.emit_parse_error(
-                load("instructor.core").ResponseParsingError(summary, raw_response=self.seam.came),
-                attempt_number=sent.number,
-                max_attempts=retries + 1,
-                is_last_attempt=sent.tier >= retries,
-            )
-        watcher = self.settings.on_attempt
-        return None if watcher is None else watcher(sent)
-
-    @contextmanager
-    def reported(self) -> Generator[None]:
-        """Set the attempts of an error as they were sent."""
-        try:
-            yield
-        except CallFailed as error:
-            error.attempts = tuple(self.attempts)
-            raise
-
-    def extracted(self, exchange: Exchange) -> Extracted[Any]:
-        """Return the typed value with its story."""
-        return Extracted(self.wanted.value(exchange.reply), self.seam.came, tuple(self.attempts))
-
-
 class _EngineBase:
-    """What the sync and the async engine share: reading keywords, and making the seam of a call."""
-
-    def __init__(self, client: Any, settings: _EngineSettings) -> None:
+    def __init__(
+        self, client: Any, declared: ContractKeywords, policy: RetryPolicy, on_attempt: OnAttempt | None, **loop: Any
+    ) -> None:
         """Raise ContractError for an instructor client of a mode or a provider that is not supported."""
-        if client.mode.name not in _MODES:
-            raise ContractError(
-                f"instructor's mode {client.mode.name} is not supported; use one of {', '.join(_MODES)}"
-            )
+        if (mode := client.mode.name) not in _MODES:
+            raise ContractError(f"instructor's mode {mode} is not supported; use one of {', '.join(_MODES)}")
+        dialect_of(client)
         self.client = client
-        self._settings = settings
-        self._dialect = dialect_of(client.provider.value)
-        self._compiled = lru_cache(MAX_REMEMBERED)(self._compile)
+        self._declared, self._policy, self._on_attempt, self._loop = declared, policy, on_attempt, loop
+        self._bucket = RetryBucket()  # bounds the repeats of all calls together
+        self._remembered = lru_cache(MAX_REMEMBERED)(self._compiled)
 
-    def _compile(self, kind: Any, context: _Context | None = None) -> ResponseModel:
-        return response_model(kind, self.client.mode.name, self._settings.declared, context)
+    def _compiled(self, kind: Any, context: dict[str, Any] | None = None) -> tuple[Contract, JSONObject]:
+        """Return the contract of a type as it is asked for in the client's mode, and what a request adds to it.
 
-    def _call(self, kind: Any, messages: Sequence[Message], given: JSONObject) -> _EngineCall:
-        """Read the keywords of one call: ours (``policy``), instructor's and the API's."""
+        A pydantic model's reply becomes its instance; other types are wrapped by instructor (``{"content": …}``,
+        ``{"tasks": […]}``). Validators read ``context`` as ``info.context``. Raises ContractError for what is not a
+        type, or has no JSON Schema.
+        """
+        shown = load("instructor.utils").prepare_response_model(kind)
+        if not isinstance(shown, type) or not issubclass(shown, BaseModel):
+            known = "a pydantic model, list[…], a TypedDict, int, …"
+            raise ContractError(f"response_model must be a type that instructor takes: {known}")
+        own: Any = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else shown
+        if context is not None:
+            adapter = TypeAdapter(own)
+
+            def validated(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
+                return adapter.validate_json(to_json(value), context=context)
+
+            own = Annotated[own, WrapValidator(validated)]
+        keywords: ContractKeywords = {"extraction": _MODES[self.client.mode.name], **self._declared}
+        if self.client.mode.name != "TOOLS":
+            return Contract(answer=own, **keywords), {}
+        told = load("instructor").generate_openai_schema(shown)
+        tool = Tool.from_model(own, name=told["name"], description=told["description"])
+        keywords["tools"] = [tool]
+        return Contract(**keywords), {"tool_choice": {"type": "function", "function": {"name": tool.name}}}
+
+    def _call(self, kind: Any, messages: Sequence[Message], given: JSONObject) -> tuple[Seam, Callable[[], Any]]:
+        """Read the keywords of one call, ours (``policy``) and the others; return its seam, and the ask."""
         defaults = (name for name in self.client.kwargs if name in MADE_BY_INSTRUCTOR)
         refused = next((name for name in (*defaults, *given) if name in _ADVICE), None)
         if refused is not None:
             raise ContractError(f"{refused!r} is not accepted here: {_ADVICE[refused]}")
-        own = {name: given[name] for name in _FOR_INSTRUCTOR if name in given} | {"response_model": kind}
+        own = {name: given[name] for name in ("context", "hooks") if name in given} | {"response_model": kind}
         context = own.get("context")
-        wanted = self._compiled(kind) if context is None else self._compile(kind, context)
-        asked = list(messages)
-        seam = Seam(self.client, self._dialect, asked, own)
+        contract, demands = self._remembered(kind) if context is None else self._compiled(kind, context)
         keywords = self.client.kwargs | {name: value for name, value in given.items() if name not in own}
-        return _EngineCall(seam, wanted, self._settings, keywords | wanted.demands | {"messages": asked}, self.client)
+        keywords |= demands | {"messages": (asked := list(messages))}
+        retries = (keywords.get("policy") or self._policy).max_retries
+        seam = Seam(self.client, asked, own, max_retries=retries, watcher=self._on_attempt)
+        client: Any = wrap_client(seam, contract=contract, policy=self._policy, on_attempt=seam.note, **self._loop)
+        return seam, partial(client.counting_in(self._bucket).exchange, **keywords)
+
+
+def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
+    """Return the typed value of a reply with its story, out of the model that instructor put around another type."""
+    reply = exchange.reply
+    value = reply.answer if isinstance(reply, DirectAnswer) else calls_of(reply)[0].args  # one call was demanded
+    if isinstance(value, load("instructor.v2.dsl.simple_type").AdapterBase):
+        value = value.content
+    elif isinstance(value, load("instructor.v2.dsl.iterable").IterableBase):
+        value = list(value.tasks)
+    return Extracted(value, seam.came, tuple(seam.attempts))
 
 
 class InstructorEngine(_EngineBase):
@@ -251,10 +166,9 @@ class InstructorEngine(_EngineBase):
 
     def extract(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with its story."""
-        call = self._call(response_model, messages, keywords)
-        with call.reported():
-            exchange = call.wrapped().exchange(**call.keywords)
-        return call.extracted(exchange)
+        seam, ask = self._call(response_model, messages, keywords)
+        with seam.reported():
+            return _extracted(seam, ask())
 
 
 class AsyncInstructorEngine(_EngineBase):
@@ -266,10 +180,9 @@ class AsyncInstructorEngine(_EngineBase):
 
     async def extract(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with its story."""
-        call = self._call(response_model, messages, keywords)
-        with call.reported():
-            exchange = await call.wrapped().exchange(**call.keywords)
-        return call.extracted(exchange)
+        seam, ask = self._call(response_model, messages, keywords)
+        with seam.reported():
+            return _extracted(seam, await ask())
 
 
 class AsyncInstructorLike(Protocol):
@@ -316,5 +229,6 @@ def wrap(
     declared: ContractKeywords = {"extra": extra, "formats": formats, "limits": limits}
     if extraction is not None:
         declared["extraction"] = extraction
-    settings = _EngineSettings(policy or _LEFT_TO_THE_SDK, steering, on_attempt, log_replies, declared)
-    return (AsyncInstructorEngine if is_async else InstructorEngine)(client, settings)
+    engine = AsyncInstructorEngine if is_async else InstructorEngine
+    policy = policy or RetryPolicy(transport_retries=0)
+    return engine(client, declared, policy, on_attempt, steering=steering, log_replies=log_replies)

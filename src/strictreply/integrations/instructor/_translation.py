@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from strictreply.client._transport import as_json
 from strictreply.contract._complaints import check_issues
@@ -16,7 +16,7 @@ from strictreply.retry._failures import classify
 from strictreply.values._attempts import Attempt, Usage, plain_request
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, ReplyRejected, TransportFailed
 from strictreply.values._issues import Code, Issue
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
 
@@ -28,12 +28,15 @@ def to_instructor(error: CallFailed) -> Any:
     exception; ``total_usage`` is a :class:`strictreply.Usage`. Lost: the codes and paths of the issues, the reason and
     the corrections, which stand in ``__cause__`` alone. Unlike ours, its text repeats the raw replies.
     """
-    core = load("instructor.core")
-    failed = [
-        core.FailedAttempt(attempt.number, _exception(attempt, error), attempt.raw)
-        for attempt in error.attempts
-        if not attempt.accepted
-    ]
+    core, failed = load("instructor.core"), list[Any]()
+    for attempt in error.attempts:
+        caught: Exception = ConnectionError(attempt.failure)
+        if attempt.issues:
+            caught = core.ResponseParsingError(Invalid(attempt.issues).summary, raw_response=attempt.raw)
+        elif isinstance(error, TransportFailed):
+            caught = error.cause or caught
+        if not attempt.accepted:
+            failed.append(core.FailedAttempt(attempt.number, caught, attempt.raw))
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
     replies = [attempt.raw for attempt in error.attempts if attempt.raw is not None]
     told = core.InstructorRetryException(
@@ -83,15 +86,6 @@ def from_instructor(error: Exception) -> CallFailed:
     return ReplyRejected(told, reason="retries", attempts=attempts)
 
 
-def _exception(attempt: Attempt, error: CallFailed) -> Exception:
-    """Return what instructor would have caught in an attempt."""
-    if attempt.issues:
-        kind: Any = load("instructor.core").ResponseParsingError
-        return cast("Exception", kind(Invalid(attempt.issues).summary, raw_response=attempt.raw))
-    cause = error.cause if isinstance(error, TransportFailed) else None
-    return cause or ConnectionError(attempt.failure)
-
-
 def _attempts(error: Any) -> Iterator[Attempt]:
     """Read the attempts that instructor kept, and the one that ended the call for another reason."""
     request = getattr(error, "create_kwargs", None) or {}
@@ -100,31 +94,22 @@ def _attempts(error: Any) -> Iterator[Attempt]:
         kept.append((error, _plain(error.last_completion)))
     elif len(kept) < error.n_attempts:
         kept.append((error.__cause__ or error, None))
-    contract = _contract_of(request)
+    try:
+        contract: Contract | None = shape(Contract(), request)[0]
+    except ContractError:  # a request of another shape than Chat Completions'
+        contract = None
     for number, (exception, raw) in enumerate(kept, start=1):
         failure = classify(exception)
+        # instructor writes the tokens of all attempts into the last completion, too
+        total = (getattr(error, "total_usage", None) or peek(raw, "usage")) if number == len(kept) else None
         yield Attempt(
             number=number,
             request=request,
             raw=raw,
             issues=() if failure is not None else _issues(exception, raw, contract),
             failure=None if failure is None else str(failure),
-            usage=_total_usage(error, raw) if number == len(kept) else Usage(),
+            usage=Usage.of({"usage": usage_of(_plain(total))}),
         )
-
-
-def _total_usage(error: Any, raw: JSON) -> Usage:
-    """Return the tokens of all attempts; instructor also writes them into the last completion."""
-    counted = getattr(error, "total_usage", None) or peek(raw, "usage")
-    return Usage.of({"usage": usage_of(_plain(counted))})
-
-
-def _contract_of(request: JSONObject) -> Contract | None:
-    """Return what a request of Chat Completions demanded; None for one of another shape."""
-    try:
-        return shape(Contract(), request)[0]
-    except ContractError:
-        return None
 
 
 def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple[Issue, ...]:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.contract._tool import Tool
-from strictreply.coordination._action_answer import ActionAnswer
 from strictreply.coordination._actions import Permitted
-from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
+from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
-from strictreply.coordination._permissions import ActionTerms, Declared
+from strictreply.coordination._permissions import Declared
 from strictreply.coordination._runs.human_requests import HumanKind, Words
-from strictreply.coordination._runs.human_turn import pending_requests
-from strictreply.coordination._runs.route_table import RouteRule, Routes, is_count
+from strictreply.coordination._runs.next_node import RouteRule, Routes, is_count
 from strictreply.coordination._runs.run_counting import RunMetrics
-from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState
+from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState, pending_requests
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import AgentContext, BaseResponseFormat, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.formats._action_formats import format_of
 from strictreply.coordination.routing import Router
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, node_of
-from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import ContractError
-from strictreply.values._json import Message
+from strictreply.values._json import JSONObject, Message
 from strictreply.wires._chat import peek
 
 _SET_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
@@ -58,7 +54,6 @@ class ChatAgent:
     tools: Declared | None = None
     asks: HumanKind = HumanKind.GENERAL
     skip_to: str | None = None
-    _prompts: dict[Permitted, _Prompt] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.client), StrictClient | AsyncStrictClient):
@@ -71,28 +66,6 @@ class ChatAgent:
                 f"agent {self.name!r}: the schema of a reply is that of its actions; leave response_format out of "
                 'request=, or use one of type "json_object"'
             )
-
-    @property
-    def is_async(self) -> bool:
-        """Whether its client must be awaited."""
-        return isinstance(self.client, AsyncStrictClient)
-
-    def prompt(self, terms: ActionTerms, prompts: SystemPromptBuilder) -> Message:
-        """Return its system message: who it is, and what ``terms`` permit it at this moment."""
-        kept = self._prompts.get(terms.permitted)
-        if kept is None or kept.tools is not terms.tools or kept.prompts is not prompts:
-            context = AgentContext(self.name, self.goal, self.instruction)
-            kept = _Prompt(terms.tools, prompts, prompts.build(context, CoordinationContext.of(terms)))
-            self._prompts[terms.permitted] = kept
-        return {"role": "system", "content": kept.content}
-
-
-class _Prompt(NamedTuple):
-    """A system prompt, and what it was made of beside the permissions: it is made once, not on every ask."""
-
-    tools: object
-    prompts: SystemPromptBuilder
-    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,26 +81,37 @@ class GraphSettings:
     words: Words | None
     metrics: RunMetrics | None
     content_limit: ContentLoopGuard
+    _prompts: dict[Permitted, tuple[object, str]] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def topology(self) -> Topology:
         """The topology of the graph."""
         return self.processor.topology
 
-    def opening(self, answer: ActionAnswer, *, streak: int) -> str | None:
-        """Return what is added to a prompt, None for nothing: an application's own steering only corrects."""
-        return self.steering.opening(answer, streak=streak) if isinstance(self.steering, ActionSteering) else None
+    def request(
+        self, agent: ChatAgent, answer: ActionAnswer, streak: ContentStreak, thread: list[Message], *, steer: bool
+    ) -> JSONObject:
+        """Return the keywords of one ask of an agent; with ``steer`` its prompt tells it what it may do.
 
-    def budget(self, streak: ContentStreak) -> RetryPolicy:
-        """Return the bounds of one ask: no more retries than the limit on text alone leaves, and none if unsteered."""
-        budget = self.router.policy.budget
-        silent = isinstance(self.steering, ActionSteering) and not self.steering.corrects
-        left = 0 if silent else self.content_limit.hard_limit - streak.count - 1
-        return replace(budget, max_retries=min(budget.max_retries, left))
-
-    def words_for(self, kind: HumanKind) -> Words:
-        """Return the application's own words that can answer this kind of question."""
-        return {word: decision for word, decision in (self.words or {}).items() if decision in kind.decisions}
+        It is asked again no more often than the limit on text alone leaves, and never when nothing is corrected.
+        """
+        terms, steering, budget = answer.terms, self.steering, self.router.policy.budget
+        kept = self._prompts.get(terms.permitted)
+        if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
+            who = AgentContext(agent.name, agent.goal, agent.instruction)
+            kept = self._prompts[terms.permitted] = terms.tools, self.prompts.build(who, CoordinationContext.of(terms))
+        prompt, left = kept[1], self.content_limit.hard_limit - streak.count - 1
+        if isinstance(steering, ActionSteering):  # an application's own only corrects
+            opening = steering.opening(answer, streak=streak.count if steer else 0)
+            prompt = prompt if opening is None else f"{prompt}\n\n{opening}"
+            left = left if steering.corrects else 0
+        return {
+            **agent.request,
+            "contract": answer.contract,
+            "policy": budget if budget.max_retries <= left else replace(budget, max_retries=left),
+            "steering": steering,
+            "messages": [{"role": "system", "content": prompt}, *thread],
+        }
 
 
 def processor_of(
@@ -164,23 +148,18 @@ def agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valida
             known = ", ".join(targets)
             raise ContractError(f"agent {agent.name!r}: skip_to must be an agent that it has an edge to: {known}")
         for tool in processor.terms(agent).tools.tools:
-            _refuse_unrunnable(tool)
+            if tool.needs_approval:
+                message = "needs an approval, which a graph does not ask for: let its agent ask the user"
+                raise ContractError(f"the tool {tool.name!r} {message}")
+            tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
     return named
-
-
-def _refuse_unrunnable(tool: Tool) -> None:
-    if tool.needs_approval:
-        raise ContractError(
-            f"the tool {tool.name!r} needs an approval, which a graph does not ask for: let its agent ask the user"
-        )
-    tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
 
 
 def routes_of(topology: Topology, routes: Routes | None) -> Routes:
     """Return a table of routes with the graph's nodes: its limits, rules and strategies stay.
 
-    A rule may lead to an agent's node, where nothing is prepared for another node, and to the end; any other choice is
-    a failure of the rule, which the decision records.
+    A rule may end a run, or lead to an agent's node unless accepted calls, branches that are to be opened or a human
+    who is to be asked would be lost; any other choice is a failure of the rule, which the decision records.
     Raises ContractError for a table with nodes of its own.
     """
     given = Routes() if routes is None else routes
@@ -188,46 +167,22 @@ def routes_of(topology: Topology, routes: Routes | None) -> Routes:
         raise ContractError("the nodes of a graph are those of its topology; leave nodes= out of routes=")
     agents = tuple(map(node_of, topology.agents))
 
-    def bounded(rules: Iterable[RouteRule]) -> tuple[RouteRule, ...]:
-        return tuple(replace(rule, decide=_bounded_choice(rule, agents)) for rule in rules)
-
-    strategies = tuple(replace(one, rules=bounded(one.rules)) for one in given.strategies)
-    nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-    return replace(given, nodes=nodes, rules=bounded(given.rules), strategies=strategies)
-
-
-def _bounded_choice(rule: RouteRule, agents: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str | None]:
-    """Return the condition of a rule that raises ContractError, which the decision records, for a forbidden node.
-
-    Accepted calls, branches that are to be opened and a human who is to be asked would be lost if another agent came
-    first. A rule may end a run, and so drop them.
-    """
-
-    def decide(state: Mapping[str, Any]) -> str | None:
-        chosen = rule.decide(state)
-        if chosen is None or chosen == END:
+    def bounded(rule: RouteRule) -> RouteRule:
+        def decide(state: Mapping[str, Any]) -> str | None:
+            chosen = rule.decide(state)
+            if chosen is None or chosen == END:
+                return chosen
+            if chosen not in agents:
+                raise ContractError(f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}")
+            if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(cast("AgentState", state)):
+                raise ContractError(f"the rule {rule.name!r} may not choose an agent before tools, branches or a human")
             return chosen
-        if chosen not in agents:
-            raise ContractError(f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}")
-        if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(cast("AgentState", state)):
-            raise ContractError(f"the rule {rule.name!r} may not choose an agent before tools, branches or a human")
-        return chosen
 
-    return decide
+        return replace(rule, decide=decide)
 
-
-def steering_of(steering: AgentSteering | Steering | None) -> Steering:
-    """Return what corrects agents: ours in the mode and with the counts that are given, or the application's.
-
-    Raises ContractError for an object that cannot write a correction.
-    """
-    if steering is None:
-        return ActionSteering()
-    if isinstance(steering, AgentSteering):
-        return ActionSteering(speaking=steering)
-    if not callable(getattr(steering, "correction", None)):
-        raise ContractError("steering= must be an AgentSteering, or an object with correction(situation)")
-    return steering
+    strategies = tuple(replace(one, rules=tuple(map(bounded, one.rules))) for one in given.strategies)
+    nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
+    return replace(given, nodes=nodes, rules=tuple(map(bounded, given.rules)), strategies=strategies)
 
 
 def count_of(name: str, value: object, *, least: int) -> int:

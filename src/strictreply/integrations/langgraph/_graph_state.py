@@ -1,8 +1,9 @@
-"""The state of a run as LangGraph stores it, and how parts of it are read and written; nothing is decided here.
+"""The state of a run as LangGraph stores it: how it is read and written, and what it must be. Nothing is decided here.
 
 It is the coordination's own state with what the graph has to remember between two nodes. A state is plain JSON, so that
 any checkpointer can store it. A value that a model chooses freely is stored as JSON text: JSON allows numbers and
-depths that a checkpointer's own encoding does not.
+depths that a checkpointer's own encoding does not. A state lies in a store: it may be older than the topology, or
+changed by hand. Its faults are issues with their places.
 """
 
 from __future__ import annotations
@@ -10,37 +11,45 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import takewhile
 from typing import Annotated, Any, Final, cast
 
 from strictreply.contract._describing import compact
-from strictreply.coordination._actions import Branch, BranchType
-from strictreply.coordination._coordination_codes import CoordinationCode, StateError
+from strictreply.coordination._actions import ActionType, Branch, BranchType, Permitted
+from strictreply.coordination._coordination_codes import AgentReplyCode, CoordinationCode, StateError
 from strictreply.coordination._error_policy import ContentStreak
-from strictreply.coordination._runs.human_turn import pending_requests
+from strictreply.coordination._permissions import listed, refusal_of
+from strictreply.coordination._runs.human_requests import PendingHuman, read_ledger
 from strictreply.coordination._runs.next_node import RouteReason
-from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, said
+from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, ledger_of, pending_requests
+from strictreply.coordination._runs.state_schema import (
+    COUNT,
+    NAME,
+    OBJECT,
+    OPTIONAL_TEXT,
+    TEXT,
+    StateSchema,
+    optional,
+    record,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.reading._decoding import decode
 from strictreply.values._attempts import Attempt
-from strictreply.values._issues import pointer
+from strictreply.values._issues import Issue, pointer, quote
 from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
 
-TOOLS: Final = "tools"
-"""The node that runs the calls of a reply."""
-
-BRANCH: Final = "branch"
-"""The node in which a parallel branch runs."""
-
-JOIN: Final = "join"
-"""The node where parallel branches come together."""
-
-NO_AGENTS: Final = (TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-"""The nodes and targets that belong to no agent."""
+TOOLS: Final = "tools"  # the node that runs the calls of a reply
+BRANCH: Final = "branch"  # the node in which a parallel branch runs
+JOIN: Final = "join"  # the node where parallel branches come together
+_NO_AGENTS: Final = (TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
+_PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
+"""The fields that a node needs, by its name."""
 
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})  # the last two have a meaning in LangGraph's names
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
@@ -90,37 +99,33 @@ def node_of(agent: str) -> str:
     return f"agent {agent.translate(_RESERVED)}"
 
 
-def agent_at(topology: Topology, target: str | None) -> str | None:
+def agent_at(topology: Topology, target: object) -> str | None:
     """Return the agent that a target means: its node, or its name where no node has that name; None for no agent."""
+    if not isinstance(target, str):  # a state from a store may hold anything there
+        return None
     nodes = {node_of(agent): agent for agent in topology.agents}
-    named = target if target in topology.agents and target not in NO_AGENTS else None
-    return nodes.get(target or "", named)
+    return nodes.get(target, target if target in topology.agents and target not in _NO_AGENTS else None)
 
 
 def at_node(topology: Topology, state: RunState) -> RunState:
     """Return the state with its next agent given as a node: an application may have given the agent's name."""
-    target: object = state.get("next_agent")  # a state from a store may hold anything there
-    agent = agent_at(topology, target) if isinstance(target, str) else None
+    agent = agent_at(topology, state.get("next_agent"))
     return state if agent is None else changed(state, next_agent=node_of(agent))
 
 
-def state_at_start(
-    state: AgentState, agent: str, branch: Branch, *, asked: str, spawner: str | None = None
-) -> RunState:
-    """Return the state in which a run or a parallel branch starts with an agent; every field of a run is set anew.
+def state_at_start(state: AgentState, agent: str, branch: Branch, **record_fields: JSON) -> RunState:
+    """Return the state in which a run or a parallel branch starts with an agent; threads that it has already stay.
 
-    ``asked`` is what the run or branch is to do, ``spawner`` the agent that a parallel branch comes back to.
+    ``record_fields`` go into the record of the branch: ``asked`` is what it is to do, ``spawner`` the agent that a
+    parallel branch comes back to, ``meets`` where it may meet others, ``opening`` what its agent is told first.
     """
     unsaid: JSONObject = {"max_loop_count": None, "ending": None, "reply_formats": {}}
-    empty: JSONObject = {"threads": {}, "calling": None, "spawned": None, "outcomes": {}, "outcome": None}
-    begun = {"branch": branch_at_start(branch, asked=asked, spawner=spawner), "content_streaks": {}}
-    return cast("RunState", {**unsaid, **state, "next_agent": node_of(agent), **empty, **begun})
-
-
-def branch_at_start(branch: Branch, *, asked: str, spawner: str | None = None) -> JSONObject:
-    """Return the record of a branch that starts; ``home`` is its type whenever no two agents talk in turns."""
-    unsaid: JSONObject = {"meets": [], "opening": None, "leads_to": None}
-    return {**branch_record(branch), "home": branch.type.value, "spawner": spawner, "asked": asked, **unsaid}
+    unsaid |= {"threads": {}, "content_streaks": {}}
+    home: JSONObject = {"home": branch.type.value}  # its type whenever no two agents talk in turns
+    known = home | {"spawner": None, "meets": [], "opening": None, "leads_to": None} | record_fields
+    empty: JSONObject = {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
+    begun = {"next_agent": node_of(agent), "branch": branch_record(branch) | known, **empty}
+    return cast("RunState", {**unsaid, **state, **begun})
 
 
 def branch_record(branch: Branch) -> JSONObject:
@@ -128,10 +133,12 @@ def branch_record(branch: Branch) -> JSONObject:
     return {"id": branch.id, "type": branch.type.value, "agents": list(branch.agents), "turns": branch.turns}
 
 
-def branch_of(state: RunState, max_turns: int) -> Branch:
-    """Read the branch that a state is on."""
+def branch_of(state: RunState, max_turns: int, agent: str | None = None) -> Branch:
+    """Read the branch that a state is on; a conversation of two others is over when ``agent`` replies in it."""
     kept = state["branch"]
-    return Branch(kept["id"], BranchType(kept["type"]), tuple(kept["agents"]), kept["turns"], max_turns)
+    branch = Branch(kept["id"], BranchType(kept["type"]), tuple(kept["agents"]), kept["turns"], max_turns)
+    outside = branch.type is BranchType.CONVERSATION and agent not in (None, *branch.agents)
+    return replace(branch, type=BranchType(kept["home"]), agents=(), turns=0) if outside else branch
 
 
 def exits(state: RunState) -> set[str]:
@@ -146,22 +153,10 @@ def branch_specs(state: RunState) -> list[JSONObject]:
     return [*spawned.get("waiting", ()), *spawned.get("branches", ())]
 
 
-def with_turn(state: RunState, agent: str, content: str) -> RunState:
-    """Return the state with a text added to the thread of an agent, as the user's."""
-    return with_turns(state, agent, [{"role": "user", "content": content}])
-
-
-def with_turns(state: RunState, agent: str, turns: list[Message]) -> RunState:
-    """Return the state with turns added to the thread of an agent."""
-    thread = [*state["threads"].get(agent, []), *turns]
-    return changed(state, threads={**state["threads"], agent: thread})
-
-
-def with_answer(state: RunState, content: JSON) -> RunState:
-    """Return the state with the content of a run's outcome among its messages, if there is any."""
-    if content is None:
-        return state
-    return changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
+def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
+    """Return the state with turns added to the thread of an agent; a text is the user's turn."""
+    added = ({"role": "user", "content": turn} if isinstance(turn, str) else turn for turn in turns)
+    return changed(state, threads={**state["threads"], agent: [*state["threads"].get(agent, []), *added]})
 
 
 def as_text(value: JSON) -> str:
@@ -169,13 +164,8 @@ def as_text(value: JSON) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-def as_json(value: JSON) -> str:
-    """Return a value that a model chose freely as the text that a state stores."""
-    return json.dumps(value)
-
-
 def from_json(text: object, at: str) -> JSON:
-    """Read such a text; StateError when what stands ``at`` a JSON Pointer is not JSON text."""
+    """Read a value that a state stores as JSON text; StateError when what stands ``at`` a JSON Pointer is none."""
     try:
         return cast("JSON", json.loads(cast("str", text)))
     except (TypeError, ValueError, RecursionError):
@@ -213,13 +203,13 @@ def outcome_record(
     agent: str, status: RunStatus, reason: str, *, content: JSON = None, error: str | None = None
 ) -> JSONObject:
     """Return an outcome as a state stores it."""
-    return {"agent": agent, "status": status.value, "reason": reason, "content": as_json(content), "error": error}
+    return {"agent": agent, "status": status.value, "reason": reason, "content": json.dumps(content), "error": error}
 
 
 def streak_of(state: RunState, agent: str) -> ContentStreak:
     """Read how many replies of an agent in a row were text without an action."""
-    kept = state.get("content_streaks", {}).get(agent)
-    return ContentStreak(agent) if kept is None else ContentStreak(agent, kept["count"], kept["snippet"])
+    kept = state.get("content_streaks", {}).get(agent, {"count": 0, "snippet": ""})
+    return ContentStreak(agent, kept["count"], kept["snippet"])
 
 
 def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> RunState:
@@ -227,61 +217,133 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
     streak = before = streak_of(state, agent)
     for attempt in attempts:
         if attempt.failure is None:
-            text = _text_alone(attempt)
-            streak = streak.after_action() if text is None else streak.after_content(text)
+            choices = peek(attempt.raw, "choices")
+            message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+            content = peek(message, "content")
+            talks = isinstance(content, str) and "next_action" not in content
+            acts = attempt.accepted or peek(message, "tool_calls") or not talks
+            streak = streak.after_action() if acts else streak.after_content(str(content))
     if streak == before:
         return state
-    kept = {"count": streak.count, "snippet": streak.snippet}
+    kept: JSONObject = {"count": streak.count, "snippet": streak.snippet}
     return changed(state, content_streaks={**state.get("content_streaks", {}), agent: kept})
-
-
-def _text_alone(attempt: Attempt) -> str | None:
-    """Return the text of a refused reply that neither calls a tool nor names an action; None for any other."""
-    choices = peek(attempt.raw, "choices")
-    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-    content = peek(message, "content")
-    acts = attempt.accepted or peek(message, "tool_calls") or not isinstance(content, str) or "next_action" in content
-    return None if acts else str(content)
 
 
 def with_task(state: RunState) -> RunState:
     """Return the state with a hash of the coming work as ``current_task``.
 
-    The loop limits compare these: a loop is the same work again and again, not the same node. Equal calls with equal
-    arguments have the same hash, whatever their ids and spelling, and so have equal requests to an agent, and equal
-    sets of branches (requirement R39). An agent that is given results works on them: a poll whose result changes is no
-    loop.
+    The loop limits compare these: a loop is the same work again and again, not the same node. The work is the coming
+    calls or branches, or what an agent was told last. Equal calls with equal arguments have the same hash, whatever
+    their ids and spelling, and so have equal requests to an agent, and equal sets of branches (requirement R39). An
+    agent that is given results works on them: a poll whose result changes is no loop.
     """
-    work = _coming_work(state)
-    if work is None:
-        return state
+    target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
+    work: JSON
+    if target == TOOLS and calling is not None:
+        work = _work_in(calling["turn"])
+    elif target == BRANCH and spawned is not None:
+        work = [[one["agent"], from_json(one["request"], "/spawned/branches")] for one in spawned["branches"]]
+    else:
+        thread = next((turns for name, turns in state["threads"].items() if node_of(name) == target), [])
+        results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
+        if not (last := thread[len(thread) - len(results) - 1 :]):
+            return state
+        work = [_work_in(turn) for turn in last]
     spelt = json.dumps(work, sort_keys=True)
     return changed(state, current_task=hashlib.blake2b(spelt.encode(), digest_size=8).hexdigest())
 
 
-def _coming_work(state: RunState) -> JSON:
-    """Return what is asked of the next node: calls, branches, or what an agent was told last; None for nothing."""
-    target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
-    if target == TOOLS and calling is not None:
-        return _work_in(calling["turn"])
-    if target == BRANCH and spawned is not None:
-        return [[one["agent"], from_json(one["request"], "/spawned/branches")] for one in spawned["branches"]]
-    thread = next((turns for name, turns in state["threads"].items() if node_of(name) == target), [])
-    results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
-    last = thread[len(thread) - len(results) - 1 :]
-    return [_work_in(turn) for turn in last] or None
-
-
 def _work_in(turn: Message) -> JSON:
     """Return the calls of a turn without their ids, or its text without those of branches, new in every round."""
-    calls = cast("list[JSONObject]", turn.get("tool_calls") or [])
-    if calls:
-        return [_call_read(call["function"]) for call in calls]
+    work: list[JSON] = []
+    for call in turn.get("tool_calls") or ():
+        name, text = call["function"]["name"], call["function"]["arguments"]
+        arguments = decode(text)  # so that their spelling does not matter
+        work.append([name, text if isinstance(arguments, Invalid) else arguments])
     content = turn.get("content")
-    return _INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content)
+    return work or (_INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content))
 
 
-def _call_read(function: JSONObject) -> JSON:
-    """Return a call's tool and its decoded arguments, so that their spelling does not matter."""
-    arguments = decode(function["arguments"])
-    return [function["name"], function["arguments"] if isinstance(arguments, Invalid) else arguments]
+@lru_cache(maxsize=64)
+def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
+    """Make the schema of a run's own fields, and that of what a branch came to, for a topology of these agents."""
+    agent: JSONObject = {"type": "string", "enum": [*agents]}
+    agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
+    somebody: JSONObject = {"type": "array", "items": agent}
+    kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
+    status: JSONObject = {"enum": [status.value for status in RunStatus]}
+    outcome = {"agent": TEXT, "status": status, "reason": TEXT, "content": TEXT, "error": OPTIONAL_TEXT}
+    spec = {"id": NAME, "agent": agent, "instance_id": TEXT, "request": TEXT, "met": somebody}
+    specs: JSONObject = {"type": "array", "items": record(spec, optional=["met"])}
+    progress = {"id": NAME, "type": kind, "agents": {"type": "array", "items": TEXT}, "turns": COUNT, "home": kind}
+    later = {"meets": somebody, "opening": OPTIONAL_TEXT, "leads_to": agent_or_none}
+    spawned = {"agent": agent, "branches": specs, "waiting": specs}
+    turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
+    streak = record({"count": COUNT, "snippet": TEXT})
+    fields = {
+        "branch": record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later),
+        "threads": record(dict.fromkeys(agents, turns), optional=agents),
+        "calling": optional(record({"agent": agent, "turn": OBJECT})),
+        "spawned": optional(record(spawned, optional=["waiting"])),
+        "outcomes": OBJECT,
+        "outcome": optional(record(outcome)),
+        "messages": {"type": "array", "items": OBJECT},
+        "loop_count": COUNT,
+        "content_streaks": record(dict.fromkeys(agents, streak), optional=agents),
+        "reply_formats": OBJECT,
+    }
+    came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
+    run = record(fields, optional=["content_streaks", "reply_formats"])
+    return StateSchema(run), StateSchema(record(came_to, optional=["leads_to"]))
+
+
+def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
+    """Yield what is missing, mistyped, or names an agent that the topology does not have."""
+    yield from _schemas(topology.agents)[0].issues(state)
+    field = _PREPARED.get(str(state.get("next_agent")))
+    if field is not None and not state.get(field):
+        expected = "an object, for the next agent needs it"
+        yield CoordinationCode.STATE_WRONG_TYPE.at(pointer("", field), expected=expected)
+
+
+def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
+    """Yield the targets of pending questions that are nobody's: no answer could lead there, or be told.
+
+    The branches that a run waits for are a target too, while it has any.
+    """
+    known, hint = ", ".join(topology.agents), "clear_human_input_request cancels the first pending question"
+    for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
+        for field in ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ():
+            target = getattr(request, field)
+            opens = target == BRANCH and state["spawned"] is not None and field != "tell_to"
+            if target is not None and not opens and agent_at(topology, target) is None:
+                at = pointer("/human_requests", index, field)
+                yield CoordinationCode.STATE_UNKNOWN_WORD.at(at, expected=known, found=quote(target), hint=hint)
+
+
+def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
+    """Yield what branches ask for that the agents which lead to them may not do (requirements M107, M118)."""
+    opened = any("met" not in spec for spec in spawned["branches"])
+    if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
+        yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
+    for index, spec in enumerate(spawned["branches"]):
+        leading = [topology.allowed_targets(agent) for agent in spec["met"]] if "met" in spec else [allowed.agents]
+        at = pointer("/spawned/branches", index, "agent")
+        yield from (_not_allowed(spec["agent"], at, agents) for agents in leading if spec["agent"] not in agents)
+
+
+def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]) -> Iterator[Issue]:
+    """Yield what is missing, mistyped or not permitted of what branches came to; the run's own fields are sound."""
+    for spec in specs:
+        kept: Any = state["outcomes"].get(spec["id"])
+        at = pointer("/outcomes", spec["id"])
+        if issues := _schemas(topology.agents)[1].issues(kept, at):
+            yield from issues
+        elif (target := kept.get("leads_to")) is not None:
+            agents = topology.allowed_targets(kept["agent"]) if kept["agent"] in topology.agents else ()
+            if target not in agents:
+                yield _not_allowed(target, f"{at}/leads_to", agents)
+
+
+def _not_allowed(agent: str, at: str, allowed: tuple[str, ...]) -> Issue:
+    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed), found=quote(agent))

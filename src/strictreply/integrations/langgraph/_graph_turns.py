@@ -1,17 +1,18 @@
-"""The turns of a run, each a flow from one state to the next: of an agent, its tools and the human; and the beginning.
+"""The turns of a run, each a flow from one state to the next: of an agent, its tools, and the human; and the beginning.
 
-Every reply is judged before anything follows from it, and no call runs that was not judged valid in the same turn.
+A flow yields effects, which the graph performs. Every reply is judged before anything follows from it, and no call runs
+that was not judged valid in the same turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from strictreply.client._client import Exchange
+from strictreply.contract._contract import Check
 from strictreply.contract._describing import compact
-from strictreply.coordination._action_answer import with_reply_format
 from strictreply.coordination._action_rules import refused
 from strictreply.coordination._actions import Branch, BranchType, ValidationResult
 from strictreply.coordination._api_errors import ApiError
@@ -21,44 +22,73 @@ from strictreply.coordination._routing_decision import RoutingContext, RoutingRe
 from strictreply.coordination._runs.human_requests import (
     HumanDecision,
     HumanKind,
-    PendingHuman,
+    HumanRequest,
     SettledHuman,
     carry_over,
     read_ledger,
     request_of,
 )
-from strictreply.coordination._runs.human_turn import give_human_feedback, human_input, ledger_of, pending_requests
 from strictreply.coordination._runs.run_counting import Activity
-from strictreply.coordination._runs.run_state import HUMAN_INPUT, changed, create_initial_state, require, start_run
+from strictreply.coordination._runs.run_state import (
+    HUMAN_INPUT,
+    changed,
+    create_initial_state,
+    give_human_feedback,
+    human_input,
+    ledger_of,
+    pending_requests,
+    require,
+    start_run,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._verdict_routes import resume_after_error
-from strictreply.integrations.langgraph._graph_effects import AskAgent, AskHuman, JudgeReply, TurnFlow
+from strictreply.coordination.validation import with_reply_format
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     RunState,
     agent_at,
     at_node,
-    branch_at_start,
     branch_of,
     node_of,
+    request_issues,
     state_at_start,
     streak_of,
     with_streak,
     with_turn,
-    with_turns,
 )
-from strictreply.integrations.langgraph._graph_state_checks import request_issues
-from strictreply.integrations.langgraph._next_state import Decided, branch_after, follow, own_branch
+from strictreply.integrations.langgraph._next_state import Decided, follow
 from strictreply.pipeline._reply_calls import identified
 from strictreply.pipeline._tool_results import result_turns
 from strictreply.pipeline._turn_effects import RunTool, RunTools
 from strictreply.pipeline._values import ToolCallManifest
-from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
 from strictreply.values._issues import Category, Issue
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import ToolCall, ToolCalls
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgent:
+    """Effect: ask an agent for its next action; the answer is the exchange, or the CallFailed that ended it."""
+
+    agent: ChatAgent
+    request: JSONObject
+
+
+@dataclass(frozen=True, slots=True)
+class AskHuman:
+    """Effect: interrupt the run until somebody answers; the answer is what they said.
+
+    ``refused`` is what was wrong with the answer before: it is raised in the place of another interrupt.
+    """
+
+    question: JSONObject
+    refused: ContractError | None = None
+
+
+GraphEffect: TypeAlias = AskAgent | AskHuman | Check | RunTools
+TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
 
 
 def begin(
@@ -84,41 +114,22 @@ def begin(
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
         raise ContractError(f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}")
-    asked = f"The user said: {user_message}"
     if state is None:
         first = create_initial_state(user_message, **initial)
-        return with_turn(state_at_start(first, agent, Branch(), asked=asked), agent, user_message)
-    _require_free(state, initial)
-    require(request_issues(topology, state))
-    stored = {key: value for key, value in state.items() if key != "__interrupt__"}  # added by ``invoke``
-    begun = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
-    branch = branch_at_start(Branch(), asked=asked)
-    begun = changed(begun, branch=branch, calling=None, spawned=None, outcomes={}, outcome=None)
+    else:
+        if initial:
+            raise ContractError(f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already")
+        history = state.get("routing_history", [])
+        opened = any(request.resume_to == BRANCH for request in pending_requests(state))  # asked before branches go on
+        if opened or (history and history[-1]["to"] == BRANCH):
+            inside = "begin: the run of this state is inside parallel branches; answer their questions"
+            resume = "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, and go on from there"
+            raise ContractError(f"{inside} {resume}")
+        require(request_issues(topology, state))
+        stored = {key: value for key, value in state.items() if key != "__interrupt__"}  # added by ``invoke``
+        first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
+    begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
     return with_turn(begun, agent, user_message)
-
-
-def _require_free(state: RunState, initial: Mapping[str, object]) -> None:
-    """Raise ContractError for what a run that goes on cannot take, and for a state that another run still needs."""
-    if initial:
-        raise ContractError(f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already")
-    history = state.get("routing_history", [])
-    opened = any(request.resume_to == BRANCH for request in pending_requests(state))  # asked before branches go on
-    if opened or (history and history[-1]["to"] == BRANCH):
-        message = "begin: the run of this state is inside parallel branches; answer their questions (Command(resume=…))"
-        raise ContractError(f"{message} or resume it (invoke(None, config)) until it ends, and go on from there")
-
-
-def with_questions_before(state: RunState) -> RunState:
-    """Return the first state of a run with what the run before left pending on the thread, as ``begin`` does.
-
-    Whoever begins a run without the state before cannot know of it; LangGraph merges both ledgers. A run begins where
-    nothing was executed and an agent is next; when the application itself asks, the human is next, and nothing changes.
-    """
-    entry = state["next_agent"]
-    if state["loop_count"] or entry is None or entry == HUMAN_INPUT:
-        return state
-    flagged = state["requires_human_input"]
-    return changed(state, human_requests=carry_over(ledger_of(state), entry, flagged=flagged))
 
 
 def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> TurnFlow:
@@ -128,23 +139,42 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     thread = state["threads"].get(agent.name, [])
     if not thread or thread[-1]["role"] == "assistant":  # nobody said anything to it
         state = with_turn(state, agent.name, state["branch"]["asked"])
-    turn = _AgentTurn.of(settings, agent, state)
-    answer: Exchange | CallFailed | ContentLoop = yield AskAgent(agent, turn.branch, state)
+    answer = yield from _asked(settings, agent, state)
     if isinstance(answer, ContentLoop):
-        return turn.looped(state, answer)
+        return _looped(settings, agent, state, answer)
     state = with_streak(state, agent.name, answer.attempts)
-    turn.count_calls(answer.attempts)
     if isinstance(answer, CallFailed):
-        return turn.failed(state, answer)
+        return _failed(settings, agent, state, answer)
     reply: Message = answer.transcript[-1]
-    result: ValidationResult = yield JudgeReply(agent, turn.branch, reply, state)
+    branch = branch_of(state, settings.max_turns, agent.name)
+    # ``judging`` does not count the reply: that was done when it came.
+    result = yield from settings.processor.judging(reply, agent, branch, state)
     state = with_reply_format(state, agent.name, result)
     if result.tool_calls:  # calls are replayed natively, however they were written, together with their results
         reply = {"role": "assistant", "content": None, "tool_calls": result.tool_calls}
     else:
         reply = {"role": "assistant", "content": reply.get("content")}
-        state = with_turns(state, agent.name, [reply])
-    return turn.routed(state, result, reply)
+        state = with_turn(state, agent.name, reply)
+    return _routed(settings, agent, state, result, reply)
+
+
+def _asked(
+    settings: GraphSettings, agent: ChatAgent, state: RunState
+) -> Generator[GraphEffect, Any, Exchange | CallFailed | ContentLoop]:
+    """Ask an agent, unless it only talks, and count each request to a model (requirements M114, R40)."""
+    answer = settings.processor.answer_kind(agent, branch_of(state, settings.max_turns, agent.name), state)
+    allowed, streak = answer.terms.permitted, streak_of(state, agent.name)
+    following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
+    if isinstance(following, ContentLoop):
+        return following
+    request = settings.request(agent, answer, streak, state["threads"].get(agent.name, []), steer=following.steer)
+    outcome: Exchange | CallFailed = yield AskAgent(agent, request)
+    answer.count(outcome.attempts, outcome.reply if isinstance(outcome, Exchange) else None)
+    if (metrics := settings.metrics) is not None:
+        for attempt in outcome.attempts:
+            model = str(attempt.request.get("model", agent.name))
+            metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
+    return outcome
 
 
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> TurnFlow:
@@ -155,22 +185,26 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
     ContractError when a tool is async in a sync run; nothing has run then.
     """
     calling = state["calling"] or {}
-    turn = _AgentTurn.of(settings, settings.agents[calling["agent"]], state)
-    agent, branch = turn.agent, turn.branch
-    result: ValidationResult = yield JudgeReply(agent, branch, calling["turn"], state)
-    tools = settings.processor.terms(agent, branch).tools.by_name
-    runs = [RunTool(tools[call.tool], call) for call in identified(ToolCalls(executable_calls(result)), "call")]
+    agent = settings.agents[calling["agent"]]
+    branch = branch_of(state, settings.max_turns, agent.name)
+    result = yield from settings.processor.judging(calling["turn"], agent, branch, state)
+    terms = settings.processor.terms(agent, branch)
+    calls = identified(ToolCalls(executable_calls(result)), "call")
+    runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
     for run in runs:
         run.tool.refuse_unrunnable(awaited=awaited)
     manifest, state = ToolCallManifest(), changed(state, calling=None)
     for run in runs:
         (outcome,) = yield RunTools((run,))
+        if (metrics := settings.metrics) is not None:
+            done, seconds = outcome.error is None, outcome.result.execution_ms / 1000
+            metrics.done(Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds)
         if outcome.is_broken:
             issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
-            return turn.routed(state, turn.refused((issue,)))
+            return _routed(settings, agent, state, refused((issue,), terms))
         manifest = replace(manifest, tool_call_results=(*manifest.tool_call_results, outcome.result))
-    told = [calling["turn"], *result_turns(manifest, "native")]
-    return changed(with_turns(state, agent.name, told), next_agent=node_of(agent.name))
+    state = with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
+    return changed(state, next_agent=node_of(agent.name))
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
@@ -181,63 +215,57 @@ def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
     return result.calls
 
 
-@dataclass(frozen=True, slots=True)
-class _AgentTurn:
-    """One agent that replies in one branch; ``home`` is the branch's type when no two agents talk in turns."""
+def _routed(
+    settings: GraphSettings, agent: ChatAgent, state: RunState, result: ValidationResult, reply: Message | None = None
+) -> RunState:
+    """Let the router decide what follows a verdict, and follow it; agents that talk in turns are in a conversation."""
+    branch, budget = branch_of(state, settings.max_turns, agent.name), settings.router.policy.budget
+    if (target := result.next_agent) is not None:
+        if not settings.topology.in_conversation(agent.name, target):
+            branch = replace(branch, type=BranchType(state["branch"]["home"]), agents=(), turns=0)
+        elif branch.type is not BranchType.CONVERSATION or {agent.name, target} != set(branch.agents):
+            branch = replace(branch, type=BranchType.CONVERSATION, agents=(agent.name, target), turns=0)
+    context = RoutingContext(
+        current_agent=agent.name,
+        current_branch_id=branch.id,
+        retry_count=budget.max_retries,  # the client has spent what may be asked again
+        transport_retries=budget.transport_retries,
+    )
+    return follow(state, Decided(agent, branch, settings.router.decide(result, branch, context), reply))
 
-    settings: GraphSettings
-    agent: ChatAgent
-    branch: Branch
-    home: BranchType
 
-    @classmethod
-    def of(cls, settings: GraphSettings, agent: ChatAgent, state: RunState) -> _AgentTurn:
-        home = BranchType(state["branch"]["home"])
-        branch = own_branch(branch_of(state, settings.max_turns), home, agent.name)
-        return cls(settings, agent, branch, home)
+def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: CallFailed) -> RunState:
+    """Follow a call that gave no action; where text alone spent what may be asked again, that is the reason."""
+    branch = branch_of(state, settings.max_turns, agent.name)
+    if not isinstance(error, ReplyRejected):
+        read = ApiError.of_exception(error) or ApiError()
+        return _routed(settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id))
+    terms, streak, limit = settings.processor.terms(agent, branch), streak_of(state, agent.name), settings.content_limit
+    after = _routed(settings, agent, state, refused(error.issues, terms))
+    if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
+        return after
+    loop = limit.loop(streak, actions=terms.permitted.actions, tools=terms.permitted.tools)
+    return _looped(settings, agent, state, loop)
 
-    def routed(self, state: RunState, result: ValidationResult, reply: Message | None = None) -> RunState:
-        """Let the router decide what follows a verdict, and follow it."""
-        branch = branch_after(self.settings.topology, self.branch, self.home, self.agent.name, result)
-        budget = self.settings.router.policy.budget
-        context = RoutingContext(
-            current_agent=self.agent.name,
-            current_branch_id=branch.id,
-            retry_count=budget.max_retries,  # the client has spent what may be asked again
-            transport_retries=budget.repeats,
-        )
-        decision = self.settings.router.decide(result, branch, context)
-        return follow(state, Decided(self.agent, branch, decision, reply))
 
-    def failed(self, state: RunState, error: CallFailed) -> RunState:
-        """Follow a call that gave no action; where text alone spent what may be asked again, that is the reason."""
-        if not isinstance(error, ReplyRejected):
-            read = ApiError.of_exception(error) or ApiError()
-            return self.routed(state, read.to_result(agent=self.agent.name, branch_id=self.branch.id))
-        after, streak = self.routed(state, self.refused(error.issues)), streak_of(state, self.agent.name)
-        limit, reason = self.settings.content_limit, (after["outcome"] or {}).get("reason")
-        if reason != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
-            return after
-        allowed = self.settings.processor.terms(self.agent, self.branch).permitted
-        return self.looped(state, limit.loop(streak, actions=allowed.actions, tools=allowed.tools))
+def _looped(settings: GraphSettings, agent: ChatAgent, state: RunState, loop: ContentLoop) -> RunState:
+    """End the branch of an agent that only talks; the outcome holds what it said and the likely cause."""
+    branch = branch_of(state, settings.max_turns, agent.name)
+    state = follow(state, Decided(agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop))))
+    return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
 
-    def looped(self, state: RunState, loop: ContentLoop) -> RunState:
-        """End the branch of an agent that only talks; the outcome holds what it said and the likely cause."""
-        decision = refuse(RoutingReason.CONTENT_LOOP, str(loop))
-        state = follow(state, Decided(self.agent, self.branch, decision))
-        return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
 
-    def refused(self, issues: Sequence[Issue]) -> ValidationResult:
-        """Return the verdict on a turn that gave no action, or whose tool raised."""
-        return refused(tuple(issues), self.settings.processor.terms(self.agent, self.branch))
+def _with_questions_before(state: RunState) -> RunState:
+    """Return the first state of a run with what the run before left pending on the thread, as ``begin`` does.
 
-    def count_calls(self, attempts: Sequence[Attempt]) -> None:
-        """Count each request to a model, under the model's name, or else the agent's (requirement R40)."""
-        if self.settings.metrics is None:
-            return
-        for attempt in attempts:
-            model = str(attempt.request.get("model", self.agent.name))
-            self.settings.metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
+    Whoever begins a run without the state before cannot know of it; LangGraph merges both ledgers. A run begins where
+    nothing was executed and an agent is next; when the application itself asks, the human is next, and nothing changes.
+    """
+    entry = state["next_agent"]
+    if state["loop_count"] or entry is None or entry == HUMAN_INPUT:
+        return state
+    pending = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
+    return changed(state, human_requests=pending)
 
 
 def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
@@ -248,39 +276,32 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     brought along, without a checkpointer, is heard first. Raises StateError for a question that no agent of the
     topology waits for; nobody is asked then.
     """
-    state = with_questions_before(state)
-    require(request_issues(settings.topology, state))
-    brought, asking = state["human_feedback"], changed(state, human_feedback=None)
-    state = human_input(asking)  # the question is put among the messages
-    request, refused = pending_requests(state)[0], None
-    home = node_of(agent_at(settings.topology, request.interrupted) or settings.topology.entries[0])
-    words = settings.words_for(request.kind)
-    while (settled := _settled(state, request)) is None:
-        answer = brought or (yield AskHuman(_question(request), refused))
+    topology, state = settings.topology, _with_questions_before(state)
+    require(request_issues(topology, state))
+    brought = state["human_feedback"]
+    state = human_input(changed(state, human_feedback=None))  # the question is put among the messages
+    settled: HumanRequest = (request := pending_requests(state)[0])
+    refusal, decisions = None, request.kind.decisions
+    question: JSONObject = {"id": request.id, "kind": request.kind.value, "question": request.question}
+    question["decisions"] = sorted(decision.value for decision in decisions)
+    home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
+    words = {word: decision for word, decision in (settings.words or {}).items() if decision in decisions}
+    while not isinstance(settled, SettledHuman):
+        answer = brought or (yield AskHuman(question, refusal))
         brought = None
         try:
             state = human_input(give_human_feedback(state, answer), home=home, words=words)
         except ContractError as error:
-            refused = error
-    return _answered(settings, at_node(settings.topology, state), settled)
-
-
-def _settled(state: RunState, request: PendingHuman) -> SettledHuman | None:
-    """Return a request with its answer, None while it is pending."""
-    found = next(one for one in read_ledger(ledger_of(state)) if request_of(one).id == request.id)
-    return found if isinstance(found, SettledHuman) else None
-
-
-def _question(request: PendingHuman) -> JSONObject:
-    """Return a request as the value of an interrupt: what is asked, and the decisions that an answer may take."""
-    decisions = sorted(decision.value for decision in request.kind.decisions)
-    return {"id": request.id, "kind": request.kind.value, "question": request.question, "decisions": decisions}
+            refusal = error
+        settled = next(one for one in read_ledger(ledger_of(state)) if request_of(one).id == request.id)
+    return _answered(settings, at_node(topology, state), settled)
 
 
 def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -> RunState:
     """Go on after an answer: the agent that asked is told, and after an error of this run the recovery decides.
 
     When the run or branch that asked is over, only an abort decides anything more, and that only within the same run.
+    An agent is told the question again when the run that asked it is over.
     """
     topology = settings.topology
     request, aborts = settled.request, settled.decision is HumanDecision.ABORT
@@ -288,17 +309,12 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
         return state
     asker = agent_at(topology, request.tell_to or request.resume_to)
     told = asker or agent_at(topology, state["next_agent"]) or topology.entries[0]
-    if request.kind is not HumanKind.ERROR or (request.tell_to is not None and not aborts):
-        return with_turn(state, told, _answer_text(settled))
-    failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
-    decision = resume_after_error(topology, failed, settled.decision)
-    return follow(state, Decided(settings.agents[told], branch_of(state, settings.max_turns), decision))
-
-
-def _answer_text(settled: SettledHuman) -> str:
-    """Return what an agent is told of a decision; the question is repeated when the run that asked it is over."""
-    request, words = settled.request, f"The user's decision is {settled.decision}. Their words: {settled.answer}"
-    if request.tell_to is None:
-        return words
-    about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)
-    return f"A question from before is answered: {about}. {words}"
+    if request.kind is HumanKind.ERROR and (request.tell_to is None or aborts):
+        failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
+        decision = resume_after_error(topology, failed, settled.decision)
+        return follow(state, Decided(settings.agents[told], branch_of(state, settings.max_turns), decision))
+    words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
+    if request.tell_to is not None:
+        about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)
+        words = f"A question from before is answered: {about}. {words}"
+    return with_turn(state, told, words)

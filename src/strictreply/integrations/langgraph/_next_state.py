@@ -1,48 +1,74 @@
-"""Turns a router's decision about a reply into the next state of the run; the decision itself is made before."""
+"""Turns decisions into the next state of a run: what follows a reply, the branches that it opens, and their meeting.
+
+A parallel branch ends when it comes back to the agent that opened it, when it leads to an agent that another branch can
+lead to as well, or by itself. Branches that lead to the same agent meet there: it is asked once, with what each of them
+brings.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from strictreply.contract._describing import compact
-from strictreply.coordination._actions import Branch, BranchType, ValidationResult
-from strictreply.coordination._routing_decision import ExecutionStep, RoutingDecision, RoutingReason, StepType
-from strictreply.coordination._runs.human_requests import HumanKind
-from strictreply.coordination._runs.human_turn import put_question, request_human_input
-from strictreply.coordination._runs.run_state import RunEnding, changed, mark_complete, new_id, utc_now
+from strictreply.coordination._actions import Branch, BranchType
+from strictreply.coordination._routing_decision import ExecutionStep, RoutingDecision, RoutingReason, StepType, stop
+from strictreply.coordination._runs.human_requests import HumanKind, merge_ledgers
+from strictreply.coordination._runs.next_node import RouteReason
+from strictreply.coordination._runs.run_state import (
+    RunEnding,
+    changed,
+    create_initial_state,
+    ledger_of,
+    mark_complete,
+    new_id,
+    pending_requests,
+    put_question,
+    request_human_input,
+    said,
+    utc_now,
+)
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination._verdict_routes import question_of
-from strictreply.integrations.langgraph._graph_settings import ChatAgent
+from strictreply.coordination.validation import place_in
+from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
     RunState,
     RunStatus,
-    as_json,
     as_text,
+    branch_of,
     branch_record,
+    branch_specs,
     exits,
+    from_json,
     node_of,
     outcome_record,
-    with_answer,
+    state_at_start,
+    stored_outcome,
     with_turn,
 )
-from strictreply.values._json import JSON, Message
+from strictreply.values._issues import pointer
+from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.wires._chat import peek
 
-_STATUS: Mapping[RoutingReason, RunStatus] = MappingProxyType(
-    {
-        RoutingReason.ABORTED: RunStatus.ABORTED,
-        RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
-        RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
-    }
-)
+_STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
+    RoutingReason.ABORTED: RunStatus.ABORTED,
+    RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
+    RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
+}
 
 _WITHOUT_CONTENT: Final = frozenset({RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED})
 """The reasons of a branch that ends without content of its own: its outcome is what was brought to it."""
+
+
+_Ended: TypeAlias = tuple[JSONObject, JSONObject]
+"""A branch as it was opened, and its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,83 +80,40 @@ class Decided:
     decision: RoutingDecision
     turn: Message | None = None
 
-    @property
-    def step(self) -> ExecutionStep | None:
-        """The first step, whose type all steps of a decision have."""
-        return next(iter(self.decision.next_steps), None)
-
-
-def own_branch(branch: Branch, home: BranchType, agent: str) -> Branch:
-    """Return the branch that an agent replies in: a conversation of two others is over when it is asked."""
-    outside = branch.type is BranchType.CONVERSATION and agent not in branch.agents
-    return replace(branch, type=home, agents=(), turns=0) if outside else branch
-
-
-def branch_after(topology: Topology, branch: Branch, home: BranchType, agent: str, result: ValidationResult) -> Branch:
-    """Return the branch that a reply belongs to: a conversation while two agents that talk in turns hand over."""
-    target = result.next_agent
-    if target is None:
-        return branch
-    if not topology.in_conversation(agent, target):
-        return replace(branch, type=home, agents=(), turns=0)
-    if branch.type is BranchType.CONVERSATION and {agent, target} == set(branch.agents):
-        return branch
-    return replace(branch, type=BranchType.CONVERSATION, agents=(agent, target), turns=0)
-
 
 def follow(state: RunState, decided: Decided) -> RunState:
     """Return the state that follows from a decision."""
-    agent, decision, step = decided.agent, decided.decision, decided.step
-    turns = decision.metadata.get("conversation_turns", decided.branch.turns)
-    state = changed(state, branch={**state["branch"], **branch_record(replace(decided.branch, turns=turns))})
+    agent, branch, decision = decided.agent, decided.branch, decided.decision
+    turns = decision.metadata.get("conversation_turns", branch.turns)
+    state = changed(state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))})
+    step = next(iter(decision.next_steps), None)  # its type is that of all steps
     if decision.has_child_branches():
-        return _spawning(state, decided)
+        stem = f"{branch.id}/{state['loop_count']}"
+        branches = [
+            {
+                "id": f"{stem}.{index}",
+                "agent": one.agent,
+                "instance_id": one.instance_id,
+                "request": json.dumps(one.request),
+            }
+            for index, one in enumerate(decision.branch_specs)
+        ]
+        return changed(state, spawned={"agent": agent.name, "branches": branches}, next_agent=BRANCH)
     if step is None or not decision.should_continue:
-        return ended(state, decided)
+        return _ended(state, decided)
     if step.step_type is StepType.TOOL_EXECUTION:  # the reply joins the thread together with the results
         return changed(state, calling={"agent": agent.name, "turn": decided.turn}, next_agent=TOOLS)
-    if step.step_type is StepType.ERROR_RECOVERY:
-        return _asking_after_error(state, agent, step)
+    if step.step_type is StepType.ERROR_RECOVERY:  # the user is asked how to go on: retry, skip or abort
+        words = f"{agent.name}: {step.data.get('error', {}).get('message') or ''}\n{HumanKind.ERROR.prompt}"
+        node, skip = node_of(agent.name), agent.skip_to and node_of(agent.skip_to)
+        now = utc_now().isoformat()
+        question = question_of(step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now)
+        return put_question(state, replace(question, resume_to=node, interrupted=node))
     # What is left is to invoke an agent: a router is told that no retries are left, so it decides on none.
-    return _invoking(state, decided, step)
+    return _invoked(state, decided, step)
 
 
-def ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
-    """End the run or branch: its outcome is stored, and a final response is an answer to the user."""
-    decision, step = decided.decision, decided.step
-    reason = decision.reason or RoutingReason.BROKEN_RESULT
-    status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
-    if step is not None and step.step_type is StepType.FINAL_RESPONSE:
-        content = step.data.get("content")
-    elif reason in _WITHOUT_CONTENT:
-        content = _brought_to(state, decided.agent.name)
-    error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
-    outcome = outcome_record(decided.agent.name, status, reason.value, content=content, error=error)
-    ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
-    return mark_complete(with_answer(changed(state, outcome=outcome), content), ending)
-
-
-def left(state: RunState, decided: Decided, target: str, content: JSON) -> RunState:
-    """End a branch at an agent that follows outside of it: the one that opened it, or one where branches meet."""
-    return ended(changed(state, branch={**state["branch"], "leads_to": target}), decided, content)
-
-
-def _spawning(state: RunState, decided: Decided) -> RunState:
-    """Store the branches to open, each with its own request, in the order of the reply."""
-    stem = f"{decided.branch.id}/{state['loop_count']}"
-    branches = [
-        {
-            "id": f"{stem}.{index}",
-            "agent": spec.agent,
-            "instance_id": spec.instance_id,
-            "request": as_json(spec.request),
-        }
-        for index, spec in enumerate(decided.decision.branch_specs)
-    ]
-    return changed(state, spawned={"agent": decided.agent.name, "branches": branches}, next_agent=BRANCH)
-
-
-def _invoking(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
+def _invoked(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
     """Ask the user, ask an agent again, hand over, or come back to the agent that opened this branch."""
     agent, request = decided.agent, step.data.get("request")
     if step.target == USER:
@@ -139,28 +122,44 @@ def _invoking(state: RunState, decided: Decided, step: ExecutionStep) -> RunStat
     if decided.decision.reason is RoutingReason.HUMAN_RETRY:
         return following
     if step.target in exits(state):
-        return left(state, decided, step.target, request)
-    return with_turn(following, step.target, handover_text(agent.name, request, state))
+        return _left(state, decided, step.target, request)
+    return with_turn(following, step.target, _handover_text(agent.name, request, state))
 
 
-def _asking_after_error(state: RunState, agent: ChatAgent, step: ExecutionStep) -> RunState:
-    """Ask the user how to go on after an error: retry, skip or abort."""
-    message = step.data.get("error", {}).get("message") or ""
-    skip = None if agent.skip_to is None else node_of(agent.skip_to)
-    words = f"{agent.name}: {message}\n{HumanKind.ERROR.prompt}"
-    question = question_of(step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=utc_now().isoformat())
-    node = node_of(agent.name)
-    return put_question(state, replace(question, resume_to=node, interrupted=node))
+def _ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
+    """End the run or branch: its outcome is stored, and its content is an answer to the user."""
+    decision, branch = decided.decision, state["branch"]
+    reason = decision.reason or RoutingReason.BROKEN_RESULT
+    status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
+    step = next(iter(decision.next_steps), None)
+    if step is not None and step.step_type is StepType.FINAL_RESPONSE:
+        content = step.data.get("content")
+    elif reason in _WITHOUT_CONTENT and branch["spawner"] is not None:
+        # What its agent was told on it beside its request: hand-overs, results of tools and branches, the user's words.
+        told = [turn for turn in state["threads"].get(decided.agent.name, []) if turn["role"] in ("user", "tool")]
+        texts = [turn["content"] for turn in told if turn["content"] != branch.get("opening")]
+        content = cast("JSON", texts[0] if len(texts) == 1 else texts or None)
+    error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
+    outcome = outcome_record(decided.agent.name, status, reason.value, content=content, error=error)
+    if content is not None:
+        state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
+    ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
+    return mark_complete(changed(state, outcome=outcome), ending)
 
 
-def handover_text(agent: str, request: JSON, state: RunState) -> str:
+def _left(state: RunState, decided: Decided, target: str, content: JSON) -> RunState:
+    """End a branch at an agent that follows outside of it: the one that opened it, or one where branches meet."""
+    return _ended(changed(state, branch={**state["branch"], "leads_to": target}), decided, content)
+
+
+def _handover_text(agent: str, request: JSON, state: RunState) -> str:
     """Return what an agent is told when another hands over: the request, else what the run or branch was asked."""
     if request is not None:
         return f"From {agent}: {as_text(request)}"
     return f"{agent} hands over to you. {state['branch']['asked']}"
 
 
-def reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
+def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
     """Return what an agent is told of branches that are done; ``led`` are the agents that handed over to it.
 
     Where one of them handed over without a request it is also told what the run was ``asked``, as in any hand-over.
@@ -171,14 +170,170 @@ def reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
     return " ".join([*handovers, *context, f"The branches are done: {compact(reports)}"])
 
 
-def _brought_to(state: RunState, agent: str) -> JSON:
-    """Return what an agent of a branch was told on it beside the request that opened it; None for nothing.
+def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunState]:
+    """Return the state that each awaited branch begins with: together they share what is left of the run's ``limit``.
 
-    That is what others handed over to it, what its tools and its own branches gave, and what the user said.
+    Of the executions that are left, one is kept for the join and one for the agent that is told; the others are divided
+    evenly, the first branches taking the remainder. A branch begins at the count that leaves it its share, so branches
+    of branches divide that in turn, and a run executes limit + 1 nodes at most, whatever is opened (requirement R32).
     """
-    branch = state["branch"]
-    if branch["spawner"] is None:
-        return None
-    told = [turn for turn in state["threads"].get(agent, []) if turn["role"] in ("user", "tool")]
-    texts = [turn["content"] for turn in told if turn["content"] != branch.get("opening")]
-    return cast("JSON", texts[0] if len(texts) == 1 else texts or None)
+    spawned = state["spawned"] or {}
+    specs, meets = spawned["branches"], _meeting_points(topology, state)
+    each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
+    states = []
+    for index, spec in enumerate(specs):
+        share = each + (index < over)
+        begun = changed(_branch_state(state, spawned["agent"], spec, meets), loop_count=limit + 1 - share)
+        if not share:  # the branch is over before it begins
+            words = "nothing was left of the loop bound for this branch"
+            outcome = outcome_record(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
+            begun = changed(begun, outcome=outcome)
+        states.append(begun)
+    return states
+
+
+def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: list[str]) -> RunState:
+    """Return the state of one branch; of the others it has only what it is asked, or told of those that it ends."""
+    first = create_initial_state(
+        conversation_id=f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}",  # a branch of this run alone
+        user_profile=state["user_profile"],
+        max_loop_count=state.get("max_loop_count"),
+    )
+    first = changed(first, reply_formats=state.get("reply_formats", {}))
+    request, asked = from_json(spec["request"], "/spawned/branches"), state["branch"]["asked"]
+    known: JSONObject = {"asked": asked, "spawner": spawner, "meets": cast("list[JSON]", meets)}
+    if "met" in spec:
+        opening = _reports_text(request, asked, spec["met"])
+    else:
+        opening = known["opening"] = _handover_text(spawner, request, state)
+        known["asked"] = asked if request is None else f"{spawner} asked: {as_text(request)}"
+    begun = state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
+    return with_turn(begun, spec["agent"], opening)
+
+
+def branch_outcome(state: RunState, last: RunState) -> JSONObject:
+    """Return what a parallel branch that ended in a ``last`` state changes in the state of the run that opened it.
+
+    What the branch left pending at a human is asked there, and the agent that opened the branch is told the answer.
+    """
+    spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
+    leads_to = last["branch"].get("leads_to")
+    outcome = stored_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
+    spawner = node_of(state["branch"]["spawner"])
+    orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
+    settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
+    return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
+
+
+def _meeting_points(topology: Topology, state: RunState) -> list[str]:
+    """Return the agents at which a branch that is opened now ends, because others may lead there as well.
+
+    These are the agents that two of the branches can come to, those where branches wait, and those that end this run or
+    branch itself. What lies behind the agent that opened them does not count: coming back to it ends a branch.
+    """
+    spawned = state["spawned"] or {}
+    led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
+    waiting = {agent for agent in led if agent not in (None, spawned["agent"])}
+    begun = [*(spec["agent"] for spec in spawned["branches"]), *waiting]
+    reached = Counter(agent for one in begun for agent in _reached(topology, one, spawned["agent"]))
+    shared = {agent for agent, times in reached.items() if times > 1}
+    return sorted((shared | waiting | exits(state)) - {spawned["agent"]})
+
+
+def join_branches(settings: GraphSettings, state: RunState) -> RunState:
+    """Go on where the branches lead, with the outcomes in the order of the reply; an abort in one ends the run.
+
+    When they lead to one agent alone, it follows in this run and is told of every branch. When they lead to several,
+    those that no other leads to are asked first, each in a branch of its own with what the branches that led to it
+    bring; the rest wait. When no branch leads on, the agent that opened them is told. An agent that ends this branch as
+    well is not asked here: the branch leads to it, and meets others there.
+    """
+    spawned = state["spawned"] or {}
+    opener, branch = spawned["agent"], branch_of(state, settings.max_turns)
+    ended = [(spec, state["outcomes"][spec["id"]]) for spec in branch_specs(state)]
+    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for _, one in ended))  # the first holds
+    state = changed(state, spawned=None, reply_formats=dict(formats))
+    if any(outcome["status"] == RunStatus.ABORTED for _, outcome in ended):
+        aborted = stop(RoutingReason.ABORTED, "the user aborted the run")
+        return _ended(state, Decided(settings.agents[opener], branch, aborted))
+    led = dict[str, list[_Ended]]()
+    for spec, outcome in ended:
+        if (target := outcome.get("leads_to")) is not None:
+            led.setdefault(target, []).append((spec, outcome))
+    onward = {*led} - {opener}
+    here = onward - exits(state)
+    if onward and not here:
+        target = _first(settings.topology, onward, opener)[0]
+        agent = settings.agents[led[target][0][1]["agent"]]
+        decided = Decided(agent, branch, stop(RoutingReason.SEQUENTIAL, "the branches lead on"))
+        return _left(state, decided, target, _reports(ended))
+    if onward and len(led) > 1:
+        return _opened_at(state, spawned, ended, _first(settings.topology, here, opener))
+    (target,) = led or {opener}
+    leading = [outcome["agent"] for _, outcome in led[target]] if onward else []
+    state = with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
+    node = node_of(target)
+    return _asked_before(changed(state, next_agent=node), node, told=node)
+
+
+def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
+    """Return the agents that a branch can come to from one of its agents."""
+    reached, ways = set[str](), [agent]
+    for node in ways:  # grows while it is walked
+        following = {*topology.allowed_targets(node)} - reached - {opener}
+        reached |= following
+        ways += following
+    return reached
+
+
+def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
+    """Return the targets that no other one leads to; of those that lead to each other none has to wait."""
+    reached = {one: _reached(topology, one, opener) for one in targets}
+    return sorted(
+        one for one in targets if not any(one in reached[other] and other not in reached[one] for other in targets)
+    )
+
+
+def _opened_at(state: RunState, spawned: JSONObject, ended: list[_Ended], agents: list[str]) -> RunState:
+    """Open a branch at each of these agents, with what the branches that led to it bring; the others wait."""
+    opened = []
+    for index, agent in enumerate(agents):
+        brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
+        branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
+        seed = json.dumps([*place_in(state), branch_id])  # as the ids of the branches that an agent opens (M32)
+        branch: JSONObject = {
+            "id": branch_id,
+            "agent": agent,
+            "instance_id": f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}",
+            "request": json.dumps(_reports(brought)),
+            "met": [outcome["agent"] for _, outcome in brought],
+        }
+        opened.append(branch)
+    waiting = [spec for spec, outcome in ended if outcome.get("leads_to") not in agents]
+    state = changed(state, spawned={**spawned, "branches": opened, "waiting": waiting}, next_agent=BRANCH)
+    return _asked_before(state, BRANCH, told=node_of(spawned["agent"]))
+
+
+def _asked_before(state: RunState, target: str, *, told: str) -> RunState:
+    """Redirect the questions that branches left pending, so that their answers lead to where this run goes on."""
+    pending = [one.handed_over(target, tell_to=told) for one in pending_requests(state)]
+    news = [replace(one, redirected=one.redirected + 1).to_dict() for one in pending]
+    return changed(state, human_requests=merge_ledgers(ledger_of(state), news)) if news else state
+
+
+def _reports(ended: Iterable[_Ended]) -> list[JSON]:
+    """Return what is told of branches; of a failure the reason, and no word that a model or a server wrote.
+
+    What other branches had brought to an agent that failed is not lost with it.
+    """
+    reports: list[JSON] = []
+    for spec, outcome in ended:
+        report = {"agent": spec["agent"], "instance_id": spec["instance_id"], "status": outcome["status"]}
+        if outcome["status"] == RunStatus.COMPLETED:
+            report["content"] = from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))
+        else:
+            report["reason"] = outcome["reason"]
+            if "met" in spec:
+                report["brought"] = from_json(spec["request"], "/spawned/waiting")
+        reports.append(report)
+    return reports

@@ -6,12 +6,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, cast
 
+import anyio
+
+from strictreply.client._client import AsyncStrictClient
+from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._agent_steering import AgentSteering
+from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._runs.human_requests import Words
-from strictreply.coordination._runs.next_node import explain_route
-from strictreply.coordination._runs.route_table import Routes, edge_map
+from strictreply.coordination._runs.next_node import Routes, edge_map, explain_route
 from strictreply.coordination._runs.run_counting import RunMetrics, counted
 from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, changed, require
 from strictreply.coordination._topology import Topology
@@ -19,7 +22,6 @@ from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBui
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations._extras import load
-from strictreply.integrations.langgraph._graph_effects import GraphEffect, GraphPerformer
 from strictreply.integrations.langgraph._graph_settings import (
     ChatAgent,
     GraphSettings,
@@ -27,7 +29,6 @@ from strictreply.integrations.langgraph._graph_settings import (
     count_of,
     processor_of,
     routes_of,
-    steering_of,
 )
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
@@ -37,19 +38,27 @@ from strictreply.integrations.langgraph._graph_state import (
     at_node,
     branch_of,
     branch_specs,
+    join_issues,
     node_of,
+    run_issues,
+    spawn_issues,
     with_task,
 )
-from strictreply.integrations.langgraph._graph_state_checks import join_issues, run_issues, spawn_issues
-from strictreply.integrations.langgraph._graph_turns import agent_turn, human_turn, tools_turn
-from strictreply.integrations.langgraph._parallel_branches import (
-    branch_states,
-    branch_turn,
-    join_branches,
-    meeting_points,
-    spent_in_branches,
+from strictreply.integrations.langgraph._graph_turns import (
+    AskAgent,
+    AskHuman,
+    GraphEffect,
+    agent_turn,
+    human_turn,
+    tools_turn,
 )
+from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
+from strictreply.pipeline._loop_policy import LoopPolicy
+from strictreply.pipeline._turn_effects import RunTools
 from strictreply.retry._steering import Steering
+from strictreply.running._turn_performing import ToolRunner
+from strictreply.values._errors import CallFailed, ContractError
+from strictreply.values._json import JSONObject
 
 MAX_TURNS: Final = 5
 
@@ -94,12 +103,16 @@ def to_langgraph(
     ``skip_to`` without an edge, ``max_turns`` below 1. Raises ImportError without LangGraph.
     """
     processor = processor_of(topology, response_format, processor)
+    if steering is None or isinstance(steering, AgentSteering):
+        steering = ActionSteering(speaking=steering or AgentSteering())
+    elif not callable(getattr(steering, "correction", None)):
+        raise ContractError("steering= must be an AgentSteering, or an object with correction(situation)")
     settings = GraphSettings(
         agents=agents_of(topology, agents, processor),
         processor=processor,
         router=Router(topology, processor.response_format, policy=policy),
         prompts=SystemPromptBuilder(processor.response_format),
-        steering=steering_of(steering),
+        steering=steering,
         content_limit=content_limit or ContentLoopGuard(),
         max_turns=count_of("max_turns", max_turns, least=1),
         words=words,
@@ -109,31 +122,56 @@ def to_langgraph(
 
 
 class _GraphBuilder:
-    """Builds a graph; a parallel branch of a run is a run of the same graph."""
+    """Builds a graph, and performs the effects of its turns; a parallel branch of a run is a run of the same graph.
+
+    This is the only place where a model is asked, a tool is run and a human is waited for.
+    """
 
     def __init__(self, settings: GraphSettings, routes: Routes, limit: int | None) -> None:
         self._settings, self._routes = settings, routes
         self._limit = None if limit is None else count_of("max_loop_count", limit, least=0)
         self._graph = load("langgraph.graph").StateGraph(RunState)
-        self._performer = GraphPerformer(settings, load("langgraph.types").interrupt, cache(self._graph.compile))
+        self._tools = ToolRunner(LoopPolicy(), lambda _: None)
 
     def build(self) -> Any:
         """Add the nodes, and after each node the same function, which reads from the state where it leads."""
-        settings = self._settings
+        settings, compiled = self._settings, cache(self._graph.compile)
+
+        def join(state: RunState) -> Generator[GraphEffect, Any, RunState]:
+            yield from ()  # there is nothing to wait for
+            return join_branches(settings, state)
+
+        async def arun_branch(state: RunState) -> JSONObject:
+            return branch_outcome(state, await compiled().ainvoke(state))
+
         for agent in settings.agents.values():
-            self._add_counted(node_of(agent.name), *self._pair(partial(agent_turn, settings, agent)))
-        self._add_counted(HUMAN_INPUT, *self._pair(partial(human_turn, settings)))
-        in_sync, in_async = (partial(tools_turn, settings, awaited=awaited) for awaited in (False, True))
-        self._add_counted(TOOLS, *self._pair(in_sync, in_async))
-        joined = self._counted(JOIN, lambda state: _changes(state, join_branches(settings, state)))
-        self._add(JOIN, partial(self._join, joined))
-        self._add(BRANCH, *self._pair(branch_turn))
+            self._add(node_of(agent.name), partial(agent_turn, settings, agent))
+        self._add(HUMAN_INPUT, partial(human_turn, settings))
+        self._add(TOOLS, *(partial(tools_turn, settings, awaited=awaited) for awaited in (False, True)))
+        self._add(JOIN, join)
+        run_branch = _node(lambda state: branch_outcome(state, compiled().invoke(state)), arun_branch)
+        self._graph.add_node(BRANCH, run_branch)  # what runs in it is counted there
         self._graph.add_edge(BRANCH, JOIN)
         graph = load("langgraph.graph")
         targets = edge_map(self._routes, end_target=graph.END)
         for name in (graph.START, *(node for node in self._routes.nodes if node not in (BRANCH, END))):
             self._graph.add_conditional_edges(name, self._route, targets)
         return self._graph
+
+    def _add(self, name: str, flow: _StateFlow, awaited: _StateFlow | None = None) -> None:
+        """Add a node whose executions count against the limit; ``awaited`` is another flow for async runs."""
+        guard = partial(counted, name=name, routes=self._routes, metrics=self._settings.metrics)
+        checked = self._joined if name == JOIN else self._checked
+
+        @guard
+        def run(state: RunState) -> Any:
+            return _changes(state, drive(flow(state), self._perform))
+
+        @guard
+        async def arun(state: RunState) -> Any:
+            return _changes(state, await adrive((awaited or flow)(state), self._aperform))
+
+        self._graph.add_node(name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state))))
 
     def _route(self, state: RunState) -> Any:
         """Return the target that the state leads to; of a parallel hand-over one for each branch."""
@@ -142,53 +180,82 @@ class _GraphBuilder:
             self._settings.metrics.routed(decision)
         if decision.target != BRANCH:
             return decision.target
-        self._require_permitted(state)
-        meets, send = meeting_points(self._settings.topology, state), load("langgraph.types").Send
-        return [send(BRANCH, one) for one in branch_states(state, decision.max_loop_count, meets)]
-
-    def _join(self, joined: _NodeFunction, state: RunState) -> Any:
-        """Join the branches; what was executed in them counts as well, before the limit is compared."""
-        topology = self._settings.topology
-        require(run_issues(topology, state))
-        require(join_issues(topology, state, branch_specs(state)))
-        return joined(changed(state, loop_count=state["loop_count"] + spent_in_branches(state)))
-
-    def _checked(self, state: RunState) -> RunState:
-        """Check what a state holds, and put the limit of the call in the place of its own (requirement R34)."""
-        require(run_issues(self._settings.topology, state))
-        state = at_node(self._settings.topology, state)
-        return state if self._limit is None else changed(state, max_loop_count=self._limit)
-
-    def _require_permitted(self, state: RunState) -> None:
-        """Ask the topology once more before branches are opened, whoever wrote them into the state."""
+        # Before branches are opened the topology is asked once more, whoever wrote them into the state.
         settings, spawned = self._settings, state["spawned"] or {}
         branch = branch_of(state, settings.max_turns)
         terms = settings.processor.terms(settings.agents[spawned["agent"]], branch)
         require(spawn_issues(settings.topology, spawned, terms.permitted))
         require(join_issues(settings.topology, state, spawned.get("waiting", ())))
+        send = load("langgraph.types").Send
+        return [send(BRANCH, one) for one in branch_states(settings.topology, state, decision.max_loop_count)]
 
-    def _pair(self, flow: _StateFlow, awaited: _StateFlow | None = None) -> tuple[_NodeFunction, _NodeFunction]:
-        """Return the sync and the async function of a flow; ``awaited`` is the flow of async runs when it differs."""
+    def _checked(self, state: RunState) -> RunState:
+        """Check what a state holds, and put the limit of the call in the place of its own (requirement R34)."""
+        topology = self._settings.topology
+        require(run_issues(topology, state))
+        state = at_node(topology, state)
+        return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
-        def run(state: RunState) -> Any:
-            return _changes(state, drive(flow(state), self._performer.perform))
+    def _joined(self, state: RunState) -> RunState:
+        """Check branches that come together; what was executed in them counts before the limit is compared."""
+        state = self._checked(state)
+        require(join_issues(self._settings.topology, state, branch_specs(state)))
+        opened = (state["spawned"] or {}).get("branches", ())
+        spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)
+        return changed(state, loop_count=state["loop_count"] + spent)
 
-        async def arun(state: RunState) -> Any:
-            return _changes(state, await adrive((awaited or flow)(state), self._performer.aperform))
+    def _perform(self, effect: GraphEffect) -> Any:
+        match effect:
+            case AskAgent(agent=agent) if isinstance(agent.client, AsyncStrictClient):
+                raise ContractError(f"agent {agent.name!r} has an async client: use ainvoke or astream")
+            case AskAgent(agent=agent, request=request):
+                try:
+                    return agent.client.exchange(**request)
+                except CallFailed as error:
+                    return error
+            case Check():
+                return perform_check(effect)
+            case RunTools(runs=runs):
+                return self._tools.run_all(runs)
+            case AskHuman(question=question, refused=refused):
+                # The checkpoint keeps every answer, refused ones too: a turn that is run again is given them in their
+                # order, and interrupts only behind the last one.
+                try:
+                    return load("langgraph.types").interrupt(question)
+                except load("langgraph.errors").GraphInterrupt:
+                    if refused is None:
+                        raise
+                    raise refused from None
 
-        return run, arun
+    async def _aperform(self, effect: GraphEffect) -> Any:
+        """Perform an effect of an async run; sync clients are asked in a thread."""
+        match effect:
+            case AskAgent(agent=agent, request=request) if isinstance(agent.client, AsyncStrictClient):
+                try:
+                    return await agent.client.exchange(**request)
+                except CallFailed as error:
+                    return error
+            case AskAgent():
+                return await anyio.to_thread.run_sync(self._perform, effect)
+            case Check():
+                return await aperform_check(effect)
+            case RunTools(runs=runs):
+                return await self._tools.arun_all(runs)
+            case AskHuman():
+                return self._perform(effect)
 
-    def _counted(self, name: str, run: _NodeFunction) -> _NodeFunction:
-        """Return the function of a node whose executions count against the limit."""
-        guarded = counted(run, name=name, routes=self._routes, metrics=self._settings.metrics)
-        return lambda state: guarded(self._checked(state))
 
-    def _add_counted(self, name: str, run: _NodeFunction, arun: _NodeFunction) -> None:
-        self._add(name, self._counted(name, run), self._counted(name, arun))
+def _node(run: _NodeFunction, arun: _NodeFunction) -> Any:
+    """Make a node that can be invoked and awaited; LangChain's RunnableLambda would trace every node a second time."""
 
-    def _add(self, name: str, run: _NodeFunction, arun: _NodeFunction | None = None) -> None:
-        """Add a node that can be invoked and awaited; without ``arun`` there is nothing in it to await."""
-        self._graph.add_node(name, load("langchain_core.runnables").RunnableLambda(run, afunc=arun, name=name))
+    def invoke(_: object, state: RunState, *__: object, **___: object) -> Any:
+        return run(state)
+
+    def ainvoke(_: object, state: RunState, *__: object, **___: object) -> Any:
+        return arun(state)
+
+    members = {"invoke": invoke, "ainvoke": ainvoke}
+    return type("GraphNode", (load("langchain_core.runnables").Runnable,), members)()
 
 
 def _changes(state: RunState, after: Mapping[str, Any]) -> dict[str, Any]:

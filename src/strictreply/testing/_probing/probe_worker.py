@@ -57,56 +57,52 @@ class App:
     """A callable of the user's, sync or async, called again and again in one event loop."""
 
     def __init__(self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]) -> None:
-        """Find out whether the callable takes the base URL."""
-        self._call: Callable[[], Any] = (lambda: function(base_url)) if _takes_url(function) else function
+        """Call with the base URL when a parameter has no default, or is named for it; Unusable when it needs more."""
         self._clean = clean
         self._loop = asyncio.Runner()
+        self._call: Callable[[], Any] = lambda: function(base_url)
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except ValueError:  # some callables written in C tell nothing
+            return
+        several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+        needed = [one for one in parameters if one.default is one.empty and one.kind not in several]
+        if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
+            raise Unusable(f"it must take the base URL or no arguments, not {', '.join(one.name for one in needed)}")
+        if not needed and not (parameters and parameters[0].name == "base_url"):
+            self._call = function
 
     def close(self) -> None:
         """End the event loop."""
         self._loop.close()
 
     def behaviour(self, *, told: bool) -> dict[str, Any]:
-        """Call the app once, and say what it did; with ``told`` the traceback of an exception as well."""
+        """Call the app once, and return the members of its Behaviour; with ``told`` also an exception's traceback."""
         try:
-            value = self._finished(self._call())
+            value = self._call()
+            if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
+                value = self._loop.run(_finished(value))
+            if isinstance(value, Iterator):
+                value = list(value)
         except BaseException as error:  # noqa: BLE001 - whatever comes out of the app is what was asked about
+            at = _place(error.__traceback__)
             return {
-                "raised": _named(type(error)),
-                "clean": is_clean(error, self._clean),
-                "at": _place(error.__traceback__),
+                "outcome": "clean" if is_clean(error, self._clean) else "crashed",
+                "told": f"{_named(type(error))} at {at}" if at else _named(type(error)),
                 "traceback": _trace(error) if told else "",
             }
-        return {"returned": type_of(value), "digest": digest(value)}
-
-    def _finished(self, value: Any) -> Any:
-        if inspect.isawaitable(value):
-            value = self._loop.run(_awaited(value))
-        if isinstance(value, AsyncIterator):
-            return self._loop.run(_collected(value))
-        return list(value) if isinstance(value, Iterator) else value
+        return {
+            "outcome": "accepted",
+            "told": "None" if value is None else type(value).__name__,
+            "digest": digest(value),
+        }
 
 
-async def _awaited(value: Any) -> Any:
-    """Await anything awaitable: a runner takes coroutines only."""
-    return await value
-
-
-async def _collected(stream: AsyncIterator[Any]) -> list[Any]:
-    return [item async for item in stream]
-
-
-def _takes_url(function: Callable[..., Any]) -> bool:
-    """Report whether to call with the base URL: when a parameter has no default, or is named for it."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # some callables written in C tell nothing
-        return True
-    several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    needed = [one for one in parameters if one.default is one.empty and one.kind not in several]
-    if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
-        raise Unusable(f"it must take the base URL or no arguments, not {', '.join(one.name for one in needed)}")
-    return bool(needed) or (bool(parameters) and parameters[0].name == "base_url")
+async def _finished(value: Any) -> Any:
+    """Await anything awaitable, as a runner takes coroutines only, and read a stream to its end."""
+    if inspect.isawaitable(value):
+        value = await value
+    return [item async for item in value] if isinstance(value, AsyncIterator) else value
 
 
 def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bool:
@@ -122,11 +118,6 @@ def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bo
         return all(is_clean(inner, clean) for inner in error.exceptions)
     package = type(error).__module__.partition(".")[0]
     return isinstance(error, _TELLING) or package not in sys.stdlib_module_names
-
-
-def type_of(value: object) -> str:
-    """Return the name of a value's type; None is named as itself."""
-    return "None" if value is None else type(value).__name__
 
 
 def digest(value: object) -> str:
@@ -183,17 +174,18 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _private_streams() -> tuple[TextIO, TextIO]:
-    """Take stdin and stdout away from the app: what it prints must not be read as an answer."""
-    commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
-    return commands, answers
+def _answers(commands: TextIO, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
+    """Answer each command as it comes: first of all whether the app can be called.
 
-
-def _received(commands: TextIO) -> Iterator[dict[str, Any]]:
-    """Yield the commands as they come; when there is nobody left to send one, the process ends, even amid a call."""
+    When there is nobody left to send a command, the process ends, even amid a call.
+    """
+    try:
+        classes = tuple(load(name) for name in clean)
+        app = App(load(source), base_url, classes)
+    except Unusable as unusable:
+        yield {"unusable": str(unusable)}
+        return
+    yield {"ready": True}
     received: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def read() -> None:
@@ -203,26 +195,16 @@ def _received(commands: TextIO) -> Iterator[dict[str, Any]]:
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        yield json.loads(received.get())
-
-
-def _answers(commands: TextIO, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
-    """Answer each command: first of all whether the app can be called."""
-    try:
-        classes = tuple(load(name) for name in clean)
-        app = App(load(source), base_url, classes)
-    except Unusable as unusable:
-        yield {"unusable": str(unusable)}
-        return
-    yield {"ready": True}
-    for command in _received(commands):
-        told = bool(command["told"])
+        told = bool(json.loads(received.get())["told"])
         yield app.behaviour(told=told) | ({"versions": versions()} if told else {})
 
 
 def main() -> None:
-    """Serve until there is nobody left to serve."""
-    commands, answers = _private_streams()
+    """Serve until there is nobody left to serve; what the app prints must not be read as an answer."""
+    commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
     source, base_url, *clean = sys.argv[1:]
     with no_backoff():
         for answer in _answers(commands, source, base_url, clean):

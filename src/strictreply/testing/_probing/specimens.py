@@ -1,8 +1,4 @@
-"""Specimens of the catalogue: each fault made from somebody's tools, what the strict gate says, and how it is shown.
-
-Excerpts are the one place where a served reply becomes words: abridged, and safe to print. The catalogue's page for
-people is made of them.
-"""
+"""Specimens of the catalogue: faults made from somebody's tools, shown abridged and safe to print."""
 
 from __future__ import annotations
 
@@ -12,27 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from typing import Any
 
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import FORMAT_SAMPLES
 from strictreply.testing._event_streams import events
-from strictreply.testing._probing.survival_report import KIND_WORDS
 from strictreply.testing._scripts import abridged
-from strictreply.testing._steps import Fault, Kind
+from strictreply.testing._steps import Fault
 from strictreply.testing._targets import Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import ANYWHERE, Entry, judged
+from strictreply.testing.faults._catalogue import Entry, judged
 from strictreply.values._issues import Issue, printable
 from strictreply.values._json import JSON, JSONObject
 
-MAX_CHARS = 400
-"""How much of a reply is shown unless told otherwise."""
-
+MAX_CHARS = 400  # of a reply, unless told otherwise
 MAX_PLACES = 6
-MAX_MEMBERS = 3
-"""In how many members an object may differ before it is shown as a whole."""
-
+MAX_MEMBERS = 3  # that may differ before an object is shown as a whole
 _MESSAGE = "choices[0].message."
 _MISSING = object()
 _AROUND = re.compile(r'"id": "[^"]*", "object": "[^"]*", "created": [0-9]+, "model": "[^"]*", ')
@@ -42,9 +33,6 @@ _ENDINGS = {
     WireEnding.RESET: "the connection is reset",
     WireEnding.HANG: "nothing more comes",
 }
-
-MAX_CELL_CHARS = 110
-MAX_CELL_LINES = 5
 
 
 def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
@@ -56,7 +44,16 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
     if isinstance(served, HTTPReply):
         return "\n".join(_response(served, clean, limit))
     found = list(_differences(clean, served, ""))
-    lines = [f"{_named(path)} {_told(value, good, limit)}" for path, good, value in found[:MAX_PLACES]]
+    lines = list[str]()
+    for path, good, value in found[:MAX_PLACES]:
+        if value is _MISSING:
+            told = "is missing"
+        elif isinstance(value, str):
+            wanted = good if isinstance(good, str) else ""
+            told = f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
+        else:
+            told = f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
+        lines.append(f"{path.removeprefix(_MESSAGE) or 'the response'} {told}")
     lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
     return "\n".join(lines) or "a good reply, had the request not forbidden it"
 
@@ -65,60 +62,44 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
     """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
     if _equal(clean, served):
         return
-    parts = list(_parts(clean, served, path))
+    parts = list[tuple[str, object, object]]()
+    if isinstance(clean, dict) and isinstance(served, dict):
+        pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
+        if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
+            parts = [(f"{path}.{name}".lstrip("."), *pair) for name, pair in pairs.items()]
+    elif isinstance(clean, list) and isinstance(served, list) and clean and served:
+        items = enumerate(zip_longest(clean, served, fillvalue=_MISSING))
+        parts = [(f"{path}[{index}]", *pair) for index, pair in items]
     for inner, one, other in parts:
         yield from _differences(one, other, inner)
     if not parts:
         yield path, clean, served
 
 
-def _parts(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
-    """Pair the parts of two objects or two arrays; none when the two are to be shown as wholes."""
-    if isinstance(clean, dict) and isinstance(served, dict):
-        pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
-        if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
-            yield from ((f"{path}.{name}".lstrip("."), *pair) for name, pair in pairs.items())
-    elif isinstance(clean, list) and isinstance(served, list) and clean and served:
-        items = enumerate(zip_longest(clean, served, fillvalue=_MISSING))
-        yield from ((f"{path}[{index}]", one, other) for index, (one, other) in items)
-
-
 def _equal(clean: object, served: object) -> bool:
-    """Report whether two parts are the same JSON, or both are missing."""
     if clean is _MISSING or served is _MISSING:
         return clean is served
     return json.dumps(clean) == json.dumps(served)
 
 
-def _named(path: str) -> str:
-    """Describe a place as a person would: from the message on, where it is in there."""
-    return path.removeprefix(_MESSAGE) or "the response"
-
-
-def _told(value: object, good: object, limit: int) -> str:
-    """Show one value: a text as the model wrote it, anything else as JSON."""
-    if value is _MISSING:
-        return "is missing"
-    if isinstance(value, str):
-        wanted = good if isinstance(good, str) else ""
-        return f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
-    return f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
-
-
 def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
-    """Show an HTTP response: its head, its body, and how it ends."""
     if reply.framing != "raw" and (reply.parts or reply.ending is WireEnding.WHOLE):
         yield f"HTTP {reply.status}"
         told = reply.headers.items() - EVENT_STREAM.items()
         yield from (printable(f"{name}: {value}") for name, value in reply.headers.items() if (name, value) in told)
     body = reply.body.decode("ascii", "backslashreplace")
-    streamed = _compact(b"".join(events(clean)).decode())
-    lines = _compact(body)
+    streamed, lines = _compact(b"".join(events(clean)).decode()), _compact(body)
     if set(lines) & set(streamed):
         yield from (printable(abridged(line, limit)) for line in _changes(streamed, lines))
     else:
         yield from map(printable, abridged(body, limit, json.dumps(clean)).splitlines())
-    yield from _remarks(reply)
+    pauses = [part.seconds for part in reply.parts if isinstance(part, Pause)]
+    if pauses:
+        yield f"[{len(pauses)} {'pause' if len(pauses) == 1 else 'pauses'}, {sum(pauses):g} s in all]"
+    if reply.endless:
+        yield "[the last part again and again, without end]"
+    elif reply.ending in _ENDINGS:
+        yield f"[{_ENDINGS[reply.ending]}]"
 
 
 def _compact(stream: str) -> list[str]:
@@ -139,30 +120,22 @@ def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
         yield f"[more lines: {shown - MAX_PLACES}]"
 
 
-def _remarks(reply: HTTPReply) -> Iterator[str]:
-    pauses = [part.seconds for part in reply.parts if isinstance(part, Pause)]
-    if pauses:
-        yield f"[{len(pauses)} {'pause' if len(pauses) == 1 else 'pauses'}, {sum(pauses):g} s in all]"
-    if reply.endless:
-        yield "[the last part again and again, without end]"
-    elif reply.ending in _ENDINGS:
-        yield f"[{_ENDINGS[reply.ending]}]"
-
-
 _TEXT: JSONObject = {"type": "string"}
 _SIZE: JSONObject = {"type": "integer", "minimum": 1}
 
 
+def _object(properties: JSONObject, **more: Any) -> JSONObject:
+    return {"type": "object", "properties": properties, **more}
+
+
 def _sample(name: str, described: str, **members: JSONObject) -> Tool:
     """Declare a tool all of whose parameters are required, so that an example of its arguments has them all."""
-    schema = {"type": "object", "properties": members, "required": list(members)}
-    return Tool.from_json_schema(name, schema, described)
+    return Tool.from_json_schema(name, _object(members, required=[*members]), described)
 
 
 def _kind(name: str, **members: JSONObject) -> JSONObject:
-    """Write one of several kinds of objects, told apart by ``kind``."""
-    properties = {"kind": {"const": name}, **members}
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    properties: JSONObject = {"kind": {"const": name}, **members}
+    return _object(properties, required=[*properties], additionalProperties=False)
 
 
 SAMPLES = (
@@ -183,32 +156,25 @@ SAMPLES = (
         days={"type": "array", "items": _SIZE, "uniqueItems": True, "minItems": 1},
         legs={"type": "array", "prefixItems": [_TEXT, _TEXT], "items": False},
         guests={"type": "array", "contains": {"const": "driver"}, "maxContains": 1},
-        labels={
-            "type": "object",
-            "properties": {"main": _TEXT},
-            "propertyNames": {"pattern": "^[a-z]+$"},
-            "additionalProperties": _TEXT,
-            "minProperties": 1,
-            "maxProperties": 2,
-        },
-        room={"type": "object", "properties": {"beds": _SIZE, "sea_view": False}, "required": ["beds"]},
+        labels=_object(
+            {"main": _TEXT},
+            propertyNames={"pattern": "^[a-z]+$"},
+            additionalProperties=_TEXT,
+            minProperties=1,
+            maxProperties=2,
+        ),
+        room=_object({"beds": _SIZE, "sea_view": False}, required=["beds"]),
         options={"type": "object", "additionalProperties": False},
         seat={"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^A"}]},
         refund={"oneOf": [{"type": "boolean"}, {"type": "number", "minimum": 0}]},
         level={"oneOf": [{"type": "integer", "maximum": 10}, {"type": "integer", "minimum": 5}]},
         payment={"oneOf": [_kind("card", number=_TEXT), _kind("cash", amount=_SIZE)]},
-        insurance={
-            "type": "object",
-            "properties": {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE},
-            "required": ["wanted", "name", "age"],
-            "if": {"properties": {"wanted": {"const": True}}},
-            "then": {"required": ["name"]},
-        },
-        driver={
-            "type": "object",
-            "properties": {"licence": _TEXT, "country": _TEXT},
-            "dependentRequired": {"licence": ["country"]},
-        },
+        insurance=_object(
+            {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE},
+            required=["wanted", "name", "age"],
+            **{"if": {"properties": {"wanted": {"const": True}}}, "then": {"required": ["name"]}},
+        ),
+        driver=_object({"licence": _TEXT, "country": _TEXT}, dependentRequired={"licence": ["country"]}),
         file={"type": "string", "contentEncoding": "base64"},
     ),
     _sample(
@@ -250,67 +216,3 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
 def specimen(entry: Entry, tools: Sequence[object] = ()) -> Specimen | None:
     """Make one fault, from the first of the tools that it can be made from, else from :data:`SAMPLES`."""
     return next(specimens(entry, [*tools, *SAMPLES]), None)
-
-
-_HEAD = """# The catalogue of malformed replies
-
-Every fault by its name, with the output of one specimen; `tools/write_faults.py` writes this page. `strictreply faults
---show NAME` shows the same at full length, `--tools shop:TOOLS` makes it from your own tools.
-
-```python
-from strictreply.testing import faults
-
-
-def search(query: str, limit: int = 5) -> None: ...  # your tool
-
-
-faults.trailing_comma(search)  # one fault, made from your own tool
-faults.wrong_type(search, "limit")  # at one place of its arguments
-```
-
-*Where* says which replies can be spoiled: `call` (a native call), `union` (the JSON union in the text), `json` (a
-structured answer), `prose` (plain text). What is shown is what differs from a good reply: `reads` gives a text as the
-model wrote it, `=` gives JSON.
-"""
-
-
-def catalogue_page(tools: Sequence[object]) -> str:
-    """Write the page, with specimens made from ``tools`` where that is possible."""
-    sections = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
-    for kind in Kind:
-        entries = [entry for entry in CATALOGUE.values() if entry.kind is kind]
-        sections.append("\n".join(_section(kind, entries, tools)))
-    return "\n".join(sections)
-
-
-def _section(kind: Kind, entries: Sequence[Entry], tools: Sequence[object]) -> Iterator[str]:
-    """Write one kind: a table with a row for each fault."""
-    yield f"## {kind.value}: {KIND_WORDS[kind]}\n"
-    yield "| fault | what is wrong | what is served | a strict gate says | where |"
-    yield "|---|---|---|---|---|"
-    for entry in entries:
-        needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
-        where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
-        served = _served(entry, tools)
-        yield f"| `{entry.name}` | {_cell(entry.summary)} | {served} | `{entry.code}` | {where}{needs} |"
-    yield ""
-
-
-def _served(entry: Entry, tools: Sequence[object]) -> str:
-    found = specimen(entry, tools)
-    lines = found.shown(MAX_CELL_CHARS).splitlines() if found else []
-    more = ["…"] if len(lines) > MAX_CELL_LINES else []
-    return "<br>".join([*map(_code, lines[:MAX_CELL_LINES]), *more])
-
-
-def _code(text: str) -> str:
-    """Quote text as code within a table: the fence is longer than any run of backticks in it."""
-    fence = "`"
-    while fence in text:
-        fence += "`"
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return _cell(f"{fence}{pad}{text}{pad}{fence}")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")

@@ -11,14 +11,14 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from strictreply.testing._probing import probe_worker
 from strictreply.testing._probing.probe_worker import Unusable, digest
-from strictreply.testing._probing.survival_report import AppRaised, Behaviour, Died, Returned, Silent
+from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 from strictreply.testing._server import LoopbackServer, is_loopback
 from strictreply.testing._wire import Responder, Served
 from strictreply.values._json import JSONObject
@@ -31,11 +31,8 @@ MAX_BODY_BYTES = 1_000_000
 class ProbeSubject(Protocol):
     """An app under test, which asks the server at one base URL; TimeoutError may come out of a call."""
 
-    versions: dict[str, str]
-    traceback: str
-
     async def call(self, *, told: bool = False) -> Behaviour:
-        """Call the app once, however long that takes; ``told`` keeps its versions and its traceback."""
+        """Call the app once, however long that takes; ``told`` asks for its versions and its traceback."""
         ...
 
     async def close(self) -> None:
@@ -43,17 +40,15 @@ class ProbeSubject(Protocol):
         ...
 
 
-class ProbeWorker:
-    """A callable in a process of its own, which is killed when it is closed.
+Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
+"""Starts an app whose model is at this base URL."""
 
-    ``versions`` and ``traceback`` are those of the last call that asked for them.
-    """
+
+class ProbeWorker:
+    """A callable in a process of its own, which is killed when it is closed."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        """Talk to a process that has been started; see :meth:`start`."""
         self._process = process
-        self.versions: dict[str, str] = {}
-        self.traceback = ""
 
     @property
     def status(self) -> int | None:
@@ -63,12 +58,14 @@ class ProbeWorker:
     @classmethod
     async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
         """Start a process and import the app; raises Unusable when that does not work within a minute."""
+        model = {"OPENAI_BASE_URL": base_url, "OPENAI_API_BASE": base_url, "OPENAI_API_KEY": KEY}
+        local = "127.0.0.1,localhost"
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", probe_worker.__name__, source, base_url, *clean),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=_environment(base_url),
+            env=os.environ | model | {"NO_PROXY": local, "no_proxy": local},
             start_new_session=True,  # Ctrl-C is for the probe, which ends its workers itself
         )
         started = cls(process)
@@ -82,14 +79,14 @@ class ProbeWorker:
         return started
 
     async def call(self, *, told: bool = False) -> Behaviour:
-        """Call the app once; with ``told`` keep its traceback and the versions it uses."""
-        answer = await self._asked(told=told)
-        self.versions, self.traceback = answer.get("versions", {}), answer.get("traceback", "")
+        """Call the app once; with ``told`` its behaviour holds a traceback and the versions it uses."""
+        commands = cast("asyncio.StreamWriter", self._process.stdin)
+        commands.write(f"{json.dumps({'told': told})}\n".encode())
+        answer = await self._answer()
         if "died" in answer:
-            return Died(f"its process {answer['died']}")
-        if "raised" in answer:
-            return AppRaised(answer["raised"], answer["clean"], answer["at"])
-        return Returned(answer["returned"], answer["digest"])
+            return Behaviour(ProbeOutcome.CRASHED, f"its process {answer['died']}", lost=True)
+        answer["outcome"] = ProbeOutcome(answer["outcome"])
+        return Behaviour(**answer)
 
     async def close(self) -> None:
         """Kill the process and whatever it started."""
@@ -99,11 +96,6 @@ class ProbeWorker:
             else:
                 self._process.kill()
         await self._process.wait()
-
-    async def _asked(self, *, told: bool) -> dict[str, Any]:
-        commands = cast("asyncio.StreamWriter", self._process.stdin)
-        commands.write(f"{json.dumps({'told': told})}\n".encode())
-        return await self._answer()
 
     async def _answer(self) -> dict[str, Any]:
         line = await cast("asyncio.StreamReader", self._process.stdout).readline()
@@ -117,14 +109,13 @@ class ProbeWorker:
 
 
 class Service:
-    """A running HTTP service: a call is a POST of the same body.
+    """A running HTTP service on loopback, each wait bounded by ``timeout`` seconds; a call is a POST of the same body.
 
     A 2xx is a value, an error with a JSON body or a 4xx a clean refusal, any other answer and a broken connection a
     crash. Raises ValueError when the address is not http on loopback.
     """
 
     def __init__(self, url: str, body: bytes, *, timeout: float) -> None:
-        """Take the address and the body; nothing is asked yet. ``timeout`` is in seconds, for each wait."""
         parts = urlsplit(url)
         if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
             raise ValueError(
@@ -134,8 +125,6 @@ class Service:
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         self._body = body
         self._timeout = timeout
-        self.versions: dict[str, str] = {}
-        self.traceback = ""
 
     async def start(self, _base_url: str) -> Service:
         """Return the service itself: it runs already, and was told the base URL by its user."""
@@ -148,12 +137,17 @@ class Service:
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, TimeoutError):
                 raise
-            return Died("its connection broke, or nobody listens there")
+            return Behaviour(ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return Returned(f"HTTP {status}", digest(content.decode("utf-8", "replace")))
-        client_error = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
-        said = _is_json(content)
-        return AppRaised(f"HTTP {status} {'with' if said else 'without'} a JSON body", clean=said or client_error)
+            digested = digest(content.decode("utf-8", "replace"))
+            return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", digested)
+        try:
+            json.loads(content)
+            said = "with"
+        except (ValueError, RecursionError):
+            said = "without"
+        clean = said == "with" or HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+        return Behaviour(ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED, f"HTTP {status} {said} a JSON body")
 
     async def close(self) -> None:
         """Leave the service as it is."""
@@ -166,39 +160,6 @@ class Service:
             return response.status, response.read(MAX_BODY_BYTES)
 
 
-def _is_json(content: bytes) -> bool:
-    """Report whether a body is JSON."""
-    try:
-        json.loads(content)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _environment(base_url: str) -> dict[str, str]:
-    return os.environ | {
-        "OPENAI_BASE_URL": base_url,
-        "OPENAI_API_BASE": base_url,
-        "OPENAI_API_KEY": KEY,
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
-    }
-
-
-Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
-"""Starts an app whose model is at this base URL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What the app did in one run, and how long it took; ``traceback`` and ``versions`` when they were asked for."""
-
-    behaviour: Behaviour
-    seconds: float
-    traceback: str
-    versions: dict[str, str]
-
-
 class ProbeStage:
     """A server on loopback with one app on it; runs take place one after the other.
 
@@ -207,7 +168,6 @@ class ProbeStage:
     """
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
-        """Start nothing yet."""
         self._connect = connect
         self._timeout = timeout
         self._port = port
@@ -215,11 +175,8 @@ class ProbeStage:
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
 
-    async def play(self, responder: Responder, *, told: bool = False) -> Played:
-        """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started.
-
-        ``told`` keeps its traceback and versions.
-        """
+    async def play(self, responder: Responder, *, told: bool = False) -> Behaviour:
+        """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started."""
         subject = await self._opened()
         self._responder = responder
         begun = time.monotonic()
@@ -227,11 +184,11 @@ class ProbeStage:
             async with asyncio.timeout(self._timeout):
                 behaviour = await subject.call(told=told)
         except TimeoutError:
-            behaviour = Silent(self._timeout)
+            behaviour = Behaviour(ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True)
         seconds = time.monotonic() - begun
-        if isinstance(behaviour, Silent | Died):
+        if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
-        return Played(behaviour, seconds, subject.traceback, subject.versions)
+        return replace(behaviour, seconds=seconds)
 
     async def close(self) -> None:
         """End the app and the server; the next run starts them anew."""
@@ -243,7 +200,6 @@ class ProbeStage:
             server.__exit__(None, None, None)
 
     async def _opened(self) -> ProbeSubject:
-        """Start the server and the app unless they run."""
         if self._server is None:
             patience = 2 * self._timeout  # a hanging reply must outlast the app
 

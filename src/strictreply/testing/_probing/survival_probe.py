@@ -9,26 +9,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
-from strictreply.testing._probing.subjects import Connect, Played, ProbeStage
-from strictreply.testing._probing.survival_report import (
-    AppRaised,
-    Echo,
-    ProbeOutcome,
-    ProbeRun,
-    Report,
-    Returned,
-    judged,
-)
+from strictreply.testing._probing.subjects import Connect, ProbeStage
+from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome, ProbeRun, Report, judged
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Target
-from strictreply.testing._wire import Responder, Served
+from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
@@ -39,34 +31,11 @@ DEFAULT_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ProbeTrial:
-    """One fault to try; ``target`` is the good reply that was spoiled."""
+    """One fault to try; ``target`` is the good reply that was spoiled, ``run`` what is reported unless it is tried."""
 
     fault: Fault
     target: Target = field(repr=False)
-    summary: str = ""
-
-    @property
-    def source(self) -> str:
-        """The fault's source with the tool's name in place of its definition: the app has it in some variable."""
-        spelt, name = self.target.source, re.sub(r"\W", "_", self.target.name) or "Answer"
-        return self.fault.source.replace(spelt, name) if spelt else self.fault.source
-
-    def run(self, outcome: ProbeOutcome, detail: str, *, seconds: float, requests: int, recovered: bool) -> ProbeRun:
-        """Report what became of it."""
-        return ProbeRun(
-            fault=self.fault.name,
-            kind=self.fault.kind,
-            code=self.fault.code,
-            outcome=outcome,
-            detail=detail,
-            at=self.fault.at,
-            summary=self.summary,
-            seconds=seconds,
-            requests=requests,
-            recovered=recovered,
-            source=self.source,
-            served=excerpt(self.fault.served, self.target.clean),
-        )
+    run: ProbeRun = field(repr=False)
 
 
 def planned(
@@ -83,24 +52,29 @@ def planned(
         if (kinds and entry.kind not in kinds) or (names and entry.name not in names):
             continue
         missing = demand.missing(entry.needs)
-        found = [] if missing else list(_trials(entry, demand))
+        wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
+        why = f"needs a request with {wanted}" if wanted else "fits the app's contract, or cannot be made from it"
+        skipped = ProbeOutcome.NOT_APPLICABLE
+        run = ProbeRun(entry.name, entry.kind, entry.code, skipped, why, summary=entry.summary)
+        found = [] if missing else list(_trials(entry, demand, run))
         trials += found
-        if not found:
-            wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
-            why = f"needs a request with {wanted}" if wanted else "fits the app's contract, or cannot be made from it"
-            skipped = ProbeOutcome.NOT_APPLICABLE
-            others.append(ProbeRun(entry.name, entry.kind, entry.code, skipped, why, summary=entry.summary))
+        others += [] if found else [run]
     return trials, others
 
 
-def _trials(entry: Entry, demand: Demand) -> Iterator[ProbeTrial]:
+def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]:
     """Make one entry's faults that the app's own contract refuses; each can be made again from its source alone."""
     seen: set[str] = set()
     for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
         for fault in _faults(entry, target):
-            if fault.source not in seen and demand.refuses(fault):
-                seen.add(fault.source)
-                yield ProbeTrial(fault, target, entry.summary)
+            if fault.source in seen or not demand.refuses(fault):
+                continue
+            seen.add(fault.source)
+            # The tool's name stands for its definition: the app has it in some variable.
+            name = re.sub(r"\W", "_", target.name) or "Answer"
+            source = fault.source.replace(target.source, name) if target.source else fault.source
+            served = excerpt(fault.served, target.clean)
+            yield ProbeTrial(fault, target, replace(run, code=fault.code, at=fault.at, source=source, served=served))
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
@@ -115,10 +89,7 @@ def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What was learnt from good replies: what the first request asks for, the good result, the versions in use.
-
-    ``good`` is the result's digest; None when two good runs did not give the same.
-    """
+    """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same."""
 
     demand: Demand
     good: str | None
@@ -126,18 +97,16 @@ class Rehearsal:
 
 
 class GoodModel:
-    """Replies well to every request it can read, and keeps the first."""
+    """Replies well to every request, and keeps the first, or as ``trouble`` why no good reply can be made to one."""
 
     def __init__(self, hints: DemandHints) -> None:
-        """Take what no request says."""
-        self._hints = hints
+        self.hints = hints
         self._lock = threading.Lock()
         self.demand: Demand | None = None
         self.trouble: ContractError | ValueError | None = None
 
     def __call__(self, request: JSONObject) -> Served:
-        """Reply well; a request that no good reply can be made to is kept as ``trouble``, and raised."""
-        demand = Demand(request, self._hints)
+        demand = Demand(request, self.hints)
         try:
             served = demand.good()
         except (ContractError, ValueError) as error:
@@ -149,36 +118,31 @@ class GoodModel:
 
 
 async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
-    """Run the app twice with good replies.
-
-    Raises Unusable, with the reason and what to do, unless it asked the model and returned both times.
-    """
+    """Run the app twice with good replies; raises Unusable unless it asked the model and returned both times."""
     model = GoodModel(hints)
     demand, good = _understood(model, await stage.play(model, told=True))
-    again = await stage.play(model, told=True)
-    _, other = _understood(model, again)
-    return Rehearsal(demand, good.digest if good == other else None, again.versions)
+    _, again = _understood(model, await stage.play(model, told=True))
+    return Rehearsal(demand, good.digest if good == again else None, again.versions)
 
 
-def _understood(model: GoodModel, played: Played) -> tuple[Demand, Returned]:
-    """Return what a rehearsal taught; raises Unusable when it did not go well."""
+def _understood(model: GoodModel, behaviour: Behaviour) -> tuple[Demand, Behaviour]:
     if model.trouble is not None:
         raise Unusable(f"no good reply to its request can be made: {model.trouble}; pass one with --good")
-    behaviour = played.behaviour
-    if not isinstance(behaviour, Returned):
-        _, how = judged(behaviour, (), None)
-        when = "with good replies" if model.demand else "before it asked the model"
-        hint = f" (good was: {model.demand.words}; --good, --answer or --tools say better)" if model.demand else ""
-        trace = f"\n{played.traceback}" if isinstance(behaviour, AppRaised) else ""
-        raise Unusable(f"the app failed {when}: {how}{hint}{trace}")
-    if model.demand is None:
+    demand = model.demand
+    if not behaviour.returned:
+        when = "with good replies" if demand else "before it asked the model"
+        hint = f" (good was: {demand.words}; --good, --answer or --tools say better)" if demand else ""
+        trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
+        raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
+    if demand is None:
         raise Unusable(
             "it returned without asking the model for a chat completion; does its client use the base URL it is given, "
             "or OPENAI_BASE_URL?"
         )
-    return model.demand, behaviour
+    return demand, behaviour
 
 
+@dataclass(slots=True)
 class Probe:
     """One probe of one app; :meth:`report` returns at any time what was found so far.
 
@@ -187,27 +151,21 @@ class Probe:
     many run side by side, ``port`` where the server listens, 0 for a free one.
     """
 
-    def __init__(
-        self,
-        name: str,
-        connect: Connect,
-        *,
-        hints: DemandHints = DemandHints(),  # noqa: B008 - a frozen value
-        kinds: Collection[Kind] = (),
-        names: Collection[str] = (),
-        timeout: float = DEFAULT_TIMEOUT,
-        jobs: int = 2,
-        port: int = 0,
-    ) -> None:
-        """Start nothing yet."""
-        self._name = name
-        self._hints = hints
-        self._chosen = (frozenset(kinds), frozenset(names))
-        self._stages = [ProbeStage(connect, timeout=timeout, port=port) for _ in range(jobs)]
+    name: str
+    connect: Connect
+    hints: DemandHints = field(default=DemandHints(), kw_only=True)
+    kinds: Collection[Kind] = field(default=(), kw_only=True)
+    names: Collection[str] = field(default=(), kw_only=True)
+    timeout: float = field(default=DEFAULT_TIMEOUT, kw_only=True)
+    jobs: int = field(default=2, kw_only=True)
+    port: int = field(default=0, kw_only=True)
+    _began: tuple[datetime, float] = field(init=False)
+    _rehearsal: Rehearsal | None = field(default=None, init=False)
+    _order: list[str] = field(default_factory=list[str], init=False)
+    _runs: list[ProbeRun] = field(default_factory=list[ProbeRun], init=False)
+
+    def __post_init__(self) -> None:
         self._began = (datetime.now(UTC), time.monotonic())
-        self._rehearsal: Rehearsal | None = None
-        self._order: list[str] = []
-        self._runs: list[ProbeRun] = []
 
     async def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
         """Probe the app; raises Unusable when it does not work with good replies either.
@@ -215,14 +173,14 @@ class Probe:
         ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends.
         """
         async with AsyncExitStack() as stack:
-            for stage in self._stages:
+            stages = [ProbeStage(self.connect, timeout=self.timeout, port=self.port) for _ in range(self.jobs)]
+            for stage in stages:
                 stack.push_async_callback(stage.close)
-            rehearsal = self._rehearsal = await rehearse(self._stages[0], self._hints)
-            for stage in self._stages:
-                stage.warm_up = GoodModel(self._hints)
-            kinds, names = self._chosen
-            trials, self._runs = planned(rehearsal.demand, kinds=kinds, names=names)
-            self._order = [trial.source for trial in trials]
+            rehearsal = self._rehearsal = await rehearse(stages[0], self.hints)
+            for stage in stages:
+                stage.warm_up = GoodModel(self.hints)
+            trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
+            self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)
 
@@ -234,7 +192,7 @@ class Probe:
 
             try:
                 async with asyncio.TaskGroup() as group:
-                    for stage in self._stages[: len(trials)]:
+                    for stage in stages[: len(trials)]:
                         group.create_task(work(stage))
             except BaseExceptionGroup as several:  # one is enough to say that the app does not start again
                 raise several.exceptions[0] from None
@@ -246,7 +204,7 @@ class Probe:
         place = {source: number for number, source in enumerate(self._order)}
         started, begun = self._began
         return Report(
-            app=self._name,
+            app=self.name,
             asks=self._rehearsal.demand.words,
             started=started,
             seconds=time.monotonic() - begun,
@@ -256,33 +214,25 @@ class Probe:
         )
 
     async def _tried(self, stage: ProbeStage, trial: ProbeTrial, good: str | None) -> ProbeRun:
-        """Serve one fault for every request, then for the first one only.
+        """Serve one fault for every request, then, unless the app asked only once, for the first one only."""
+        always, once = ScriptedModel(then=trial.fault), ScriptedModel(trial.fault)
 
-        An app that asked once does the same again: it cannot recover.
-        """
-        always = ScriptedModel(then=trial.fault)
-        played = await stage.play(always)
-        echoes = _echoes(always)
+        def first_then_good(request: JSONObject) -> Served:
+            served = once(request)
+            return served if len(once.requests) == 1 else Demand(request, self.hints).good()
+
+        behaviour = await stage.play(always)
         recovered = False
         if len(always.requests) > 1:
-            once = ScriptedModel(trial.fault)
-            behaviour = (await stage.play(_good_after(once, self._hints))).behaviour
-            recovered = isinstance(behaviour, Returned) and good in {None, behaviour.digest}
-            echoes += _echoes(once)
-        outcome, detail = judged(played.behaviour, echoes, good)
-        asked = len(always.requests)
-        return trial.run(outcome, detail, seconds=played.seconds, requests=asked, recovered=recovered)
-
-
-def _good_after(script: ScriptedModel, hints: DemandHints) -> Responder:
-    """Serve a script, and good replies when it is spent."""
-
-    def answer(request: JSONObject) -> Served:
-        served = script(request)
-        return served if len(script.requests) <= len(script.steps) else Demand(request, hints).good()
-
-    return answer
-
-
-def _echoes(model: ScriptedModel) -> list[Echo]:
-    return [Echo(number, role) for number, role, _ in model.echoes()]
+            again = await stage.play(first_then_good)
+            recovered = again.returned and good in {None, again.digest}
+        echoes = [(number, role) for model in (always, once) for number, role, _ in model.echoes()]
+        outcome, detail = judged(behaviour, echoes, good)
+        return replace(
+            trial.run,
+            outcome=outcome,
+            detail=detail,
+            seconds=behaviour.seconds,
+            requests=len(always.requests),
+            recovered=recovered,
+        )

@@ -1,15 +1,15 @@
 """What becomes of an app under malformed replies: its behaviour in a run, how that is judged, the report and its files.
 
-Values only. No text of a reply is in any of them but ``ProbeRun.served``, the excerpt of what the app was given.
+No text of a reply is in any of these values but ``ProbeRun.served``, the excerpt of what the app was given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 from strictreply.testing._steps import Kind
@@ -18,15 +18,15 @@ from strictreply.values._json import JSONObject
 
 
 class ProbeOutcome(StrEnum):
-    """What an app did with a malformed reply; what it should not have done comes first."""
+    """What an app did with a malformed reply (see ``MEANINGS``); what it should not have done comes first."""
 
-    ACCEPTED = "accepted"  # it returned, as if the reply had been good
-    CRASHED = "crashed"  # an exception that says nothing of the reply came out of it, or its process died
-    HUNG = "hung"  # it did not come back in time
-    LEAKED = "leaked"  # what the model wrote came back in a prompt, whatever else happened
-    NOTHING = "nothing"  # it returned None, as it does not for good replies: nothing was used, and nobody was told
-    CLEAN = "clean"  # it refused, with an exception made for that
-    NOT_APPLICABLE = "not_applicable"  # its requests do not allow this fault
+    ACCEPTED = "accepted"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    LEAKED = "leaked"
+    NOTHING = "nothing"
+    CLEAN = "clean"
+    NOT_APPLICABLE = "not_applicable"
 
 
 FINDINGS = (ProbeOutcome.ACCEPTED, ProbeOutcome.CRASHED, ProbeOutcome.HUNG, ProbeOutcome.LEAKED)
@@ -41,7 +41,6 @@ MEANINGS: Mapping[ProbeOutcome, str] = {
     ProbeOutcome.CLEAN: "The app refused, with an exception made for that.",
     ProbeOutcome.NOT_APPLICABLE: "The app's requests do not allow this fault.",
 }
-"""What each outcome means, in a sentence."""
 
 REMEDIES: Mapping[ProbeOutcome, str] = {
     ProbeOutcome.ACCEPTED: "Judge the whole reply before anything of it is used: the arguments against the tool's "
@@ -54,12 +53,7 @@ REMEDIES: Mapping[ProbeOutcome, str] = {
 }
 """What a person can do about each finding."""
 
-_COUNTED = {
-    ProbeOutcome.ACCEPTED: "accepted",
-    ProbeOutcome.CRASHED: "crashed it",
-    ProbeOutcome.HUNG: "hung it",
-    ProbeOutcome.LEAKED: "leaked into its prompts",
-}
+_COUNTED = dict(zip(FINDINGS, ("accepted", "crashed it", "hung it", "leaked into its prompts"), strict=True))
 
 KIND_WORDS: Mapping[Kind, str] = {
     Kind.JSON: "text that is not strict JSON",
@@ -74,76 +68,56 @@ KIND_WORDS: Mapping[Kind, str] = {
 }
 """What each kind of fault is about."""
 
+SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
+MAX_LISTED = 6  # names of folded findings
+_RAN = (*FINDINGS, ProbeOutcome.NOTHING, ProbeOutcome.CLEAN)
+_METHOD = (
+    "Each fault was served for every request of a run; where the app asked again, once more with good replies after."
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """The app came back with a value of this type; ``digest`` is equal for equal values, and says nothing of them."""
+class Behaviour:
+    """What an app did in one run, not yet compared with what it does for good replies.
 
-    type: str
-    digest: str
+    ``outcome`` is ACCEPTED for any value returned, whose type ``told`` names (``None`` for None); its ``digest`` is
+    equal for equal values, and says nothing of them. For anything else ``told`` says in our words what happened.
+    ``lost`` is true when the app has to be started anew: its process ended, or nobody knows what it still does.
+    """
 
+    outcome: ProbeOutcome
+    told: str
+    digest: str = ""
+    lost: bool = False
+    traceback: str = field(default="", compare=False)
+    versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    seconds: float = field(default=0.0, compare=False)
 
-@dataclass(frozen=True, slots=True)
-class AppRaised:
-    """The app raised; ``clean`` when the exception was made to say so; ``at`` is the app's own line, or empty."""
-
-    name: str
-    clean: bool
-    at: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Died:
-    """The app's process ended, or its connection broke; ``how`` tells in our words."""
-
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
-class Silent:
-    """The app did not return within so many seconds."""
-
-    seconds: float
+    @property
+    def returned(self) -> bool:
+        """Whether the app came back with a value."""
+        return self.outcome is ProbeOutcome.ACCEPTED
 
 
-Behaviour: TypeAlias = Returned | AppRaised | Died | Silent
-
-
-@dataclass(frozen=True, slots=True)
-class Echo:
-    """A text that only the model wrote stood in this turn of this request, counted from 1."""
-
-    request: int
-    role: str
-
-
-def judged(behaviour: Behaviour, echoes: Sequence[Echo], good: str | None) -> tuple[ProbeOutcome, str]:
+def judged(behaviour: Behaviour, echoes: Sequence[tuple[int, str]], good: str | None) -> tuple[ProbeOutcome, str]:
     """Judge one run: its outcome, and in our words what the app did.
 
-    ``good`` is the digest of what the app gives for good replies, None when that is never twice the same.
+    ``echoes`` are the requests, counted from 1, and the roles of the turns in which a text stood that only the model
+    wrote. ``good`` is the digest of what the app gives for good replies, None when that is never twice the same.
     """
-    outcome, told = _judged(behaviour, good)
+    outcome, told = behaviour.outcome, behaviour.told
+    if behaviour.returned:
+        same = "the same as" if behaviour.digest == good else "other than"
+        if told == "None" and behaviour.digest != good:  # good results that differ are not all None
+            outcome, told = ProbeOutcome.NOTHING, "returned None, other than for a good reply"
+        else:
+            told = f"returned {told}{f', {same} for a good reply' if good is not None else ''}"
     if not echoes:
         return outcome, told
-    where = dict.fromkeys(f"the {echo.role} turn of request {echo.request}" for echo in echoes)
-    return ProbeOutcome.LEAKED, f"{next(iter(where))} quoted the reply; then {told}"
-
-
-def _judged(behaviour: Behaviour, good: str | None) -> tuple[ProbeOutcome, str]:
-    match behaviour:
-        case Returned(type="None", digest=digest) if good != digest:  # good results that differ are not all None
-            return ProbeOutcome.NOTHING, "returned None, other than for a good reply"
-        case Returned(type, digest):
-            same = ", the same as for a good reply" if digest == good else ", other than for a good reply"
-            return ProbeOutcome.ACCEPTED, f"returned {type}{same if good is not None else ''}"
-        case AppRaised(name, clean, at):
-            return ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED, f"{name} at {at}" if at else name
-        case Died(how):
-            return ProbeOutcome.CRASHED, how
-        case Silent(seconds):
-            return ProbeOutcome.HUNG, f"did not return within {seconds:g} s"
+    request, role = echoes[0]
+    return ProbeOutcome.LEAKED, f"the {role} turn of request {request} quoted the reply; then {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +151,9 @@ class ProbeRun:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a probe found.
+    """Everything that a probe found; ``complete`` is false when it was interrupted.
 
-    ``app`` is how the app was named, ``asks`` what its requests ask for, in words. ``versions`` are those of Python and
-    of the libraries that the app uses, by name. ``complete`` is false when the probe was interrupted.
+    ``asks`` is what the app's requests ask for, in words; ``versions`` are those of Python and the libraries it uses.
     """
 
     app: str
@@ -250,19 +223,8 @@ def report_json(report: Report) -> JSONObject:
         "survived": report.survived,
         "outcomes": outcomes | {"recovered": report.recovered},
         "runs": [
-            {
-                "fault": run.fault,
-                "kind": run.kind.value,
-                "code": run.code,
-                "at": run.at,
-                "outcome": run.outcome.value,
-                "detail": run.detail,
-                "seconds": round(run.seconds, _DECIMALS),
-                "requests": run.requests,
-                "recovered": run.recovered,
-                "source": run.source,
-                "served": run.served,
-            }
+            {name: value for name, value in asdict(run).items() if name != "summary"}
+            | {"seconds": round(run.seconds, _DECIMALS)}
             for run in report.runs
         ],
     }
@@ -281,26 +243,152 @@ def junit_xml(report: Report) -> str:
         timestamp=report.started.isoformat(timespec="seconds"),
     )
     for run in report.runs:
-        _add_case(suite, report.app, run)
+        told = {"classname": f"{report.app}.{run.kind}", "name": run.id, "time": f"{run.seconds:.3f}"}
+        case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})
+        if run.outcome in FINDINGS:
+            message = printable(f"{run.outcome}: {run.detail}")
+            story = (
+                run.summary,
+                run.served,
+                f"A strict gate says {run.code}. {REMEDIES[run.outcome]}",
+                f"Look: strictreply faults --show {run.fault}",
+                f"In a test: llm.script({run.source})",
+            )
+            failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
+            failure.text = printable_lines("\n".join(story))
+        elif run.outcome is ProbeOutcome.NOT_APPLICABLE:
+            ET.SubElement(case, "skipped", type="pytest.skip", message=printable(run.detail))
     root = ET.Element("testsuites", name="strictreply probe")
     root.append(suite)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _add_case(suite: ET.Element, app: str, run: ProbeRun) -> None:
-    named = {"classname": printable(f"{app}.{run.kind.value}"), "name": printable(run.id), "time": f"{run.seconds:.3f}"}
-    case = ET.SubElement(suite, "testcase", named)
-    if run.outcome in FINDINGS:
-        message = printable(f"{run.outcome.value}: {run.detail}")
-        failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
-        story = (
-            run.summary,
-            run.served,
-            f"A strict gate says {run.code}. {REMEDIES[run.outcome]}",
-            f"Look: strictreply faults --show {run.fault}",
-            f"In a test: llm.script({run.source})",
+def report_page(report: Report) -> str:
+    """Write the report as one HTML page for a person: nothing runs, nothing is loaded, and hostile text stays text.
+
+    It is built as a tree that the library writes, which escapes every text.
+    """
+    facts = {
+        "Asks for": report.asks,
+        "Probed": f"{report.started:%Y-%m-%d %H:%M} UTC, {report.seconds:.0f} s",
+        "With": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
+        "Recovered": f"from {report.recovered} of {len(report.applicable)}, once good replies followed",
+    }
+    terms = [part for name, value in facts.items() if value for part in (_element("dt", name), _element("dd", value))]
+    head = _element(
+        "head",
+        _element("meta", charset="utf-8"),
+        _element("meta", **{"http-equiv": "Content-Security-Policy"}, content=_POLICY),
+        _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        _element("title", f"Survival report: {report.app}"),
+        _element("style", files("strictreply.testing._probing").joinpath("report_page.css").read_text("utf-8")),
+    )
+    main = _element(
+        "main",
+        _element("h1", f"Survival report: {report.app}"),
+        _element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
+        _element("dl", *terms),
+        _counts(report),
+        *(part for outcome in FINDINGS if report.of(outcome) for part in _findings(report, outcome)),
+        *_others(report.of(ProbeOutcome.NOTHING), "answered with nothing"),
+        *_others(report.of(ProbeOutcome.CLEAN), "refused cleanly"),
+        *_others(report.of(ProbeOutcome.NOT_APPLICABLE), "not applicable to this app"),
+        _element("footer", _METHOD),
+    )
+    root = _element("html", head, _element("body", main), lang="en")
+    return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
+
+
+def _element(tag: str, *content: str | ET.Element, kind: str = "", **attributes: str) -> ET.Element:
+    """Make an element of texts, printable line by line, and elements; ``kind`` is its class."""
+    element = ET.Element(tag, {"class": kind} if kind else {}, **attributes)
+    for part in content:
+        if isinstance(part, ET.Element):
+            element.append(part)
+        elif len(element):
+            element[-1].tail = printable_lines(part)
+        else:
+            element.text = printable_lines(part)
+    return element
+
+
+def _dot(outcome: ProbeOutcome) -> ET.Element:
+    return _element("span", kind=f"dot {outcome}")
+
+
+def _row(tag: str, *cells: str | ET.Element) -> ET.Element:
+    return _element("tr", *(_element(tag, cell) for cell in cells))
+
+
+def _counts(report: Report) -> ET.Element:
+    def row(name: str, words: str, runs: Sequence[ProbeRun]) -> ET.Element:
+        numbers = {outcome: sum(run.outcome is outcome for run in runs) for outcome in _RAN}
+        seen = {outcome: number for outcome, number in numbers.items() if number}
+        bars = (
+            _element("span", kind=one, style=f"width:{100 * number / len(runs):.2f}%") for one, number in seen.items()
         )
-        failure.text = printable_lines("\n".join(story))
-    elif run.outcome is ProbeOutcome.NOT_APPLICABLE:
-        ET.SubElement(case, "skipped", type="pytest.skip", message=printable(run.detail))
+        label = {"aria-label": ", ".join(f"{outcome} {number}" for outcome, number in seen.items())}
+        return _element(
+            "tr",
+            _element("td", name, *([_element("span", f" · {words}", kind="soft")] if words else [])),
+            _element("td", _element("div", *bars, kind="bar", role="img", **label)),
+            *(_element("td", str(n), kind="number" if n else "number zero") for n in numbers.values()),
+        )
+
+    titles = (_element("th", _dot(outcome), outcome.value, kind="number") for outcome in _RAN)
+    kinds = {kind: [run for run in report.applicable if run.kind is kind] for kind in Kind}
+    return _element(
+        "table",
+        _element("thead", _element("tr", _element("th", "Kind of fault"), _element("th"), *titles)),
+        _element("tbody", *(row(kind.value, KIND_WORDS[kind], runs) for kind, runs in kinds.items() if runs)),
+        _element("tfoot", row("all", "", report.applicable)),
+        kind="counts",
+    )
+
+
+def _findings(report: Report, outcome: ProbeOutcome) -> Iterator[ET.Element]:
+    """Lay out the findings of one outcome by what one change would mend; of a cause all but the first are folded."""
+    yield _element("h2", _dot(outcome), f"{outcome.capitalize()}: {len(report.of(outcome))}")
+    yield _element("p", MEANINGS[outcome])
+    yield _element("p", _element("strong", "What to do: "), REMEDIES[outcome], kind="todo")
+    for (found, detail), runs in report.causes.items():
+        if found is not outcome:
+            continue
+        number = f" · {len(runs)} {'reply' if len(runs) == 1 else 'replies'}"
+        yield _element("h3", _element("code", detail), number)
+        yield _found(runs[:SHOWN_OF_A_CAUSE])
+        if folded := runs[SHOWN_OF_A_CAUSE:]:
+            names = [*(run.id for run in folded[:MAX_LISTED]), *["…"] * (len(folded) > MAX_LISTED)]
+            yield _element("details", _element("summary", f"{len(folded)} more: {', '.join(names)}"), _found(folded))
+
+
+def _found(runs: Iterable[ProbeRun]) -> ET.Element:
+    rows = (
+        _element(
+            "tr",
+            _element(
+                "td",
+                _element("div", run.id, kind="name"),
+                _element("p", run.summary),
+                _element("p", "A strict gate says ", _element("code", run.code), kind="soft"),
+            ),
+            _element(
+                "td",
+                _element("pre", run.served),
+                _element("code", f"llm.script({run.source})", kind="again"),
+                _element("code", f"strictreply faults --show {run.fault}", kind="again"),
+            ),
+        )
+        for run in runs
+    )
+    return _element(
+        "table", _element("thead", _row("th", "Fault", "What was served")), _element("tbody", *rows), kind="findings"
+    )
+
+
+def _others(runs: Sequence[ProbeRun], words: str) -> Iterator[ET.Element]:
+    if runs:
+        rows = (_row("td", run.id, run.detail + " · recovered" * run.recovered) for run in runs)
+        title = _element("summary", f"{len(runs)} {words}")
+        yield _element("details", title, _element("table", _element("tbody", *rows)))

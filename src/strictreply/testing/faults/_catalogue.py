@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeAlias
+from string import Template
+from typing import Any, NamedTuple, TypeAlias
 
 from strictreply.contract._shaping import shape
 from strictreply.testing._steps import CANARY, Fault, Kind
 from strictreply.testing._targets import ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, Served
+from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
@@ -37,29 +38,22 @@ class FaultNotMade(ValueError):
     """A fault cannot be made of what was given: the message says why, and what can be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spoiled:
-    """A reply that was spoiled: what is served, at which JSON Pointer, and the texts that only the model wrote.
+class Spoiled(NamedTuple):
+    """A reply that was spoiled: what is served, at which JSON Pointer, and the good arguments that it was made of.
 
-    ``ground`` are the good arguments that it was made of, None for those of the target.
+    ``ground`` is None for those of the target.
     """
 
     served: Served
     at: str = ""
-    invented: tuple[str, ...] = ()
     ground: JSON = None
-
-    @classmethod
-    def of(cls, served: Served, at: str = "") -> Self:
-        """Make the value; the canary and the leaked marker are invented wherever they stand."""
-        return cls(served, at, tuple(word for word in (CANARY, LEAKED_MARKER) if word in str(served)))
 
 
 Maker: TypeAlias = Callable[[Target], Iterable[Spoiled]]
 """Spoils a good reply in every way that the fault's name covers; nothing when it cannot be made."""
 
-ServedInstead: TypeAlias = HTTPReply | Callable[[Target], Served]
-"""What is served in place of a good reply: always the same, or made from that reply."""
+ServedInstead: TypeAlias = "Served | Callable[[Target], Served]"
+"""What is served in place of a good reply: a response, JSON to be :func:`filled` from that reply, or made from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,8 +102,11 @@ class Entry:
 
     def all_for(self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None) -> Iterator[Fault]:
         """Make the fault at every place of a tool's arguments that it can spoil; each is proved refused."""
-        chosen = self._place(tool, place)
-        if chosen is None:
+        if tool is None:
+            chosen = "prose" if "prose" in self.places and place in {None, "prose"} else None
+        else:
+            chosen = self.usual if place is None else place
+        if chosen not in self.places:
             return
         target = Target.of(tool, place=chosen, args=args)
         known: set[str] = set()
@@ -119,11 +116,6 @@ class Entry:
                 known.add(fault.at)
                 yield fault
 
-    def _place(self, tool: object, place: ReplyPlace | None) -> ReplyPlace | None:
-        if tool is None:
-            return "prose" if "prose" in self.places and place in {None, "prose"} else None
-        return self.usual if place is None else place if place in self.places else None
-
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
         # Where a place is spoiled again, on other good arguments, those are part of the source.
         at = [repr(spoiled.at)] if spoiled.at else []
@@ -132,7 +124,7 @@ class Entry:
             name=self.name,
             served=spoiled.served,
             source=f"faults.{self.name}({grounded.call(*at, place=target.place != self.usual)})",
-            invented=(*spoiled.invented, *_own_texts(spoiled, target)),
+            invented=_invented(spoiled, target),
             kind=self.kind,
             code=target.code(self.code),
             place=target.place,
@@ -163,7 +155,7 @@ def response_entry(
     """Declare a fault that is served in place of the whole good reply."""
 
     def make(target: Target) -> Iterator[Spoiled]:
-        yield Spoiled.of(response if isinstance(response, HTTPReply) else response(target))
+        yield Spoiled(response(target) if callable(response) else filled(response, target))
 
     return Entry("", kind, code, summary, places, make, needs or {})
 
@@ -176,21 +168,75 @@ def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
     return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
 
 
+def filled(template: Served, target: Target) -> Any:
+    """Fill the ``$names`` in JSON or a response from a good reply: one alone becomes the value, else its text.
+
+    ``$tool`` is the tool's name. ``$value`` are the good arguments or the answer, ``$written`` is their JSON text;
+    ``$json`` is the same with the union around it, where there is one, and ``$text`` its text: the content, or the
+    arguments of the call. ``$call`` is the JSON text of a native call. ``$completion`` is the good response, with
+    ``$message`` and ``$finish_reason`` in it. ``$body`` is its JSON as it is sent, ``$half`` the first half of that,
+    ``$length`` and ``$half_length`` are their bytes.
+    """
+    choice = target.clean["choices"][0]
+    body = json.dumps(target.clean)
+    half = body[: len(body) // 2]
+    names: dict[str, JSON] = {
+        "tool": target.name,
+        "value": target.value,
+        "written": written(target.value),
+        "json": target.around(target.value),
+        "text": target.text(target.value),
+        "call": written(native_call(target.name, written(target.value))),
+        "completion": target.clean,
+        "message": choice["message"],
+        "finish_reason": choice["finish_reason"],
+    }
+    return substituted(template, names | {"body": body, "half": half, "length": len(body), "half_length": len(half)})
+
+
+def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
+    """Fill the ``$names`` in JSON or a response; one that stands alone becomes the value, else its text."""
+    match template:
+        case str() if template[:1] == "$" and template[1:] in names:
+            return names[template[1:]]
+        case str():
+            return Template(template).substitute(names)
+        case bytes():
+            return Template(template.decode("latin-1")).substitute(names).encode("latin-1")
+        case list() | tuple():
+            return type(template)(substituted(item, names) for item in template)
+        case dict():
+            return {substituted(name, names): substituted(member, names) for name, member in template.items()}
+        case HTTPReply(headers=headers, parts=parts):
+            return replace(
+                template,
+                headers={k: str(substituted(v, names)) for k, v in headers.items()},
+                parts=substituted(parts, names),
+            )
+        case _:
+            return template
+
+
 def written(value: JSON) -> str:
     """Write JSON as a model does: characters beyond ASCII as they are."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _own_texts(spoiled: Spoiled, target: Target) -> Iterator[str]:
-    # Whole texts of the reply that can come from nowhere else: an app that quotes one in a prompt echoes the model.
+def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
+    """Return the texts of a spoiled reply that only the model wrote: invented words, and whole texts that it sends.
+
+    A whole text can come from nowhere else: an app that quotes it in a prompt echoes the model.
+    """
+    good = target.text(target.value if spoiled.ground is None else spoiled.ground)
+    words = tuple(word for word in (CANARY, LEAKED_MARKER) if word in str(spoiled.served) and word not in good)
     known = f"{target.text(target.value)}\n{json.dumps(target.tool.definition) if target.tool else ''}"
     choices = peek(spoiled.served, "choices")
     message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
     calls = peek(message, "tool_calls")
     arguments = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
-    for text in (text for text in (peek(message, "content"), *arguments) if isinstance(text, str)):
-        if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS and text not in known and text not in spoiled.invented:
-            yield text
+    texts = (text for text in (peek(message, "content"), *arguments) if isinstance(text, str))
+    long = (text for text in texts if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS)
+    return (*words, *(text for text in long if text not in known and text not in words))
 
 
 def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:

@@ -1,18 +1,18 @@
 """Faults of a value of the right type that breaks another rule of its schema.
 
 Alternatives and conditions, listed values and bounds, formats, and the items of an array as a whole. A row of a table
-is ``name = factory(code, summary, spoil, where)``: at each place that ``where`` chooses, the value is spoiled so.
+is ``name = factory(rule, summary, spoil, where)``: at each place that ``where`` chooses, the value is spoiled so.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from itertools import combinations, count, islice
+from collections.abc import Iterator
+from functools import partial
+from itertools import combinations, count, islice, product
 from typing import Any
 
-from strictreply.schema._documents import Node
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.faults._spots import (
@@ -22,14 +22,9 @@ from strictreply.testing.faults._spots import (
     Spot,
     at_member,
     at_place,
-    of_kind,
+    without_required,
 )
 from strictreply.values._json import JSON
-
-_NUMBER = of_kind("integer", "number")
-_STRING = of_kind("string")
-_ARRAY = of_kind("array")
-_OBJECT = of_kind("object")
 
 # Alternatives, exclusions and conditions
 
@@ -45,28 +40,23 @@ def _strangers(spot: Spot) -> Iterator[JSON]:
 
 def _outside_all(spot: Spot) -> SpoiledValues:
     nodes = list(spot.nodes("oneOf"))
-    for value in _strangers(spot) if nodes else ():
-        if not any(spot.parts.fits(node, value) for node in nodes):
-            yield value
+    return (value for value in _strangers(spot) if nodes and not any(spot.parts.fits(node, value) for node in nodes))
 
 
 def _in_several(spot: Spot) -> SpoiledValues:
-    for one, other in combinations(spot.nodes("oneOf"), 2):
-        yield from (value for value in _shared(spot, one, other) if spot.parts.fits(one, value))
-
-
-def _shared(spot: Spot, one: Node, other: Node) -> Iterator[JSON]:
     """Propose values that may fit two alternatives: examples of either, of both, and where their bounds meet."""
-    examples, others = spot.parts.examples(one), spot.parts.examples(other)
-    yield from (*spot.parts.examples(one, other), *examples, *others)
-    bounds = [node.schema[name] for node in (one, other) for name in ("minimum", "maximum") if name in node.schema]
-    yield from (*bounds, one.schema.get("multipleOf", 1) * other.schema.get("multipleOf", 1))
-    pairs = ((first, second) for first in examples for second in others)
-    yield from ({**first, **second} for first, second in pairs if isinstance(first, dict) and isinstance(second, dict))
+    for one, other in combinations(spot.nodes("oneOf"), 2):
+        examples, others = spot.parts.examples(one), spot.parts.examples(other)
+        bounds = [node.schema[name] for node in (one, other) for name in ("minimum", "maximum") if name in node.schema]
+        step = one.schema.get("multipleOf", 1) * other.schema.get("multipleOf", 1)
+        both = [{**a, **b} for a, b in product(examples, others) if isinstance(a, dict) and isinstance(b, dict)]
+        for value in (*spot.parts.examples(one, other), *examples, *others, *bounds, step, *both):
+            if spot.parts.fits(one, value):
+                yield value
 
 
 def _tag_of_another(spot: Spot) -> SpoiledMembers:
-    for node in (*spot.nodes("anyOf"), *spot.nodes("oneOf")):
+    for node in spot.nodes("anyOf", "oneOf"):
         for name, schema in node.resolved("properties").schema.get("properties", {}).items():
             tagged = isinstance(schema, dict) and "const" in schema and name in spot.value
             if tagged and spot.value[name] != schema["const"]:
@@ -79,42 +69,34 @@ def _excluded(spot: Spot) -> SpoiledValues:
             yield {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
 
 
-def _without_conditional(spot: Spot) -> SpoiledMembers:
-    for name in spot.listed("required", conditional=True):
-        if name in spot.value:
-            yield name, {key: value for key, value in spot.value.items() if key != name}
-
-
-no_branch: Entry = at_place(
-    "args.any_of", "A value fits none of the alternatives.", _strangers, lambda spot: spot.states("anyOf")
-)
+no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
 no_single_branch: Entry = at_place(
-    "args.one_of", "A value fits none of the alternatives of which exactly one must fit.", _outside_all
+    "one_of", "A value fits none of the alternatives of which exactly one must fit.", _outside_all
 )
 several_branches: Entry = at_place(
-    "args.one_of", "A value fits several alternatives of which exactly one must fit.", _in_several
+    "one_of", "A value fits several alternatives of which exactly one must fit.", _in_several
 )
 unknown_discriminator: Entry = at_place(
-    "args.enum",
+    "enum",
     "The key that tells alternatives apart has a value of none of them.",
-    lambda _: [CANARY],
+    [CANARY],
     lambda spot: any(isinstance(value, str) for value in spot.rules("const")),
 )
 discriminator_of_another: Entry = at_member(
-    "args.extra_key",
+    "extra_key",
     "The key that tells alternatives apart names one of them, and the other keys belong to another.",
     _tag_of_another,
-    _OBJECT,
+    "object",
 )
-excluded_value: Entry = at_place("args.not", "A value is one that the schema excludes.", _excluded)
+excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
 broken_condition: Entry = at_member(
-    "args.required",
+    "required",
     "A key is missing that the schema requires because of the values of other keys.",
-    _without_conditional,
-    _OBJECT,
+    partial(without_required, conditional=True),
 )
 
 # Listed values
+_enum = partial(at_place, "enum")
 
 
 def _listed_texts(spot: Spot) -> list[str]:
@@ -124,13 +106,12 @@ def _listed_texts(spot: Spot) -> list[str]:
 
 
 def _unlisted(spot: Spot) -> SpoiledValues:
-    numbers = [value for value in spot.listed("enum") if isinstance(value, int | float)]
-    return [max(numbers) + 1] if numbers and len(numbers) == len([*spot.listed("enum")]) else [CANARY]
+    listed = list(spot.listed("enum"))
+    return [max(listed) + 1] if listed and all(isinstance(value, int | float) for value in listed) else [CANARY]
 
 
 def _in_other_case(spot: Spot) -> SpoiledValues:
-    for text in _listed_texts(spot):
-        yield from (other for other in (text.upper(), text.lower(), text.title()) if other != text)
+    return (other for text in _listed_texts(spot) for other in (text.upper(), text.lower(), text.title()))
 
 
 def _other_constant(spot: Spot) -> SpoiledValues:
@@ -139,32 +120,24 @@ def _other_constant(spot: Spot) -> SpoiledValues:
         yield CANARY
 
 
-not_in_enum: Entry = at_place(
-    "args.enum", "A value is not one of those that are allowed.", _unlisted, lambda spot: spot.states("enum")
+not_in_enum: Entry = _enum("A value is not one of those that are allowed.", _unlisted, "enum")
+enum_in_other_case: Entry = _enum("An allowed string is written in another case.", _in_other_case)
+enum_with_space: Entry = _enum(
+    "An allowed string has a space at its end.", lambda spot: [f"{text} " for text in _listed_texts(spot)]
 )
-enum_in_other_case: Entry = at_place("args.enum", "An allowed string is written in another case.", _in_other_case)
-enum_with_space: Entry = at_place(
-    "args.enum",
-    "An allowed string has a space at its end.",
-    lambda spot: [f"{text} " for text in _listed_texts(spot)],
+enum_in_quotes: Entry = _enum(
+    "An allowed string has quotation marks of its own.", lambda spot: [f'"{text}"' for text in _listed_texts(spot)]
 )
-enum_in_quotes: Entry = at_place(
-    "args.enum",
-    "An allowed string has quotation marks of its own.",
-    lambda spot: [f'"{text}"' for text in _listed_texts(spot)],
-)
-enum_alternatives: Entry = at_place(
-    "args.enum",
+enum_alternatives: Entry = _enum(
     "Several allowed strings are given at once, joined by a bar.",
     lambda spot: ["|".join(_listed_texts(spot))],
     lambda spot: len(_listed_texts(spot)) > 1,
 )
-enum_as_text: Entry = at_place(
-    "args.enum",
+enum_as_text: Entry = _enum(
     "An allowed value that is no string is written as one.",
     lambda spot: [json.dumps(value) for value in spot.listed("enum") if not isinstance(value, str)],
 )
-wrong_const: Entry = at_place("args.const", "A value is not the only one that is allowed.", _other_constant)
+wrong_const: Entry = at_place("const", "A value is not the only one that is allowed.", _other_constant)
 
 # Bounds of numbers and strings
 
@@ -178,11 +151,6 @@ def _beyond(spot: Spot, keyword: str, sign: int) -> Iterator[Any]:
         yield math.nextafter(bound, sign * math.inf)
 
 
-def _between_steps(spot: Spot) -> SpoiledValues:
-    for step in spot.rules("multipleOf"):
-        yield from (spot.value + 1, spot.value - 1, spot.value + step / 2, spot.value - step / 2, step / 2)
-
-
 def _longer(spot: Spot) -> SpoiledValues:
     for most in (int(rule) for rule in spot.rules("maxLength") if rule < MAX_SIZE):
         for filling in (CANARY, spot.value[-1:]):
@@ -190,120 +158,110 @@ def _longer(spot: Spot) -> SpoiledValues:
 
 
 below_minimum: Entry = at_place(
-    "args.minimum", "A number is less than the minimum.", lambda spot: _beyond(spot, "minimum", -1)
+    "minimum", "A number is less than the minimum.", lambda spot: _beyond(spot, "minimum", -1)
 )
 above_maximum: Entry = at_place(
-    "args.maximum", "A number is greater than the maximum.", lambda spot: _beyond(spot, "maximum", 1)
+    "maximum", "A number is greater than the maximum.", lambda spot: _beyond(spot, "maximum", 1)
 )
 at_exclusive_minimum: Entry = at_place(
-    "args.exclusive_minimum",
+    "exclusive_minimum",
     "A number is equal to a minimum that it must exceed.",
     lambda spot: spot.rules("exclusiveMinimum"),
 )
 at_exclusive_maximum: Entry = at_place(
-    "args.exclusive_maximum",
+    "exclusive_maximum",
     "A number is equal to a maximum that it must stay below.",
     lambda spot: spot.rules("exclusiveMaximum"),
 )
-not_a_multiple: Entry = at_place("args.multiple_of", "A number is not a multiple of the step.", _between_steps, _NUMBER)
+not_a_multiple: Entry = at_place(
+    "multiple_of",
+    "A number is not a multiple of the step.",
+    lambda spot: [
+        other
+        for step in spot.rules("multipleOf")
+        for other in (spot.value + 1, spot.value - 1, spot.value + step / 2, spot.value - step / 2, step / 2)
+    ],
+    "integer number",
+)
 too_short: Entry = at_place(
-    "args.min_length",
+    "min_length",
     "A string is one character too short.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minLength") if least],
-    _STRING,
 )
-empty_string: Entry = at_place(
-    "args.min_length",
-    "A string that must not be empty is empty.",
-    lambda _: [""],
-    lambda spot: spot.states("minLength"),
-)
-too_long: Entry = at_place("args.max_length", "A string is one character too long.", _longer, _STRING)
+empty_string: Entry = at_place("min_length", "A string that must not be empty is empty.", [""])
+too_long: Entry = at_place("max_length", "A string is one character too long.", _longer)
 pattern_mismatch: Entry = at_place(
-    "args.pattern",
-    "A string does not match the pattern.",
-    lambda _: [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""],
-    lambda spot: spot.states("pattern"),
+    "pattern", "A string does not match the pattern.", [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
 )
 trailing_newline: Entry = at_place(
-    "args.pattern",
+    "pattern",
     "A string that would match the pattern ends in a line break, which Python's ``$`` forgives.",
-    lambda spot: [f"{spot.value}\n"],
-    _STRING,
+    ["$value\n"],
 )
 text_around_match: Entry = at_place(
-    "args.pattern",
+    "pattern",
     "A string holds what matches the pattern, and more.",
-    lambda spot: [f"{spot.value} ({CANARY})", f"({CANARY}) {spot.value}", f"({CANARY}) {spot.value} ({CANARY})"],
-    _STRING,
+    [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"],
 )
 
 # Formats
 
 
-def _format(summary: str, texts: Mapping[str, str]) -> Entry:
-    """Write one of these texts, by the format that the schema asks for."""
+def _format(summary: str, **texts: str) -> Entry:
+    """Write one of these texts, by the format that the schema asks for; ``_`` in its name stands for ``-``."""
+    formats = {name.replace("_", "-"): text for name, text in texts.items()}
+    return at_place("format", summary, lambda spot: [formats[name] for name in formats if name in spot.rules("format")])
 
-    def spoil(spot: Spot) -> SpoiledValues:
-        asked = set(spot.rules("format"))
-        yield from (text for name, text in texts.items() if name in asked)
-
-    return at_place("args.format", summary, spoil)
-
-
-_URIS = ("uri", "uri-reference", "iri", "iri-reference")
 
 bad_format: Entry = at_place(
-    "args.format",
+    "format",
     "A string is not of the format at all.",
-    lambda _: [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"],
-    lambda spot: spot.states("format"),
+    [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"],
 )
-date_in_other_order: Entry = _format("A date is written day first.", {"date": "31/01/2025"})
-date_in_words: Entry = _format("A date is written with the name of its month.", {"date": "January 31, 2025"})
+date_in_other_order: Entry = _format("A date is written day first.", date="31/01/2025")
+date_in_words: Entry = _format("A date is written with the name of its month.", date="January 31, 2025")
 impossible_date: Entry = _format(
-    "A date has the right form, but its month is not that long.",
-    {"date": "2025-02-30", "date-time": "2025-02-30T12:00:00Z"},
+    "A date has the right form, but its month is not that long.", date="2025-02-30", date_time="2025-02-30T12:00:00Z"
 )
-time_for_date: Entry = _format("A date comes with a time of day.", {"date": "2025-01-31T00:00:00Z"})
-date_for_time: Entry = _format("A point in time has no time of day.", {"date-time": "2025-01-31"})
+time_for_date: Entry = _format("A date comes with a time of day.", date="2025-01-31T00:00:00Z")
+date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-01-31")
 time_without_offset: Entry = _format(
     "A time has no offset from UTC (RFC 3339 section 5.6 demands one).",
-    {"date-time": "2025-01-31T12:00:00", "time": "12:00:00"},
+    date_time="2025-01-31T12:00:00",
+    time="12:00:00",
 )
-time_without_seconds: Entry = _format("A time has no seconds.", {"date-time": "2025-01-31T12:00Z", "time": "12:00Z"})
+time_without_seconds: Entry = _format("A time has no seconds.", date_time="2025-01-31T12:00Z", time="12:00Z")
 time_of_twelve_hours: Entry = _format(
-    "A time is written with am or pm.", {"date-time": "2025-01-31 3:30 PM", "time": "3:30 PM"}
+    "A time is written with am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM"
 )
-duration_in_words: Entry = _format("A duration is written in words.", {"duration": "2 days"})
+duration_in_words: Entry = _format("A duration is written in words.", duration="2 days")
 duration_as_clock: Entry = _format(
-    "A duration is written as hours, minutes and seconds with colons.", {"duration": "01:30:00"}
+    "A duration is written as hours, minutes and seconds with colons.", duration="01:30:00"
 )
 email_with_name: Entry = _format(
-    "An email address follows a name, as in the header of a mail.", {"email": f"Ann <{CANARY}@example.com>"}
+    "An email address follows a name, as in the header of a mail.", email=f"Ann <{CANARY}@example.com>"
 )
-email_in_brackets: Entry = _format("An email address stands in angle brackets.", {"email": f"<{CANARY}@example.com>"})
-email_without_domain: Entry = _format("An email address ends at its @.", {"email": f"{CANARY}@"})
+email_in_brackets: Entry = _format("An email address stands in angle brackets.", email=f"<{CANARY}@example.com>")
+email_without_domain: Entry = _format("An email address ends at its @.", email=f"{CANARY}@")
 uuid_without_hyphens: Entry = _format(
-    "A UUID is written as 32 digits in a row.", {"uuid": "123e4567e89b42d3a456426614174000"}
+    "A UUID is written as 32 digits in a row.", uuid="123e4567e89b42d3a456426614174000"
 )
-uuid_in_braces: Entry = _format("A UUID stands in braces.", {"uuid": "{123e4567-e89b-42d3-a456-426614174000}"})
-uuid_too_short: Entry = _format("A UUID lacks a digit.", {"uuid": "123e4567-e89b-42d3-a456-42661417400"})
+uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{123e4567-e89b-42d3-a456-426614174000}")
+uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="123e4567-e89b-42d3-a456-42661417400")
 uri_without_scheme: Entry = _format(
-    "A URI begins at its host.", dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
+    "A URI begins at its host.", uri=f"www.example.com/{CANARY}", iri=f"www.example.com/{CANARY}"
 )
 uri_with_space: Entry = _format(
-    "A URI or a reference holds a space.", dict.fromkeys(_URIS, f"https://example.com/{CANARY} {CANARY}")
+    "A URI or a reference holds a space.",
+    **dict.fromkeys(("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}"),
 )
-uri_in_markdown: Entry = _format(
-    "A URI is written as a link in Markdown.", {"uri": f"[{CANARY}](https://example.com/)"}
-)
-host_with_scheme: Entry = _format("A host name is written as a URI.", {"hostname": f"https://{CANARY}.example.com/"})
-ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", {"ipv4": "192.0.2.256"})
-ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", {"ipv4": "192.0.2.1:8080"})
-ipv6_for_ipv4: Entry = _format("An IPv6 address stands where an IPv4 address belongs.", {"ipv4": "2001:db8::1"})
-ipv4_for_ipv6: Entry = _format("An IPv4 address stands where an IPv6 address belongs.", {"ipv6": "192.0.2.1"})
-pointer_without_slash: Entry = _format("A JSON Pointer does not begin with a slash.", {"json-pointer": f"{CANARY}/0"})
+uri_in_markdown: Entry = _format("A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)")
+host_with_scheme: Entry = _format("A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/")
+ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256")
+ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="192.0.2.1:8080")
+ipv6_for_ipv4: Entry = _format("An IPv6 address stands where an IPv4 address belongs.", ipv4="2001:db8::1")
+ipv4_for_ipv6: Entry = _format("An IPv4 address stands where an IPv6 address belongs.", ipv6="192.0.2.1")
+pointer_without_slash: Entry = _format("A JSON Pointer does not begin with a slash.", json_pointer=f"{CANARY}/0")
 
 # Items
 
@@ -342,12 +300,6 @@ def _with_items_spelled_apart(spot: Spot) -> SpoiledValues:
             yield [item, dict(reversed(item.items()))]
 
 
-def _with_extra_item(spot: Spot) -> SpoiledMembers:
-    for rule in spot.rules("prefixItems"):
-        items = _filled(spot, len(rule))
-        yield len(items), [*items, CANARY]
-
-
 def _without_contained(spot: Spot) -> SpoiledValues:
     for node in spot.nodes("contains"):
         kept: list[JSON] = [item for item in spot.value if not spot.parts.fits(node, item)]
@@ -366,39 +318,29 @@ def _with_many_contained(spot: Spot) -> SpoiledValues:
 
 
 too_few_items: Entry = at_place(
-    "args.min_items",
+    "min_items",
     "An array has fewer items than it must have.",
     lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minItems") if least],
-    _ARRAY,
 )
-empty_array: Entry = at_place("args.min_items", "An array that must not be empty is empty.", lambda _: [[]], _ARRAY)
+empty_array: Entry = at_place("min_items", "An array that must not be empty is empty.", [[]])
 too_many_items: Entry = at_place(
-    "args.max_items",
+    "max_items",
     "An array has more items than it may have.",
     lambda spot: [_filled(spot, int(most) + 1) for most in spot.rules("maxItems") if most < MAX_SIZE],
-    _ARRAY,
 )
-equal_items: Entry = at_place(
-    "args.unique_items", "Two items are equal where all must differ.", _with_equal_items, _ARRAY
-)
+equal_items: Entry = at_place("unique_items", "Two items are equal where all must differ.", _with_equal_items)
 equal_items_spelled_apart: Entry = at_place(
-    "args.unique_items",
+    "unique_items",
     "Two items look different and are equal: 1 and 1.0, or objects with their keys in another order.",
     _with_items_spelled_apart,
-    _ARRAY,
 )
 extra_item: Entry = at_member(
-    "args.extra_items", "An item stands after the last one that an array may have.", _with_extra_item, _ARRAY
+    "extra_items",
+    "An item stands after the last one that an array may have.",
+    lambda spot: [(len(rule), [*_filled(spot, len(rule))[: len(rule)], CANARY]) for rule in spot.rules("prefixItems")],
+    "array",
 )
-missing_contains: Entry = at_place(
-    "args.contains",
-    "An array holds too few items that match contains.",
-    _without_contained,
-    _ARRAY,
-)
+missing_contains: Entry = at_place("contains", "An array holds too few items that match contains.", _without_contained)
 too_many_contained: Entry = at_place(
-    "args.contains",
-    "An array holds too many items that match contains.",
-    _with_many_contained,
-    _ARRAY,
+    "contains", "An array holds too many items that match contains.", _with_many_contained
 )

@@ -8,24 +8,25 @@ with the promised code, at that place.
 from __future__ import annotations
 
 import json
-from collections import deque
+import math
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema import Schema
 from strictreply.schema._documents import Node
-from strictreply.schema._vocabulary import KEYWORDS
-from strictreply.testing._steps import CANARY, Kind
+from strictreply.schema._vocabulary import KEYWORDS, Applies, json_type
+from strictreply.testing._steps import Kind
 from strictreply.testing._targets import Target
-from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled
-from strictreply.testing.faults._subschemas import GovernedValue, GoverningSchema, governed, subschemas_of
-from strictreply.values._issues import Issue, pointer, pointer_tokens
-from strictreply.values._json import JSON
+from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, substituted
+from strictreply.testing.faults._subschemas import Subschemas, subschemas_of
+from strictreply.values._issues import pointer, pointer_tokens
+from strictreply.values._json import JSON, JSONObject
 
 MAX_SPOTS = 400
 """Places of one schema that are visited; those near the root come first."""
@@ -48,27 +49,163 @@ KIND_OF = {
 SpotPath: TypeAlias = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Spot(GovernedValue):
+@dataclass(frozen=True)
+class Spot:
     """One place of good arguments, with every sub-schema that governs what stands there.
 
-    ``ground`` is the good value as a whole, ``path`` the place in it. ``optional`` when the schema could do without
-    the member that stands there. ``stated`` are the keywords that no spot of the same place had before this one.
+    ``ground`` is the good value as a whole, ``path`` the place in it, ``known`` the sub-schemas that apply to whatever
+    stands there. ``optional`` when the schema could do without the member that stands there.
+
+    For the walk: ``given`` when the user's value has the place, so that it is visited however often schemas recur, and
+    ``recurred`` when some did above it: once is enough. ``trail`` are the known sub-schemas of each place on the way
+    down, ``above`` are all that govern one of the places above.
     """
 
+    parts: Subschemas = field(repr=False)
     ground: JSON
-    path: SpotPath
-    optional: bool
-    stated: frozenset[str]
+    path: SpotPath = ()
+    known: tuple[Node, ...] = field(default=(), repr=False)
+    optional: bool = False
+    given: bool = True
+    recurred: bool = False
+    trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)
+    above: frozenset[Node] = field(default=frozenset(), repr=False)
+
+    @classmethod
+    def root(cls, schema: Schema, value: JSON) -> Spot:
+        """Return the place of a value as a whole."""
+        parts = subschemas_of(schema)
+        return cls(parts, value, known=(parts.graph.root,) if parts.graph.root else ())
+
+    @cached_property
+    def value(self) -> Any:
+        """The good value at the place."""
+        value: Any = self.ground
+        for token in self.path:
+            value = value[token]
+        return value
+
+    @cached_property
+    def governing(self) -> dict[Node, bool]:
+        """The sub-schemas that govern the value; True for those that do so because of what else is there."""
+        found: dict[Node, bool] = {}
+        pending = [(node, False) for node in self.known]
+        for node, conditional in pending:  # grows while it is walked
+            if node not in found:
+                found[node] = conditional
+                pending.extend(self._beside(node, conditional=conditional))
+        return found
+
+    def _beside(self, node: Node, *, conditional: bool) -> Iterator[tuple[Node, bool]]:
+        edges = list(node.along(Applies.HERE))
+        met = "then" if all(self.parts.fits(one.target, self.value) for one in edges if one.keyword == "if") else "else"
+        for edge in edges:
+            match edge.keyword:
+                case "$ref" | "allOf":
+                    yield edge.target, conditional
+                case "anyOf" | "oneOf" | "$dynamicRef" | "$recursiveRef" if self.parts.fits(edge.target, self.value):
+                    yield edge.target, conditional
+                case "then" | "else" if edge.keyword == met and "if" in node.schema:
+                    yield edge.target, True
+                case "dependentSchemas" if isinstance(self.value, dict) and edge.token in self.value:
+                    yield edge.target, True
+                case _:
+                    pass
 
     @property
     def at(self) -> str:
         """The JSON Pointer of the place."""
         return pointer("", *self.path)
 
+    @property
+    def kind(self) -> str:
+        """The JSON type of the value."""
+        return json_type(self.value)
+
+    @property
+    def recurs(self) -> bool:
+        """Whether a sub-schema that governs the place governs one above it, too."""
+        return not self.above.isdisjoint(self.governing)
+
+    def rules(self, keyword: str, *, conditional: bool | None = None) -> Iterator[Any]:
+        """Return what the schema says here under a keyword, for each sub-schema that says it.
+
+        ``conditional`` asks only for sub-schemas that govern the place under a condition, or only for the others.
+        """
+        for node, condition in self.governing.items():
+            if keyword in node.schema and conditional in (None, condition):
+                yield node.schema[keyword]
+
+    def listed(self, keyword: str, *, conditional: bool | None = None) -> Iterator[Any]:
+        """Return what the lists under a keyword hold, such as every value of ``enum``."""
+        for rule in self.rules(keyword, conditional=conditional):
+            yield from rule if isinstance(rule, list) else ()
+
+    def states(self, *keywords: str) -> bool:
+        """Report whether the schema says anything here under some keywords."""
+        return any(keyword in node.schema for node in self.governing for keyword in keywords)
+
+    def nodes(self, *keywords: str) -> Iterator[Node]:
+        """Return the sub-schemas below some keywords, keyword by keyword."""
+        for keyword in keywords:
+            yield from (target for node in self.governing for target in node.targets(keyword))
+
+    def unnamed(self) -> Iterator[str]:
+        """Return a name for each kind of member that the object here may have but that has no name in the schema."""
+        names = list(self.nodes("propertyNames"))
+        for edge in (edge for node in self.governing for edge in node.along(Applies.MEMBER)):
+            if edge.keyword == "patternProperties":
+                like: JSONObject = {"type": "string", "pattern": edge.token}
+                yield from map(str, self.parts.examples(*names, also=like))
+            elif edge.keyword in ("additionalProperties", "unevaluatedProperties"):
+                yield from [*map(str, self.parts.examples(*names)), "key"][:1]
+
+    def examples(self, *nodes: Node, also: JSONObject | None = None) -> list[JSON]:
+        """Make a value that fits this place and some other sub-schemas; empty when none was found."""
+        return self.parts.examples(self.known[0], *nodes, also=also)
+
+    def examples_below(self, token: str | int) -> list[JSON]:
+        """Make a value for a member or an item; empty when none was found, or the schema has no say about it."""
+        nodes = self.below(token)
+        return self.parts.examples(*nodes) if nodes else []
+
+    def below(self, token: str | int) -> list[Node]:
+        """Return the sub-schemas of one member or item, whether the value has it or not."""
+        return [found for node in self.governing for found in self.parts.below(node, token)]
+
     def spoiled(self, value: JSON) -> JSON:
         """Return a copy of the whole with another value at this place."""
         return _with(self.ground, self.path, value)
+
+    def inner(self, token: str | int, *, ground: JSON = None, optional: bool = False) -> Spot:
+        """Go down to a member or an item; ``ground`` is another good value that has it, None for this one."""
+        known = tuple(self.below(token))
+        return replace(
+            self,
+            ground=self.ground if ground is None else ground,
+            path=(*self.path, token),
+            known=known,
+            optional=optional,
+            given=self.given and ground is None,
+            recurred=self.recurred or self.recurs,
+            trail=(*self.trail, known),
+            above=self.above.union(self.governing),
+        )
+
+
+def _with(whole: JSON, path: SpotPath, value: JSON) -> JSON:
+    """Copy a value with another part; an index past the end appends."""
+    if not path:
+        return deepcopy(value)
+    copied: JSON = deepcopy(whole)
+    holder: Any = copied
+    for token in path[:-1]:
+        holder = holder[token]
+    if path[-1] == len(holder) and isinstance(holder, list):
+        holder.append(deepcopy(value))
+    else:
+        holder[path[-1]] = deepcopy(value)
+    return copied
 
 
 def spots_of(schema: Schema, value: JSON) -> tuple[Spot, ...]:
@@ -82,278 +219,173 @@ def spots_of(schema: Schema, value: JSON) -> tuple[Spot, ...]:
 
 @lru_cache(maxsize=64)  # every entry of the catalogue asks for the same places
 def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
-    return tuple(islice(_Walk(schema).spots(json.loads(text)), MAX_SPOTS))
+    return tuple(islice(_walked(schema, Spot.root(schema, json.loads(text))), MAX_SPOTS))
 
 
-def _with(whole: JSON, path: SpotPath, value: JSON) -> JSON:
-    """Copy a value with another part; an index past the end appends."""
-    if not path:
-        return deepcopy(value)
-    copied: JSON = deepcopy(whole)
-    holder: Any = _value_at(copied, path[:-1])
-    if path[-1] == len(holder) and isinstance(holder, list):
-        holder.append(deepcopy(value))
-    else:
-        holder[path[-1]] = deepcopy(value)
-    return copied
+def _walked(schema: Schema, root: Spot) -> Iterator[Spot]:
+    """Visit every place once for each set of sub-schemas that may govern it, breadth first."""
+    pending = deque([root] if root.known else [])
+    seen: set[tuple[object, ...]] = set()
+    while pending:
+        spot = pending.popleft()
+        key = (spot.trail, *spot.governing)
+        if key in seen:
+            continue
+        seen.add(key)
+        yield spot
+        if spot.given or not (spot.recurs and spot.recurred):
+            pending.extend(inner for inner in _below(schema, spot) if inner.known)
+        for ground in _good(schema, map(spot.spoiled, _others(spot))):
+            pending.append(replace(spot, ground=ground, given=False))
 
 
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    """A place to visit: the good value that has it, and the sub-schemas it is known to be under.
-
-    ``trail`` are these sub-schemas for each place on the way down, its own last; ``above`` are all that govern one of
-    the places above. ``given`` when the user's value has the place, so that it is visited however often schemas recur;
-    ``recurred`` when some did above it: once is enough.
-    """
-
-    ground: JSON
-    path: SpotPath = ()
-    nodes: tuple[Node, ...] = ()
-    optional: bool = False
-    given: bool = True
-    recurred: bool = False
-    trail: tuple[tuple[int, ...], ...] = ()
-    above: frozenset[int] = frozenset()
-
-
-class _Walk:
-    """One walk over the places of one schema, breadth first."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._parts = subschemas_of(schema)
-        self._seen: set[tuple[object, ...]] = set()
-        self._met: dict[SpotPath, set[int]] = {}
-
-    def spots(self, value: JSON) -> Iterator[Spot]:
-        """Visit every place once for each set of sub-schemas that may govern it."""
-        pending = deque([_Visit(value, nodes=self._root)] if self._root else [])
-        while pending:
-            visit = pending.popleft()
-            found = governed(visit.nodes, _value_at(visit.ground, visit.path), self._parts)
-            governing = [id(one.node) for one in found.governing]
-            key = (visit.trail, *governing)
-            if key not in self._seen:
-                self._seen.add(key)
-                yield self._spot(visit, found)
-                recurs = not visit.above.isdisjoint(governing)
-                if visit.given or not (recurs and visit.recurred):
-                    entered = replace(visit, recurred=visit.recurred or recurs)
-                    pending.extend(self._present(entered, found))
-                    pending.extend(self._added(entered, found))
-                pending.extend(self._varied(visit, found))
-
-    @property
-    def _root(self) -> tuple[Node, ...]:
-        """The schema of the whole; none when it is a boolean."""
-        return (self._parts.graph.root,) if self._parts.graph.root else ()
-
-    def _spot(self, visit: _Visit, found: GovernedValue) -> Spot:
-        # Which sub-schemas were met at this place is remembered: only what is new there is stated by the spot.
-        met = self._met.setdefault(visit.path, set())
-        fresh = [one for one in found.governing if id(one.node) not in met]
-        met.update(id(one.node) for one in fresh)
-        return Spot(
-            value=found.value,
-            governing=found.governing,
-            parts=found.parts,
-            ground=visit.ground,
-            path=visit.path,
-            optional=visit.optional,
-            stated=frozenset(keyword for one in fresh for keyword in one.schema),
-        )
-
-    def _present(self, visit: _Visit, found: GovernedValue) -> Iterator[_Visit]:
-        """Return the places below one that the good value has."""
-        if isinstance(found.value, dict):
-            required = set(found.listed("required"))
-            for name in found.value:
-                yield from _under(visit, found, name, optional=name not in required)
-        elif isinstance(found.value, list):
-            for index in range(len(found.value)):
-                yield from _under(visit, found, index)
-
-    def _added(self, visit: _Visit, found: GovernedValue) -> Iterator[_Visit]:
-        """Return the places below one that the good value leaves out, each in a good value that has it."""
-        grown = replace(visit, given=False)
-        if isinstance(found.value, dict):
-            for name in _absent(found):
-                for ground in self._grown(visit, found, name):
-                    yield from _under(replace(grown, ground=ground), found, name, optional=True)
-        elif isinstance(found.value, list):
-            longest = max((len(rule) for rule in found.rules("prefixItems")), default=0)
-            for index in range(len(found.value), min(longest, MAX_PREFIX) + 1):
-                for ground in self._grown(grown, found, index):
-                    grown = replace(grown, ground=ground)  # the next item stands behind this one
-                    yield from _under(grown, found, index)
-
-    def _grown(self, visit: _Visit, found: GovernedValue, token: str | int) -> Iterator[JSON]:
-        grounds = (_with(visit.ground, (*visit.path, token), one) for one in found.examples_below(token))
-        yield from self._good(grounds)
-
-    def _varied(self, visit: _Visit, found: GovernedValue) -> Iterator[_Visit]:
-        """Return the same place with other good values, such as take another branch or meet a condition."""
-        for ground in self._good(_with(visit.ground, visit.path, value) for value in _others(found)):
-            yield replace(visit, ground=ground, given=False)
-
-    def _good(self, grounds: Iterable[JSON]) -> Iterator[JSON]:
-        """Return those values that fit the schema, when need be after members were added that they lack."""
-        for ground in grounds:
-            candidate: JSON = ground
-            for _ in range(MAX_REPAIRS):
-                issues = self._schema.check(candidate)
-                if not issues:
-                    yield candidate
-                if not issues or any(not issue.code.endswith("required") for issue in issues):
-                    break
-                for issue in issues:
-                    candidate = self._completed(candidate, issue.path)
-
-    def _completed(self, whole: JSON, path: str) -> JSON:
-        """Add a missing member, if an example can be made for it."""
-        *above, name = pointer_tokens(path)
-        holder, path_to = governed(self._root, whole, self._parts), list[str | int]()
-        for text in above:
-            token: str | int = int(text) if holder.kind == "array" else text
-            if holder.kind == "object" and token not in holder.value:  # a name that the path does not show
-                return whole
-            path_to.append(token)
-            holder = governed(holder.below(token), holder.value[token], self._parts)
-        made = holder.examples_below(name)
-        return _with(whole, (*path_to, name), made[0]) if made else whole
+def _below(schema: Schema, spot: Spot) -> Iterator[Spot]:
+    """Return the places below one, then those that the good value leaves out, each in a good value that has it."""
+    if isinstance(spot.value, dict):
+        required = set(spot.listed("required"))
+        yield from (spot.inner(name, optional=name not in required) for name in spot.value)
+        kinds = [spot.below(name) for name in spot.value]
+        named = [name for rule in spot.rules("properties") for name in rule]
+        unnamed = [name for name in spot.unnamed() if spot.below(name) not in kinds]
+        for name in dict.fromkeys([*named, *unnamed]):
+            for ground in _grown(schema, spot, name) if name not in spot.value else ():
+                yield spot.inner(name, ground=ground, optional=True)
+    elif isinstance(spot.value, list):
+        yield from map(spot.inner, range(len(spot.value)))
+        longest = max((len(rule) for rule in spot.rules("prefixItems")), default=0)
+        grown = spot
+        for index in range(len(spot.value), min(longest, MAX_PREFIX) + 1):
+            for ground in _grown(schema, grown, index):
+                grown = replace(grown, ground=ground, given=False)  # the next item stands behind this one
+                yield grown.inner(index)
 
 
-def _absent(found: GovernedValue) -> list[str]:
-    """List the members that an object could have besides: those named, and one for each kind of unnamed ones."""
-    known = [found.below(name) for name in found.value]
-    named = [name for rule in found.rules("properties") for name in rule]
-    unnamed = [name for name in found.unnamed() if found.below(name) not in known]
-    return [name for name in dict.fromkeys([*named, *unnamed]) if name not in found.value]
+def _grown(schema: Schema, spot: Spot, token: str | int) -> Iterator[JSON]:
+    path = (*spot.path, token)
+    return _good(schema, (_with(spot.ground, path, value) for value in spot.examples_below(token)))
 
 
-def _others(found: GovernedValue) -> Iterator[JSON]:
+def _good(schema: Schema, grounds: Iterable[JSON]) -> Iterator[JSON]:
+    """Return those values that fit the schema, when need be after members were added that they lack."""
+    for ground in grounds:
+        candidate: JSON = ground
+        for _ in range(MAX_REPAIRS):
+            issues = schema.check(candidate)
+            if not issues:
+                yield candidate
+            if not issues or any(not issue.code.endswith("required") for issue in issues):
+                break
+            for issue in issues:
+                candidate = _completed(schema, candidate, issue.path)
+
+
+def _completed(schema: Schema, whole: JSON, path: str) -> JSON:
+    """Add a missing member, if an example can be made for it."""
+    *above, name = pointer_tokens(path)
+    holder = Spot.root(schema, whole)
+    for text in above:
+        token: str | int = int(text) if holder.kind == "array" else text
+        if holder.kind == "object" and token not in holder.value:  # a name that the path does not show
+            return whole
+        holder = holder.inner(token)
+    made = holder.examples_below(name)
+    return _with(whole, (*holder.path, name), made[0]) if made else whole
+
+
+def _others(spot: Spot) -> Iterator[JSON]:
     """Propose other values for a place: of another branch, of another type, and that change a condition."""
-    taken = {id(one.node) for one in found.governing}
-    for node in (*found.nodes("anyOf"), *found.nodes("oneOf")):
-        if id(node) not in taken:
-            yield from found.parts.examples(node)
-            yield from found.examples(node)
-    for one in found.governing:
-        yield from _conditions(one, found)
-    spoken = {KIND_OF[keyword] for one in found.governing for keyword in one.schema if keyword in KIND_OF}
-    for kind in sorted(spoken - {found.kind, "number" if found.kind == "integer" else ""}):
-        yield from found.examples(also={"type": kind})
-
-
-def _conditions(governing: GoverningSchema, found: GovernedValue) -> Iterator[JSON]:
-    """Propose values for which a condition may turn out the other way."""
-    for test in (edge.target for edge in governing.node.edges if edge.keyword == "if"):
-        for one in found.parts.examples(test):
-            yield {**found.value, **one} if isinstance(one, dict) and isinstance(found.value, dict) else one
+    for node in spot.nodes("anyOf", "oneOf"):
+        if node not in spot.governing:
+            yield from (*spot.parts.examples(node), *spot.examples(node))
+    value = spot.value
+    for test in spot.nodes("if"):
+        for one in spot.parts.examples(test):
+            yield {**value, **one} if isinstance(one, dict) and isinstance(value, dict) else one
         names = [str(edge.token) for edge in test.edges if edge.keyword == "properties"]
-        for name in names if isinstance(found.value, dict) else ():
-            listed = [value for node in found.below(name) for value in node.schema.get("enum", ())]
-            yield from ({**found.value, name: one} for one in (*listed, *found.examples_below(name)))
-
-
-def _under(visit: _Visit, found: GovernedValue, token: str | int, *, optional: bool = False) -> Iterator[_Visit]:
-    """Go down to a member or an item, if the schema has a say about it."""
-    nodes = tuple(found.below(token))
-    if nodes:
-        yield replace(
-            visit,
-            path=(*visit.path, token),
-            nodes=nodes,
-            optional=optional,
-            trail=(*visit.trail, tuple(map(id, nodes))),
-            above=visit.above.union(id(one.node) for one in found.governing),
-        )
-
-
-def _value_at(value: Any, path: SpotPath) -> Any:
-    for token in path:
-        value = value[token]
-    return value
+        for name in names if isinstance(value, dict) else ():
+            listed = [one for node in spot.below(name) for one in node.schema.get("enum", ())]
+            yield from ({**value, name: one} for one in (*listed, *spot.examples_below(name)))
+    spoken = {KIND_OF[keyword] for node in spot.governing for keyword in node.schema if keyword in KIND_OF}
+    for kind in sorted(spoken - {spot.kind, "number" if spot.kind == "integer" else ""}):
+        yield from spot.examples(also={"type": kind})
 
 
 SpoiledValues: TypeAlias = Iterable[JSON]
 """Other values for a place, each spoiled in the same way: the one that breaks least else is taken."""
 
-SpoiledMembers: TypeAlias = Iterable[tuple[str | int, JSON]]
-"""Other values for an object or an array, each with the member or item that the fault is about."""
+SpoiledMembers: TypeAlias = Iterable[tuple[str | int | None, JSON]]
+"""Other values for an object or an array, each with the member or item that the fault is about; None for the whole."""
 
-_Ways: TypeAlias = Callable[[Spot], Iterable[tuple[str, JSON]]]
+Where: TypeAlias = str | Callable[[Spot], bool]
+"""Which places are spoiled: those of some JSON types, or those for which the schema states a keyword.
 
-
-def of_kind(*kinds: str) -> Callable[[Spot], bool]:
-    """Return a test for places whose value is of one of some JSON types."""
-    return lambda spot: spot.kind in kinds
-
-
-def anywhere(_: Spot) -> bool:
-    """Choose every place."""
-    return True
+Empty for those of the type that the rule speaks of: strings, arrays or objects; for all where it speaks of any
+type, or of numbers, as a number past a bound may be put in place of whatever else is good.
+"""
 
 
-def at_place(
-    code: str, summary: str, spoil: Callable[[Spot], SpoiledValues], where: Callable[[Spot], bool] = anywhere
-) -> Entry:
-    """Declare a fault of the value at a place; ``code`` is what the schema's refusal says."""
-    return _entry(code, summary, lambda spot: [(spot.at, value) for value in spoil(spot)] if where(spot) else ())
+def without_required(spot: Spot, *, conditional: bool) -> SpoiledMembers:
+    """Leave out a required member that is there: one of a condition, or one of the others."""
+    for name in spot.listed("required", conditional=conditional):
+        if name in spot.value:
+            yield name, {key: value for key, value in spot.value.items() if key != name}
 
 
-def at_member(
-    code: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Callable[[Spot], bool] = anywhere
-) -> Entry:
+def at_place(rule: str, summary: str, spoil: list[Any] | Callable[[Spot], SpoiledValues], where: Where = "") -> Entry:
+    """Declare a fault of the value at a place; ``rule`` is the :class:`SchemaRule` that it breaks.
+
+    ``spoil`` makes other values, or lists them: ``$value`` is the good one, ``$written`` its JSON text, ``$kind`` its
+    type.
+    """
+
+    def others(spot: Spot) -> SpoiledMembers:
+        names = {"value": spot.value, "written": json.dumps(spot.value), "kind": spot.kind}
+        values: SpoiledValues = spoil(spot) if callable(spoil) else substituted(spoil, names)
+        return ((None, value) for value in values)
+
+    return at_member(rule, summary, others, where)
+
+
+def at_member(rule: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Where = "") -> Entry:
     """Declare a fault of an object or an array in one of its members or items."""
-
-    def ways(spot: Spot) -> Iterator[tuple[str, JSON]]:
-        for token, value in spoil(spot) if where(spot) else ():
-            yield pointer(spot.at, token), value
-
-    return _entry(code, summary, ways)
-
-
-def _entry(code: str, summary: str, ways: _Ways) -> Entry:
-    rule = code.partition(".")[2]
+    code = f"args.{rule}"
     stating = {keyword for keyword, stated in KEYWORDS.items() if str(stated) == rule}
+    words = where.split() if isinstance(where, str) else []
+    words = words or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
 
     def make(target: Target) -> Iterator[Spoiled]:
         known: set[str] = set()
+        met: dict[SpotPath, set[Node]] = defaultdict(set)
         for spot in spots_of(target.schema, target.value) if target.schema is not None else ():
-            for at, value in _nearest(target, spot, target.code(code), ways).items():
-                text = target.text(value)
+            chosen = where(spot) if callable(where) else not words or spot.kind in words or spot.states(*words)
+            fresh = spot.governing.keys() - met[spot.path]
+            met[spot.path] |= fresh
+            stated = any(not stating.isdisjoint(node.schema) for node in fresh)
+            for at, whole in _nearest(target, spot, target.code(code), spoil(spot) if chosen else ()).items():
+                text = target.text(whole)
                 # A place that was spoiled already is so again only for a rule that it did not have before.
-                if text not in known and (at not in known or not stating.isdisjoint(spot.stated)):
+                if text not in known and (at not in known or stated):
                     known |= {at, text}
-                    invented = CANARY in text and CANARY not in target.text(spot.ground)
-                    yield Spoiled(target.completion(text), at, (CANARY,) * invented, spot.ground)
+                    yield Spoiled(target.completion(text), at, spot.ground)
 
     return Entry("", Kind.ARGS, code, summary, WRITTEN, make)
 
 
-def _nearest(target: Target, spot: Spot, code: str, ways: _Ways) -> dict[str, JSON]:
-    """Choose, for each place below a spot, the first of those values that break the fewest rules besides."""
-    found: dict[str, tuple[int, JSON]] = {}
-    for at, value in ways(spot):
-        if at in found and found[at][0] == 1:
-            continue
+def _nearest(target: Target, spot: Spot, code: str, ways: SpoiledMembers) -> dict[str, JSON]:
+    """Choose, for each place below a spot, the first of those values that break the fewest rules besides.
+
+    It breaks the promised rule at the spot or below it; arguments that are no object never come to the schema.
+    """
+    found: dict[str, tuple[float, JSON]] = {}
+    schema, place = target.schema, "answer" if target.tool is None else "args"
+    for token, value in ways:
+        at = spot.at if token is None else pointer(spot.at, token)
+        least, _ = found.get(at, (math.inf, None))
         whole = spot.spoiled(value)
-        broken = _broken(target, whole)
-        if _says(target, broken, code, spot) and (at not in found or len(broken) < found[at][0]):
+        if least == 1 or schema is None or (target.tool is not None and not isinstance(whole, dict)):
+            continue
+        broken = schema.check(whole, place=place)
+        path = masked_pointer("", spot.path, schema.names)
+        if len(broken) < least and any(i.code == code and f"{i.path}/".startswith(f"{path}/") for i in broken):
             found[at] = len(broken), whole
     return {at: whole for at, (_, whole) in found.items()}
-
-
-def _broken(target: Target, whole: JSON) -> tuple[Issue, ...]:
-    if target.schema is None or (target.tool is not None and not isinstance(whole, dict)):
-        return ()  # arguments that are no object never come to the schema
-    return target.schema.check(whole, place="args" if target.tool is not None else "answer")
-
-
-def _says(target: Target, issues: tuple[Issue, ...], code: str, spot: Spot) -> bool:
-    """Report whether the promised code is among the issues, at the spoiled place or below it."""
-    names = target.schema.names if target.schema is not None else frozenset[str]()
-    path = masked_pointer("", spot.path, names)
-    return any(issue.code == code and f"{issue.path}/".startswith(f"{path}/") for issue in issues)

@@ -1,7 +1,7 @@
 """Faults of a value's JSON type, and of an object's keys.
 
 Another type than the schema has; a value dressed as a text, a list or an object; keys that are missing, added, renamed,
-or at another level than the schema has them. A row of a table is ``name = factory(code, summary, spoil, where)``: at
+or at another level than the schema has them. A row of a table is ``name = factory(rule, summary, spoil, where)``: at
 each place that ``where`` chooses, the value is spoiled so.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 
@@ -20,17 +20,13 @@ from strictreply.testing.faults._spots import (
     SpoiledMembers,
     SpoiledValues,
     Spot,
-    anywhere,
     at_member,
     at_place,
-    of_kind,
+    without_required,
 )
 from strictreply.values._json import JSON, JSONObject
 
-_OBJECT = of_kind("object")
-
 # The wrong type
-
 _EPOCH_SECONDS = 1_767_225_600
 _OF_TYPE: dict[str, JSON] = {
     "integer": 7,
@@ -43,15 +39,12 @@ _OF_TYPE: dict[str, JSON] = {
 }
 
 
-def _typed(summary: str, spoil: Callable[[Spot], SpoiledValues], where: Callable[[Spot], bool] = anywhere) -> Entry:
-    return at_place("args.type", summary, spoil, where)
-
-
-_number = partial(_typed, where=of_kind("integer", "number"))
-_boolean = partial(_typed, where=of_kind("boolean"))
-_array = partial(_typed, where=of_kind("array"))
-_object = partial(_typed, where=_OBJECT)
-_scalar = partial(_typed, where=of_kind("string", "number", "integer", "boolean"))
+_typed = partial(at_place, "type")
+_number = partial(_typed, where="integer number")
+_boolean = partial(_typed, where="boolean")
+_array = partial(_typed, where="array")
+_object = partial(_typed, where="object")
+_scalar = partial(_typed, where="string number integer boolean")
 
 
 def _is_moment(spot: Spot) -> bool:
@@ -68,95 +61,73 @@ def _items(spot: Spot) -> list[JSON]:
     return spot.value or spot.examples_below(0)
 
 
-def _numbered(spot: Spot) -> SpoiledValues:
-    return [{str(number): item for number, item in enumerate(_items(spot) or [CANARY])}]
-
-
-def _one_item(spot: Spot) -> SpoiledValues:
-    items = [*spot.value, *spot.examples_below(0), CANARY]
-    return [item for item in items if not isinstance(item, dict | list)]
-
-
-def _with_wrong_item(spot: Spot) -> SpoiledMembers:
-    items = _items(spot)
-    return [(len(items), [*items, value]) for kind, value in _OF_TYPE.items() if kind != "null"]
-
-
 wrong_type: Entry = _typed(
     "A value is of another JSON type.", lambda spot: [value for kind, value in _OF_TYPE.items() if kind != spot.kind]
 )
-number_as_text: Entry = _number("A number is written as a string.", lambda spot: [json.dumps(spot.value)])
-number_as_text_with_unit: Entry = _number(
-    "A number is written as a string with a unit.", lambda spot: [f"{json.dumps(spot.value)} {CANARY}"]
-)
+number_as_text: Entry = _number("A number is written as a string.", ["$written"])
+number_as_text_with_unit: Entry = _number("A number is written as a string with a unit.", [f"$written {CANARY}"])
 number_with_separators: Entry = _number(
-    "A number is written as a string with separators between the thousands.", lambda _: ["1,000"]
+    "A number is written as a string with separators between the thousands.", ["1,000"]
 )
-number_in_words: Entry = _number("A number is written as a word.", lambda _: ["seven"])
+number_in_words: Entry = _number("A number is written as a word.", ["seven"])
 fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5])
-boolean_for_number: Entry = _number("A boolean stands where a number belongs.", lambda _: [True, False])
-boolean_as_text: Entry = _boolean("A boolean is written as a string.", lambda spot: [json.dumps(spot.value)])
+boolean_for_number: Entry = _number("A boolean stands where a number belongs.", [True, False])
+boolean_as_text: Entry = _boolean("A boolean is written as a string.", ["$written"])
 boolean_in_words: Entry = _boolean("A boolean is written as yes or no.", lambda spot: ["yes" if spot.value else "no"])
 number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(spot.value)])
-number_for_text: Entry = _typed("A number stands where a string belongs.", lambda _: [7, 7.5], of_kind("string"))
-timestamp_for_date: Entry = _typed(
-    "A date or a time is written as seconds since 1970.", lambda _: [_EPOCH_SECONDS], _is_moment
-)
-null_value: Entry = _typed(
-    "Null stands where the schema demands a value.", lambda _: [None], lambda spot: not spot.optional
-)
+number_for_text: Entry = _typed("A number stands where a string belongs.", [7, 7.5], "string")
+timestamp_for_date: Entry = _typed("A date or a time is written as seconds since 1970.", [_EPOCH_SECONDS], _is_moment)
+null_value: Entry = _typed("Null stands where the schema demands a value.", [None], lambda spot: not spot.optional)
 null_for_optional: Entry = _typed(
-    "Null stands for an optional member that should be left out.", lambda _: [None], lambda spot: spot.optional
+    "Null stands for an optional member that should be left out.", [None], lambda spot: spot.optional
 )
-null_as_text: Entry = _typed("Null is written as a string.", lambda _: ["null"], _may_be_null)
+null_as_text: Entry = _typed("Null is written as a string.", ["null"], _may_be_null)
 empty_text_for_optional: Entry = _typed(
     "An empty string stands for an optional member that should be left out.",
-    lambda _: [""],
+    [""],
     lambda spot: spot.optional and spot.kind != "string",
 )
 array_as_text: Entry = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
 array_as_comma_list: Entry = _array(
     "An array is written as a string with commas.", lambda spot: [", ".join([*map(str, _items(spot)), CANARY])]
 )
-scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
-object_for_array: Entry = _array("An array is written as an object with numbered keys.", _numbered)
-array_for_scalar: Entry = _scalar(
-    "A string, a number or a boolean is wrapped in an array.", lambda spot: [[spot.value]]
+scalar_for_array: Entry = _array(
+    "One item stands where an array belongs.",
+    lambda spot: [one for one in (*spot.value, *spot.examples_below(0), CANARY) if not isinstance(one, dict | list)],
 )
-object_for_scalar: Entry = _scalar(
-    "A string, a number or a boolean is wrapped in an object.", lambda spot: [{"value": spot.value}]
+object_for_array: Entry = _array(
+    "An array is written as an object with numbered keys.",
+    lambda spot: [{str(number): item for number, item in enumerate(_items(spot) or [CANARY])}],
 )
+array_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an array.", [["$value"]])
+object_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an object.", [{"value": "$value"}])
 value_in_its_schema: Entry = _scalar(
-    'A value is given with its schema around it, as {"type": …, "value": …}.',
-    lambda spot: [{"type": spot.kind, "value": spot.value}],
+    'A value is given with its schema around it, as {"type": …, "value": …}.', [{"type": "$kind", "value": "$value"}]
 )
-object_as_text: Entry = _object("An object is written as a string of JSON.", lambda spot: [json.dumps(spot.value)])
-text_for_object: Entry = _object(
-    "A description in words stands where an object belongs.", lambda _: [f"the {CANARY} one"]
-)
-array_for_object: Entry = _object("An object is wrapped in an array.", lambda spot: [[spot.value]])
+object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
+text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
+array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
 wrong_item_type: Entry = at_member(
-    "args.type", "An item after good ones is of another JSON type.", _with_wrong_item, of_kind("array")
+    "type",
+    "An item after good ones is of another JSON type.",
+    lambda spot: [(len(_items(spot)), [*_items(spot), value]) for kind, value in _OF_TYPE.items() if kind != "null"],
+    "array",
 )
 null_item: Entry = at_member(
-    "args.type",
+    "type",
     "Null stands after the good items of an array.",
     lambda spot: [(len(_items(spot)), [*_items(spot), None])],
-    of_kind("array"),
+    "array",
 )
 
 # Keys
-
 _REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
+_BAD_NAMES = (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, "")
 _WRAPPERS = ("args", "arguments", "parameters", "input", "data")
 
 
 def _root(spot: Spot) -> bool:
     return spot.kind == "object" and not spot.path
-
-
-def _nested(spot: Spot) -> bool:
-    return spot.kind == "object" and bool(spot.path)
 
 
 def _without(whole: JSONObject, name: str) -> JSONObject:
@@ -182,7 +153,7 @@ def _having_each(spot: Spot) -> Iterator[tuple[str, JSONObject]]:
     for name in dict.fromkeys(name for rule in spot.rules("properties") for name in rule):
         for member in _value_for(spot, name):
             whole = {**spot.value, name: member}
-            if spot.parts.fits(spot.governing[0].node, whole):
+            if spot.parts.fits(spot.known[0], whole):
                 yield name, whole
 
 
@@ -216,16 +187,6 @@ def _with_other_case(spot: Spot) -> SpoiledMembers:
                 yield name, _renamed(whole, name, other)
 
 
-def _dotted(spot: Spot) -> SpoiledMembers:
-    for name, whole, inner in _having_objects(spot):
-        yield name, {**_without(whole, name), **{f"{name}.{key}": value for key, value in inner.items()}}
-
-
-def _echoed_schema(spot: Spot) -> SpoiledValues:
-    named = ("type", "properties", "required")
-    return [{"type": "object"} | {key: rule for key in named for rule in reversed([*spot.rules(key)])}]
-
-
 def _with_fewer_keys(spot: Spot) -> SpoiledValues:
     members: JSONObject = spot.value if spot.kind == "object" else {}
     ordered = dict.fromkeys([*(name for name in spot.listed("required") if name in members), *members])
@@ -244,33 +205,15 @@ def _with_more_keys(spot: Spot) -> SpoiledValues:
         yield grown
 
 
-def _with_bad_name(spot: Spot) -> SpoiledValues:
-    for name in (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, ""):
-        yield {**spot.value, name: (*_value_for(spot, name), CANARY)[0]}
-
-
-def _with_forbidden_key(spot: Spot) -> SpoiledMembers:
-    for name in (name for rule in spot.rules("properties") for name, schema in rule.items() if schema is False):
-        yield name, {**spot.value, name: CANARY}
-
-
-_extra_key = partial(at_place, "args.extra_key")
-_wrong_key = partial(at_member, "args.extra_key", where=_OBJECT)
+_extra_key = partial(at_place, "extra_key")
+_wrong_key = partial(at_member, "extra_key", where="object")
 
 missing_required: Entry = at_member(
-    "args.required",
-    "A required key is missing.",
-    lambda spot: [
-        (name, _without(spot.value, name)) for name in spot.listed("required", conditional=False) if name in spot.value
-    ],
-    _OBJECT,
+    "required", "A required key is missing.", partial(without_required, conditional=False)
 )
-empty_object: Entry = at_place("args.required", "An object that has required keys is empty.", lambda _: [{}], _OBJECT)
+empty_object: Entry = at_place("required", "An object that has required keys is empty.", [{}])
 dependent_key_missing: Entry = at_member(
-    "args.dependent_required",
-    "A key is missing that another key, which is present, requires.",
-    _without_dependent,
-    _OBJECT,
+    "dependent_required", "A key is missing that another key, which is present, requires.", _without_dependent
 )
 extra_key: Entry = _extra_key(
     "The arguments have a key that the schema does not know.",
@@ -280,13 +223,13 @@ extra_key: Entry = _extra_key(
 nested_extra_key: Entry = _extra_key(
     "An object inside the arguments has a key that the schema does not know.",
     lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
-    _nested,
+    lambda spot: spot.kind == "object" and bool(spot.path),
 )
 key_where_none_allowed: Entry = at_place(
-    "args.no_keys",
+    "no_keys",
     "An object that may have no keys has one, such as the arguments of a tool without parameters.",
-    lambda _: [{f"{CANARY}_key": CANARY}],
-    _OBJECT,
+    [{f"{CANARY}_key": CANARY}],
+    "object",
 )
 commentary_key: Entry = _extra_key(
     "The arguments have a key in which the model explains itself.",
@@ -301,27 +244,41 @@ flattened_object: Entry = _wrong_key(
     "The members of an inner object stand one level too high.",
     lambda spot: [(name, {**_without(whole, name), **inner}) for name, whole, inner in _having_objects(spot)],
 )
-dotted_key: Entry = _wrong_key("The members of an inner object are written as dotted keys of the outer one.", _dotted)
+dotted_key: Entry = _wrong_key(
+    "The members of an inner object are written as dotted keys of the outer one.",
+    lambda spot: [
+        (name, {**_without(whole, name), **{f"{name}.{key}": value for key, value in inner.items()}})
+        for name, whole, inner in _having_objects(spot)
+    ],
+)
 arguments_under_a_key: Entry = _extra_key(
     "The arguments are wrapped in another object, as the value of a key like args.",
-    lambda spot: [{name: spot.value} for name in _WRAPPERS],
+    [{name: "$value"} for name in _WRAPPERS],
     _root,
 )
 schema_instead_of_arguments: Entry = _extra_key(
-    "The schema is given back in place of arguments that fit it.", _echoed_schema, _root
+    "The schema is given back in place of arguments that fit it.",
+    lambda spot: [
+        {"type": "object"}
+        | {key: rule for key in ("type", "properties", "required") for rule in reversed([*spot.rules(key)])}
+    ],
+    _root,
 )
-too_few_properties: Entry = at_place(
-    "args.min_properties", "An object has fewer keys than it must have.", _with_fewer_keys
-)
-too_many_properties: Entry = at_place(
-    "args.max_properties", "An object has more keys than it may have.", _with_more_keys, _OBJECT
-)
+too_few_properties: Entry = at_place("min_properties", "An object has fewer keys than it must have.", _with_fewer_keys)
+too_many_properties: Entry = at_place("max_properties", "An object has more keys than it may have.", _with_more_keys)
 bad_property_name: Entry = at_place(
-    "args.property_names",
+    "property_names",
     "A key has a name that the schema does not allow.",
-    _with_bad_name,
-    lambda spot: spot.kind == "object" and spot.states("propertyNames"),
+    lambda spot: [{**spot.value, name: (*_value_for(spot, name), CANARY)[0]} for name in _BAD_NAMES],
 )
 forbidden_key: Entry = at_member(
-    "args.forbidden", "A key is present that the schema names only to forbid it.", _with_forbidden_key, _OBJECT
+    "forbidden",
+    "A key is present that the schema names only to forbid it.",
+    lambda spot: [
+        (name, {**spot.value, name: CANARY})
+        for rule in spot.rules("properties")
+        for name, schema in rule.items()
+        if schema is False
+    ],
+    "object",
 )

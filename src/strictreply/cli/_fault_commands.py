@@ -1,0 +1,263 @@
+"""``strictreply faults`` and ``probe``: what malformed replies look like, and an app under every one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from strictreply.cli._terminal import Live, Status, console, counted, described, echo_json, fail, titled_table
+from strictreply.testing._demands import Demand
+from strictreply.testing._probing.probe_worker import Unusable
+from strictreply.testing._probing.specimens import specimen, specimens
+from strictreply.testing._probing.subjects import Connect, ProbeWorker, Service
+from strictreply.testing._probing.survival_probe import Probe
+from strictreply.testing._probing.survival_report import (
+    FINDINGS,
+    ProbeOutcome,
+    ProbeRun,
+    Report,
+    junit_xml,
+    report_json,
+    report_page,
+)
+from strictreply.testing._steps import Kind
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.faults._catalogue import ANYWHERE, Entry
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import printable, printable_lines
+from strictreply.values._json import JSON
+
+MAX_SHOWN = 12  # places of one fault
+MAX_NAMED = 12  # faults with one cause
+STYLES = {
+    ProbeOutcome.ACCEPTED: "red",
+    ProbeOutcome.CRASHED: "yellow",
+    ProbeOutcome.HUNG: "magenta",
+    ProbeOutcome.LEAKED: "magenta",
+    ProbeOutcome.NOTHING: "blue",
+    ProbeOutcome.CLEAN: "green",
+}
+_COLUMNS = (*FINDINGS, ProbeOutcome.NOTHING, ProbeOutcome.CLEAN, ProbeOutcome.NOT_APPLICABLE)
+_WRITERS: Mapping[str, Callable[[Report], str]] = {
+    "json": lambda report: json.dumps(report_json(report), indent=2) + "\n",
+    "junit": junit_xml,
+    "html": report_page,
+}
+
+
+def probe(app: str, prober: Probe, reports: Mapping[str, Path]) -> None:
+    """Probe an app, print the report, and write it to ``reports`` by format: ``json``, ``junit`` or ``html``.
+
+    Exits with 1 at findings, 2 when nothing could be tried, 130 after Ctrl-C.
+    """
+    for path in reports.values():  # before the work: what cannot be written after it
+        if not path.absolute().parent.is_dir():
+            fail(f"{path}: the folder {path.parent} does not exist")
+    watcher = Watcher(console(stderr=True), app)
+    interrupted = False
+    try:
+        with watcher.progress:
+            asyncio.run(prober.run(on_plan=watcher.planned, on_run=watcher.ran))
+    except KeyboardInterrupt:
+        interrupted = True
+    except Unusable as unusable:
+        typer.echo(printable_lines(f"strictreply: {app}: {unusable}"), err=True)
+        raise typer.Exit(Status.USAGE) from None
+    report = prober.report()
+    if report is not None:
+        _print_report(report, console())
+        for form, path in reports.items():
+            try:
+                path.write_text(_WRITERS[form](report), encoding="utf-8")
+            except OSError as error:
+                fail(f"{path}: {error.strerror}", Status.FAILED)
+    if interrupted:
+        fail("interrupted: the report is of what was tried so far", Status.INTERRUPTED)
+    if report is not None and not report.applicable:
+        fail("none of the chosen faults can be served to this app: the report's n/a runs say why")
+    if report is not None and report.findings:
+        raise typer.Exit(Status.FAILED)
+
+
+def connection(app: str | None, clean: Sequence[str], service: tuple[str | None, str, float], port: int) -> Connect:
+    """Choose how the app is started: as a worker, or not at all, as a service runs already.
+
+    ``service`` is its address, the JSON that it is sent and the seconds that it may take; ``port`` is 0 when none is
+    known. Ends the command when the options do not say what is to be probed.
+    """
+    address, body, timeout = service
+    if (app is None) == (address is None):
+        fail("pass either --app module:callable, or --endpoint of a running service")
+    if app is not None:
+        if not all(map(str.strip, app.partition(":"))):
+            fail(f"--app {app}: pass module:callable")
+        return partial(ProbeWorker.start, app, clean=tuple(clean))
+    if not port:
+        fail("--endpoint needs --listen PORT: the service's base URL must be http://127.0.0.1:PORT/v1")
+    read_json(body, "--body")
+    try:
+        return Service(address or "", body.encode(), timeout=timeout).start
+    except ValueError as error:
+        fail(f"--endpoint: {error}")
+
+
+def read_json(text: str, option: str) -> JSON:
+    """Read the JSON of an option; ends the command when it is none."""
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        fail(f"{option} is not JSON: {error}")
+    return value
+
+
+class Watcher:
+    """Shows on stderr what happens: a bar, and each new cause of findings as it is met."""
+
+    def __init__(self, screen: Console, app: str) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.progress = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+        self._screen = screen
+        self._app = app
+        self._task: TaskID | None = None
+        self._met: set[tuple[ProbeOutcome, str]] = set()
+
+    def planned(self, demand: Demand, runs: int) -> None:
+        """Print what is about to be done."""
+        self._screen.print(printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"))
+        self._task = self.progress.add_task("tried", total=runs)
+
+    def ran(self, run: ProbeRun) -> None:
+        """Count one run, and print its cause when that is new."""
+        if self._task is not None:
+            self.progress.advance(self._task)
+        cause = run.outcome, run.detail
+        if run.outcome in FINDINGS and cause not in self._met:
+            self._met.add(cause)
+            line = Text(f"  {run.outcome.value.ljust(9)}", style=STYLES[run.outcome])
+            self._screen.print(line.append(printable(f" {run.id}: {run.detail}"), style="default"))
+
+
+def _print_report(report: Report, screen: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
+    table.add_column("kind", footer="all")
+    for outcome in _COLUMNS:
+        title = outcome.value.replace("not_applicable", "n/a")
+        table.add_column(title, footer=str(len(report.of(outcome))), justify="right")
+    for kind in Kind:
+        outcomes = Counter(run.outcome for run in report.runs if run.kind is kind)
+        cells = [Text(str(outcomes[one]), STYLES.get(one, "default") if outcomes[one] else "dim") for one in _COLUMNS]
+        if outcomes:
+            table.add_row(kind.value, *cells)
+    screen.print(table, "")
+    live = Live(screen)
+    for (outcome, detail), runs in report.causes.items():
+        title = f" {counted(len(runs), 'reply', 'replies')}: {printable(detail)}"
+        screen.print(Text(outcome.value, style=STYLES[outcome]).append(title, "bold default"))
+        names = [run.id for run in runs[:MAX_NAMED]]
+        more = [f"and {len(runs) - MAX_NAMED} more"] if len(runs) > MAX_NAMED else []
+        live.line("by", ", ".join(names + more))
+        live.line("look", f"strictreply faults --show {runs[0].fault}")
+        live.line("test", f"llm.script({runs[0].source})")
+        screen.print()
+    screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
+    if report.applicable:
+        screen.print(f"It recovered from {report.recovered}, once good replies followed.")
+
+
+def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
+    """Print the entries of some kinds, all of them when none are given."""
+    entries = [entry for entry in CATALOGUE.values() if not kinds or entry.kind in kinds]
+    if as_json:
+        echo_json([_entry_json(entry) for entry in entries])
+        return
+    screen = console()
+    for kind in Kind:
+        table = titled_table(kind.value, "fault")
+        table.add_column("a strict gate says", overflow="fold")
+        table.add_column("where", overflow="fold")
+        table.add_column("what is wrong", ratio=1)
+        for entry in entries:
+            if entry.kind is kind:
+                where = "any" if len(entry.places) == len(ANYWHERE) else " ".join(entry.places)
+                table.add_row(entry.name, entry.code, where, entry.summary)
+        if table.row_count:
+            screen.print(table, "")
+    screen.print(f"{len(entries)} faults; strictreply faults --show NAME shows what one looks like")
+
+
+def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
+    """Print what one fault serves, and what the strict gate says; of every place in ``tools``, or of an example."""
+    entry = named(name)
+    try:
+        found = list(specimens(entry, tools)) if tools else [one for one in [specimen(entry, SCENARIO.tools)] if one]
+    except (ContractError, ValueError) as error:
+        fail(f"--tools: {error}")
+    if not found:
+        fail(f"{name} cannot be made from these tools: {entry.summary}")
+    if as_json:
+        shown: list[JSON] = [
+            {
+                "source": one.fault.source,
+                "at": one.fault.at,
+                "served": one.shown(),
+                "issues": [{**issue.to_dict()} for issue in one.issues or ()],
+            }
+            for one in found
+        ]
+        echo_json(_entry_json(entry) | {"specimens": shown})
+        return
+    screen = console()
+    live = Live(screen)
+    screen.print(Text(name, style="bold"), f"({entry.kind.value}): {entry.summary}")
+    for one in found[:MAX_SHOWN]:
+        screen.print(f"\n{printable(one.fault.source)}", style="bold")
+        live.line("came", one.shown())
+        served = cast("JSON", one.fault.served)
+        wrong = [one.fault.code] if one.issues is None else [described(issue, served) for issue in one.issues]
+        for line in wrong:
+            live.line("wrong", line, "yellow")
+        if one.fault.needs:
+            live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")
+    if len(found) > MAX_SHOWN:
+        screen.print(f"\nand {len(found) - MAX_SHOWN} more places; --json gives all", style="dim")
+
+
+def kinds_of(words: Sequence[str]) -> list[Kind]:
+    """Read kinds of faults; ends the command at a word that is none."""
+    for word in words:
+        if word not in list(Kind):
+            fail(f"no kind {word}; the kinds are {', '.join(Kind)}")
+    return [Kind(word) for word in words]
+
+
+def named(name: str) -> Entry:
+    """Find an entry; ends the command with the nearest names when there is none."""
+    if name not in CATALOGUE:
+        near = ", ".join(get_close_matches(name, CATALOGUE))
+        fail(f"no fault {name}; {f'did you mean {near}?' if near else 'strictreply faults lists them'}")
+    return CATALOGUE[name]
+
+
+def _entry_json(entry: Entry) -> dict[str, JSON]:
+    return {
+        "name": entry.name,
+        "kind": entry.kind.value,
+        "code": entry.code,
+        "places": list(entry.places),
+        "summary": entry.summary,
+        "needs": dict(entry.needs),
+    }
