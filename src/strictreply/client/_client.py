@@ -181,7 +181,7 @@ class Wrapped(Generic[A_co]):
         object.__setattr__(self, "_guard", guard)
 
     @classmethod
-    def over(cls, client: Any, contract: Contract[A_co], settings: Settings, bucket: RetryBucket | None = None) -> Self:
+    def over(cls, client: Any, *held: Any) -> Self:
         """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
         made: Self = class_over(cls, client)(client, *held)
         return made
