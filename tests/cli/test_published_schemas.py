@@ -86,6 +86,7 @@ ATTEMPT: dict[str, Any] = {
     "tier": 0,
     "scope": None,
     "leniency": [],
+    "refused": [],
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     "seconds": 0.0,
 }

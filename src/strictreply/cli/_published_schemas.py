@@ -47,6 +47,7 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
         },
         "tier": {"description": "How many corrections were sent so far; 0 for none.", "minimum": 0},
         "scope": {"description": "The one tool whose arguments alone were asked for again; null for a whole reply."},
+        "refused": {"description": "What we had added to the request and the endpoint refused, by its keyword."},
         "leniency": {"description": "What was forgiven before the reply was read, each step by its name."},
         "usage": {"description": "The tokens as the provider counted them; 0 where it did not say."},
         "seconds": {"description": "How long the call took.", "minimum": 0},

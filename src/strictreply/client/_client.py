@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
 
 import anyio
@@ -122,7 +121,7 @@ class Settings:
 class Learnt:
     """What endpoints refuse of what we add to requests, by address and model; for any thread.
 
-    Believed when the same request without it was not refused. The endpoints used last are remembered.
+    Believed when the same request without it was served. Bounded: the endpoints learnt of last are remembered.
     """
 
     __slots__ = ("_known",)
@@ -135,10 +134,11 @@ class Learnt:
         return self._known.get(endpoint, frozenset())
 
     def learn(self, endpoint: tuple[str, str], attempts: tuple[Attempt, ...]) -> None:
-        """Remember what was refused in a call, as far as the next attempt was not."""
-        refused = {name for one, after in pairwise(attempts) if not after.failure for name in one.refused}
+        """Remember what was refused in a call, as far as a later attempt without it was served."""
+        served = [number for number, one in enumerate(attempts) if one.failure is None]
+        refused = {name for one in attempts[: max(served, default=0)] for name in one.refused}
         if refused:
-            self._known[endpoint] = self.unwanted(endpoint) | refused
+            self._known[endpoint] = self._known.pop(endpoint, frozenset()) | refused
             while len(self._known) > MAX_ENDPOINTS:
                 self._known.popitem(last=False)
 

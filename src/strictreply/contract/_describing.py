@@ -18,6 +18,11 @@ _TEXT_RULES = (
     "JSON Schema:"
 )
 
+_ANSWER_RULES = (
+    "Answer with exactly one JSON value and nothing else: no prose, no code fence. It must fit this JSON Schema:"
+)
+_ANSWER_BESIDE_CALLS = f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
+
 _REFERENCE_ELSEWHERE = re.compile(r'"\$ref":"(?!#/\$defs/)')
 
 
@@ -67,6 +72,12 @@ def or_answer(contract: Contract) -> str:
 def instructions(contract: Contract) -> str:
     """Return how a model is told to reply in the text channel (requirement T21)."""
     return f"{_TEXT_RULES}\n{compact(union_schema(contract))}"
+
+
+def answer_instructions(contract: Contract) -> str:
+    """Return how a model is told to answer in JSON where the endpoint takes no ``response_format``."""
+    rules = _ANSWER_RULES if contract.choice == "none" or not contract.tools else _ANSWER_BESIDE_CALLS
+    return f"{rules}\n{compact(contract.answer.document)}"
 
 
 def final_answer_definition(contract: Contract) -> dict[str, JSON]:

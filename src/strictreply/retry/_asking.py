@@ -16,6 +16,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._definitions import Definitions
 from strictreply.contract._describing import (
     admits_answer,
+    answer_instructions,
     final_answer_definition,
     instructions,
     response_format,
@@ -48,6 +49,9 @@ ADDITIONS: Mapping[str, tuple[str, ...]] = {
 OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and Qwen in thinking mode a
 forced ``tool_choice``, servers without constrained decoding a ``response_format``.
 """
+
+_REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
+"""How refusals come: OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500."""
 
 LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
 """Where a request limits the tokens of its reply; the second is the older name, still the one of most servers."""
@@ -123,15 +127,17 @@ def first_turn(ask: Ask) -> Turn:
     return Turn(request, added=added, unwanted=ask.unwanted)
 
 
-def without(turn: Turn, refused: frozenset[str]) -> Turn:
+def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = {name: value for name, value in turn.request.items() if name not in refused}
+    if "response_format" in refused:
+        request["messages"] = _instructed(request["messages"], answer_instructions(ask.contract))
     return replace(turn, request=request, added=turn.added - refused, unwanted=turn.unwanted | refused)
 
 
 def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
     """Return what we had added to a request and the endpoint's refusal names; empty when it is about anything else."""
-    if failure is None or failure.kind != "invalid_request" or not turn.added:
+    if failure is None or failure.kind not in _REFUSALS or not turn.added:
         return frozenset()
     said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
     words = said.lower().replace("_", " ").replace("-", " ")
@@ -205,6 +211,8 @@ def _dressed(
     if structured and admits_answer(contract) and "response_format" not in request:
         ours["response_format"] = response_format(contract)
     added = frozenset(ours) - unwanted
+    if "response_format" in ours and "response_format" not in added:
+        request["messages"] = _instructed(messages, answer_instructions(contract))
     return request | {name: ours[name] for name in ours if name in added}, added
 
 

@@ -94,6 +94,8 @@ def _by_status(error: Exception, status: int) -> Failure:
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
     kind = _KINDS.get(status, "server_error" if status >= FIRST_SERVER_ERROR else "api_error")
     body = getattr(error, "body", None)
+    if isinstance(body, list) and len(body) == 1:  # as Gemini's compatible endpoint sends it
+        body = body[0]
     if isinstance(body, Mapping):  # the openai SDK has what is inside of ``error`` as its body, others the whole
         inner = body.get("error")
         body = inner if isinstance(inner, Mapping) else body

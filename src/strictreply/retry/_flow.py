@@ -154,7 +154,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
         if refused and ask.policy.time_left(spent) != 0:
-            turn = without(turn, refused)
+            turn = without(ask, turn, refused)
             continue
         if isinstance(judged.verdict, Valid):
             late = ask.policy.time_left(spent) == 0

@@ -198,9 +198,7 @@ class RetryPolicy:
         retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
         if reason in _LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
-        if not retryable or failed > (
-            DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
-        ):
+        if not retryable or failed > self.repeats:
             return End("failed", reason)
         wait = None if failure is None else failure.retry_after
         if wait is None:
