@@ -362,8 +362,9 @@ def test_under_wrap_every_attempt_is_a_line(path: Path) -> None:
 
 def test_a_wrapped_client_is_recorded_below_its_guard(path: Path) -> None:
     """Recording a wrapped client gives a wrapped client, and every ask stands on the cassette."""
-    bad = ok.call(search, query="tea", limit="five")
-    model = ScriptedModel(bad, ok.call(search, query="tea"))
+    from strictreply.testing import faults  # noqa: PLC0415 - the whole catalogue, for one test
+
+    model = ScriptedModel(faults.wrong_type(search, "limit"), ok.call(search, query="tea"))
     client = record(sr.wrap(model.openai(), tools=[search]), path)
     assert client.chat.completions.create(model="m", messages=USER).choices[0].message.tool_calls
     assert [fault.code for fault in Cassette(path).failures()] == ["args.type"]
