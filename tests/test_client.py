@@ -489,7 +489,7 @@ def test_calls_are_bounded_and_exhaustion_raises(names: list[str], policy: sr.Re
         assert sr.Contract(tools=TOOLS).check(exchange.completion) == sr.Valid(exchange.reply)
     assert attempts[-1].accepted is accepted
     assert len(attempts) == len(fake.script.requests)
-    assert len(fake.script.requests) <= 1 + policy.max_retries + policy.transport_retries
+    assert len(fake.script.requests) <= 1 + policy.max_retries + policy.repeats
 
 
 def test_concurrent_calls_do_not_mix() -> None:

@@ -138,7 +138,7 @@ def test_what_the_caller_said_is_never_given_up(refusal: str) -> None:
     }
     with pytest.raises(openai.APIStatusError) as caught:
         client.reply(**ASK, **{keyword: said[keyword]})
-    assert isinstance(caught.value, sr.TransportFailed)
+    assert sr.TransportFailed in caught.type.__mro__
     assert server.refused == 1
 
 

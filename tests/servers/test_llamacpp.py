@@ -102,9 +102,9 @@ def assert_within_budgets(came: sr.Exchange | sr.CallFailed) -> None:
     """No more asks than the policy allows; every attempt but an accepted last one says what was wrong."""
     attempts = came.attempts
     failures = [attempt for attempt in attempts if attempt.failure]
-    assert len(failures) <= POLICY.transport_retries + 1
+    assert len(failures) <= POLICY.repeats + 1
     assert attempts[-1].tier <= POLICY.max_retries
-    assert len(attempts) <= 1 + POLICY.max_retries + POLICY.transport_retries
+    assert len(attempts) <= 1 + POLICY.max_retries + POLICY.repeats
     refused = attempts[:-1] if isinstance(came, sr.Exchange) else attempts
     assert all(attempt.issues or attempt.failure for attempt in refused)
 

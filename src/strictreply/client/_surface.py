@@ -271,12 +271,10 @@ class _Parsing:
 
 def _form(keywords: JSONObject) -> str | None:
     """Take the form in which the SDK's own wrappers want the response out of the headers; None for a completion."""
-    headers = keywords.get("extra_headers")
-    if not isinstance(headers, Mapping) or RAW_RESPONSE not in headers:
-        return None
-    keywords["extra_headers"] = {name: value for name, value in headers.items() if name != RAW_RESPONSE}
-    form: str = headers[RAW_RESPONSE]
-    return form
+    headers: Mapping[str, str] = keywords.get("extra_headers") or {}
+    if RAW_RESPONSE in headers:
+        keywords["extra_headers"] = {name: value for name, value in headers.items() if name != RAW_RESPONSE}
+    return headers.get(RAW_RESPONSE)
 
 
 class _Namespace:
@@ -313,12 +311,11 @@ def guarded(client: Any) -> dict[str, Held]:
     if not hasattr(type(client), "_guard"):
         raise TypeError("guarded() lists the methods of a wrapped client; wrap it first: strictreply.wrap(client)")
     inner = client.unwrapped
-    if not is_sdks(inner):
-        refused: dict[str, Held] = dict.fromkeys(
-            sorted(f"{_CHAT}.{name}" for name in _OWN - {"completions"}), "refuses"
-        )
-        return refused | {f"{_CHAT}.create": "guarded"}
     found: dict[str, Held] = {}
+    if not is_sdks(inner):
+        for name in sorted(_OWN - {"completions"}):
+            found[f"{_CHAT}.{name}"] = "guarded" if name == "create" else "refuses"
+        return found
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")
         is_chat = place.removeprefix("beta.") == _CHAT

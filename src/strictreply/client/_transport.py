@@ -244,9 +244,10 @@ def _is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
     folder = str(Path(str(import_module("openai").__file__)).parent)
     while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
-        if not hasattr(function, "__wrapped__"):
+        wrapped = vars(function).get("__wrapped__")
+        if wrapped is None:
             return True
-        function = function.__wrapped__
+        function = wrapped
     return False
 
 

@@ -229,7 +229,7 @@ def _routed(
         current_agent=agent.name,
         current_branch_id=branch.id,
         retry_count=budget.max_retries,  # the client has spent what may be asked again
-        transport_retries=budget.transport_retries,
+        transport_retries=budget.repeats,
     )
     return follow(state, Decided(agent, branch, settings.router.decide(result, branch, context), reply))
 
