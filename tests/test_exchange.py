@@ -20,10 +20,10 @@ import pytest
 
 import strictreply as sr
 from scripted import USER, Server, completion, http
-from strictreply.client._transport import ENVELOPE_FACTOR
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS
+from strictreply.wires._received import ENVELOPE_FACTOR
 
 GOOD = completion("hello")
 HELLO = sr.DirectAnswer("hello")

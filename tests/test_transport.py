@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from scripted import USER, Client, Server, completion, status
-from strictreply.client._transport import RetryBucket, Sending, Transport, _envelope, _past_transform, as_json
+from strictreply.client._transport import RetryBucket, Sending, Transport, _past_transform
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.wires._received import as_json, read_body
 
 
 class Unset:
@@ -80,7 +81,7 @@ def test_a_message_that_holds_itself_goes_the_sdks_way() -> None:
 def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
     """Log probabilities of minus infinity, as some servers send them, cost no reply."""
     body = json.dumps(completion("x") | {"logprob": float("-inf"), "more": [float("nan"), 1.5]}).encode()
-    read = _envelope(body, DEFAULT_LIMITS)
+    read = read_body(body, DEFAULT_LIMITS)
     assert isinstance(read, dict)
     assert read["choices"] == completion("x")["choices"]
     assert (read["logprob"], read["more"]) == (None, [None, 1.5])  # so that nothing sent back is no JSON

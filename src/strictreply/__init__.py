@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from strictreply.pipeline._values import Decision
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import Situation, Steering, TieredSteering
+    from strictreply.retry._stepping import NextRequest
     from strictreply.running._loop import arun, arun_stream, run, run_stream
     from strictreply.running._run_values import Run
     from strictreply.running._sqlite_sessions import SQLiteSessionStore
@@ -63,6 +64,7 @@ __all__ = [
     "IterationsExceeded",
     "Limits",
     "LoopPolicy",
+    "NextRequest",
     "Remedy",
     "ReplyHalted",
     "ReplyRejected",
@@ -104,6 +106,7 @@ _MODULES = {
     "pipeline._values": "Decision",
     "retry._policy": "RetryPolicy",
     "retry._steering": "Situation Steering TieredSteering",
+    "retry._stepping": "NextRequest",
     "running._loop": "arun arun_stream run run_stream",
     "running._run_values": "Run",
     "running._sqlite_sessions": "SQLiteSessionStore",

@@ -9,9 +9,8 @@ sees the real request and the SDK's own completion.
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,20 +19,14 @@ from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from types import FunctionType
-from typing import Any, cast
-
-import jiter
+from typing import Any
 
 from strictreply.client._exchange import bounded, stand_in
 from strictreply.contract._definitions import Definitions
-from strictreply.reading._decoding import decode
-from strictreply.values._issues import Code
 from strictreply.values._json import JSON, JSONObject
-from strictreply.values._limits import MAX_JSON_DEPTH, Limits
-from strictreply.values._replies import AssistantReply, Invalid
-
-ENVELOPE_FACTOR = 16
-"""How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
+from strictreply.values._limits import Limits
+from strictreply.values._replies import AssistantReply
+from strictreply.wires._received import ENVELOPE_FACTOR, as_json, read_body
 
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
@@ -142,7 +135,7 @@ class Transport:
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
         if is_raw(source):
-            return Sent(_envelope(source.content, limits), source)
+            return Sent(read_body(source.content, limits), source)
         try:
             return Sent(as_json(source), source)
         except (TypeError, ValueError, RecursionError):  # not JSON, or nested beyond reading
@@ -356,35 +349,6 @@ class Sending:
         return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
 
 
-def _envelope(body: bytes, limits: Limits) -> JSON:
-    """Read the body of a response; None when it is not strict JSON, or beyond the caps.
-
-    Only numbers that are not finite are tolerated, as null: servers send them in what is not ours, such as log
-    probabilities. The reply itself is text in the body, and read strictly afterwards.
-    """
-    nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
-    around = Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
-    value = decode(body, around)
-    if not isinstance(value, Invalid):
-        return value
-    if any(issue.code != Code.JSON_NOT_FINITE.value for issue in value.issues):
-        return None
-    return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
-
-
-def _finite(value: JSON) -> JSON:
-    """Replace each number that is not finite by null; the value is no deeper than the reader allowed."""
-    match value:
-        case dict():
-            return {name: _finite(member) for name, member in value.items()}
-        case list():
-            return [_finite(member) for member in value]
-        case float():
-            return value if math.isfinite(value) else None
-        case _:
-            return value
-
-
 def _shortened(given: Any, left: float) -> Any:
     """Shorten a timeout to what is left of the deadline: a number, or the four parts of an HTTP library's own."""
     if isinstance(given, int | float):
@@ -393,20 +357,6 @@ def _shortened(given: Any, left: float) -> Any:
     if not all(hasattr(given, name) for name in _TIMEOUT_PARTS):
         return left
     return type(given)(**{name: left if part is None else min(part, left) for name, part in parts.items()})
-
-
-def as_json(value: Any) -> JSON:
-    """Return an SDK object or a mapping as plain JSON; raise TypeError for anything else, as json.dumps does."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
-    if isinstance(value, Mapping):
-        return {str(name): as_json(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(member) for member in cast("Sequence[object]", value)]
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _past_transform(keywords: JSONObject) -> JSONObject:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Generic, Self, TypedDict, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, Unpack, get_args, overload
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._complaints import check_issues
@@ -23,6 +23,11 @@ from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Extra, Extraction, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict, calls_of
+
+if TYPE_CHECKING:
+    from strictreply.retry._policy import RetryPolicy
+    from strictreply.retry._steering import Steering
+    from strictreply.retry._stepping import NextRequest
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
 MAX_LISTED_NAMES = 20
@@ -200,6 +205,28 @@ class Contract(Generic[A_co]):
     async def acheck(self, reply: object) -> Verdict[A_co]:
         """Judge a reply like :meth:`check`, awaiting the tools' async checks."""
         return await adrive(self._check(reply), aperform_check)
+
+    def next_request(
+        self,
+        request: Mapping[str, Any],
+        *responses: object,
+        policy: RetryPolicy | None = None,
+        steering: Steering | None = None,
+    ) -> NextRequest[A_co]:
+        """Judge what came, and make the request that corrects it: the client's own loop, one step at a time.
+
+        For those who send requests themselves: through another transport, or a provider's batch. ``request`` holds the
+        keywords of ``chat.completions.create``, in which tools and ``response_format`` may be left to this contract.
+        ``responses`` are all that came so far, in order: each a completion as a mapping, an SDK object or JSON text, or
+        the exception that came instead. None at all makes the first request. A request from here remembers what came
+        before while it is in memory: pass it with the one response to it, or your own with all of them. ``policy`` and
+        ``steering`` None mean the defaults.
+
+        Raises ContractError when the request is wrong, a tool's check is async, or nothing was left to ask.
+        """
+        from strictreply.retry._stepping import next_request  # noqa: PLC0415 - the loop stands above the contract
+
+        return next_request(self, request, responses, policy, steering)
 
     def _check(self, reply: object) -> Generator[Check, Checked, Verdict[A_co]]:
         verdict = judge_reply(self, reply)

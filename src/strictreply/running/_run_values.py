@@ -9,7 +9,6 @@ from typing import Any, Final, Self, TypeAlias, cast
 from pydantic_core import to_json
 
 from strictreply.client._keywords import RequestKeywords
-from strictreply.client._transport import as_json
 from strictreply.pipeline._line import StepTrace
 from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
@@ -28,6 +27,7 @@ from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import DirectAnswer, ToolCall
 from strictreply.wires._chat import peek
+from strictreply.wires._received import as_json
 
 _MESSAGES_FORM: Final = (
     "give messages: a text, or the conversation with the user's turn last, each turn a mapping of plain JSON or the "

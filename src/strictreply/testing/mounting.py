@@ -18,9 +18,9 @@ import openai
 from openai import NotGiven, Omit
 from openai.types.chat import ChatCompletion
 
-from strictreply.client._transport import as_json
 from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
 from strictreply.values._json import JSONObject
+from strictreply.wires._received import as_json
 
 if TYPE_CHECKING:
     from respx import MockRouter

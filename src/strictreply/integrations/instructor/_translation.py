@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from strictreply.client._transport import as_json
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
@@ -19,6 +18,7 @@ from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
+from strictreply.wires._received import as_json
 
 
 def to_instructor(error: CallFailed) -> Any:

@@ -1,0 +1,173 @@
+"""Re-asking as data: the same flow as the client's, one step at a time, for those who send requests themselves.
+
+The flow decides from what came and from nothing else. So it is played again from its beginning with every response so
+far: what has to be kept between two steps is the caller's request and the responses, which any program can store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from strictreply.contract._contract import Check, Contract, perform_check
+from strictreply.contract._describing import response_format
+from strictreply.contract._driving import drive
+from strictreply.contract._shaping import shape
+from strictreply.retry._asking import Ask
+from strictreply.retry._failures import classify
+from strictreply.retry._flow import (
+    Accepted,
+    Call,
+    Claim,
+    Claimed,
+    Effect,
+    Event,
+    Failed,
+    Noted,
+    Notify,
+    Outcome,
+    Replied,
+    Sleep,
+    Woke,
+    reply_flow,
+)
+from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.values._attempts import Attempt
+from strictreply.values._errors import CallFailed, ContractError
+from strictreply.values._json import JSONObject
+from strictreply.values._limits import Limits
+from strictreply.values._replies import A_co, Invalid, Valid, Verdict
+from strictreply.wires._chat import peek
+from strictreply.wires._received import as_json, read_body
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class NextRequest(Generic[A_co]):
+    """What follows the responses so far.
+
+    ``verdict`` is on the last one, spliced into the reply before it where only one call was asked for again; None
+    before the first, and when no reply came. ``request`` is what to send next, after ``wait`` seconds; None when
+    nothing is left to ask: then ``completion`` is the response that holds the valid reply, or ``error`` is what a
+    wrapped client would raise. ``attempts`` tells each ask so far.
+    """
+
+    verdict: Verdict[A_co] | None
+    request: JSONObject | None = field(default=None, repr=False)
+    wait: float = 0.0
+    completion: JSONObject | None = field(default=None, repr=False)
+    error: CallFailed | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+class _Asked(dict[str, Any]):
+    """A request that knows the caller's own and what came so far; sent, stored or copied it is any request."""
+
+    base: Mapping[str, Any]
+    responses: tuple[object, ...]
+
+
+class _Unanswered(Exception):
+    """Raised where the flow asks for a response that has not come yet."""
+
+    def __init__(self, request: JSONObject) -> None:
+        super().__init__()
+        self.request = request
+
+
+@dataclass(slots=True)
+class _Played:
+    """Performs the effects of a flow from responses that are there already."""
+
+    responses: Iterator[object]
+    limits: Limits
+    attempts: tuple[Attempt, ...] = ()
+    wait: float = 0.0
+
+    def perform(self, effect: Effect) -> Event:
+        match effect:
+            case Call(request=request):
+                for response in self.responses:
+                    self.wait = 0.0
+                    return _event(response, self.limits)
+                raise _Unanswered(request)
+            case Notify(attempt=attempt):
+                self.attempts = (*self.attempts, attempt)
+                return Noted()
+            case Sleep(seconds=seconds):
+                self.wait = seconds
+                return Woke()
+            case Check():
+                return perform_check(effect)
+            case Claim():
+                return Claimed(granted=True)
+
+
+def next_request(
+    contract: Contract[A],
+    request: Mapping[str, Any],
+    responses: tuple[object, ...],
+    policy: RetryPolicy | None,
+    steering: Steering | None,
+) -> NextRequest[A]:
+    """Play the flow with these responses; see :meth:`Contract.next_request`."""
+    base: Mapping[str, Any] = request
+    if isinstance(request, _Asked):
+        base, responses = request.base, (*request.responses, *responses)
+    held, asked = shape(contract, _undressed(contract, base))
+    left = iter(responses)
+    played = _Played(left, held.limits)
+    ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering())
+    try:
+        outcome = drive(reply_flow(ask), played.perform)
+    except _Unanswered as unanswered:
+        following = _Asked(unanswered.request)
+        following.base, following.responses = dict(base), responses
+        return NextRequest(_verdict(played.attempts), following, played.wait, attempts=played.attempts)
+    unasked = sum(1 for _ in left)
+    if unasked:
+        message = f"{unasked} of {len(responses)} responses came after the end: nothing was asked any more"
+        raise ContractError(message)
+    return _ended(outcome)
+
+
+def _ended(outcome: Outcome) -> NextRequest[Any]:
+    attempts = outcome.attempts
+    if isinstance(outcome, Accepted):
+        verdict = Valid(outcome.reply, attempts[-1].leniency)
+        return NextRequest(verdict, completion=outcome.response, attempts=attempts)
+    error = outcome.end.error(attempts, outcome.failure, outcome.tool)
+    return NextRequest(_verdict(attempts), error=error, attempts=attempts)
+
+
+def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
+    """Return the verdict on the last reply, which was not accepted."""
+    if not attempts or not attempts[-1].issues:
+        return None
+    return Invalid(attempts[-1].issues, attempts[-1].leniency)
+
+
+def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
+    """Return the caller's request without what only repeats the contract, whose own tools and answer have types."""
+    bare = dict(request)
+    if contract.tools and isinstance(bare.get("tools"), list):
+        names = [peek(peek(tool, "function"), "name") for tool in bare["tools"]]
+        bare["tools"] = [contract.by_name.get(str(name), tool) for name, tool in zip(names, bare["tools"], strict=True)]
+    if contract.answer.schema is not None and bare.get("response_format") == response_format(contract):
+        del bare["response_format"]
+    return bare
+
+
+def _event(response: object, limits: Limits) -> Event:
+    """Read one response: its text, its JSON, an object of the SDK, or the exception that came instead."""
+    if isinstance(response, Exception):
+        failure = classify(response)
+        if failure is None:
+            raise response
+        return Failed(failure)
+    if isinstance(response, str | bytes):
+        return Replied(read_body(response.encode() if isinstance(response, str) else response, limits))
+    return Replied(as_json(response))

@@ -1,0 +1,151 @@
+"""``Contract.next_request``: the client's own loop as data, one step at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion
+from pydantic import BaseModel
+from tenacity import wait_none
+
+import strictreply as sr
+from scripted import SCHEMA, USER, Server, StatusError, call, completion, truncated
+
+SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
+CONTRACT = sr.Contract(tools=[SEARCH])
+GOOD = completion(calls=[call("search", {"query": "tea"})])
+WRONG = completion(calls=[call("search", {"query": 1})])
+UNKNOWN = completion(calls=[call("find", {"query": "tea"})])
+REQUEST: dict[str, Any] = {"model": "m", "messages": USER}
+POLICY = sr.RetryPolicy(wait=wait_none())
+REPLIES = [
+    GOOD,
+    WRONG,
+    UNKNOWN,
+    completion("text"),
+    truncated(),
+    completion(calls=[call("search", "{")]),
+    {"error": {}},
+]
+
+
+class Invoice(BaseModel):
+    """What an answer holds."""
+
+    number: int
+
+
+def test_a_valid_response_leaves_nothing_to_ask() -> None:
+    """The verdict holds the typed reply; there is no request and no error."""
+    step = CONTRACT.next_request(REQUEST, GOOD)
+    assert step.verdict == sr.Valid(sr.ToolCall("search", {"query": "tea"}, id="call_a"))
+    assert (step.request, step.error, step.completion) == (None, None, GOOD)
+
+
+def test_an_invalid_response_gives_the_request_that_corrects_it() -> None:
+    """It is the caller's messages, the bad reply and one correction, with the failing tool forced."""
+    step = CONTRACT.next_request(REQUEST, WRONG)
+    assert isinstance(step.verdict, sr.Invalid)
+    assert step.verdict.issues[0].code == "args.type"
+    assert step.request is not None
+    assert step.request["messages"][: len(USER)] == USER
+    assert step.request["messages"][len(USER)]["role"] == "assistant"
+    assert step.request["tool_choice"] == {"type": "function", "function": {"name": "search"}}
+    assert step.attempts[0].issues == step.verdict.issues
+    assert REQUEST == {"model": "m", "messages": USER}
+
+
+def test_without_a_response_the_first_request_is_made() -> None:
+    """It carries what the contract says: its tools."""
+    step = CONTRACT.next_request(REQUEST)
+    assert step.verdict is None
+    assert step.request is not None
+    assert step.request["tools"] == [SEARCH.definition]
+    assert json.loads(json.dumps(step.request))["messages"] == USER
+
+
+@given(st.lists(st.sampled_from(REPLIES), min_size=1, max_size=6))
+def test_the_steps_are_those_of_a_wrapped_client(replies: list[Any]) -> None:
+    """Whatever comes, each request, the end and its story are those of the client's loop; kept or played again."""
+    server = Server(*replies, GOOD)
+    try:
+        ended: Any = sr.wrap(server.client(), contract=CONTRACT, policy=POLICY).exchange(**REQUEST)
+    except sr.CallFailed as error:
+        ended = error
+    came = iter([*replies, GOOD])
+    step, responses, sent = CONTRACT.next_request(REQUEST, policy=POLICY), [], []
+    while step.request is not None:
+        sent.append(json.loads(json.dumps(step.request)))
+        responses.append(next(came))
+        step = CONTRACT.next_request(step.request, responses[-1], policy=POLICY)
+        again = CONTRACT.next_request(REQUEST, *responses, policy=POLICY)
+        assert (again.request, again.verdict, str(again.error)) == (step.request, step.verdict, str(step.error))
+    assert sent == [json.loads(body) for body in server.bodies]
+    if isinstance(ended, sr.Exchange):
+        assert isinstance(step.verdict, sr.Valid)
+        assert step.verdict.reply == ended.reply
+    else:
+        assert type(step.error) in type(ended).__mro__
+        assert step.error is not None
+        assert step.error.reason == ended.reason
+    assert [one.issues for one in step.attempts] == [one.issues for one in ended.attempts]
+
+
+def test_a_valid_sibling_is_kept_while_one_call_is_asked_for_again() -> None:
+    """The completion at the end holds both calls, the corrected one in its place."""
+    contract = sr.Contract(tools=[SEARCH], parallel=True)
+    both = completion(calls=[call("search", {"query": "tea"}, "a"), call("search", {"query": 1}, "b")])
+    step = contract.next_request(REQUEST, both)
+    assert step.request is not None
+    step = contract.next_request(step.request, completion(calls=[call("search", {"query": "oil"}, "c")]))
+    assert step.completion is not None
+    ids = [one["id"] for one in step.completion["choices"][0]["message"]["tool_calls"]]
+    assert ids == ["a", "b"]
+
+
+def test_what_repeats_the_contract_stays_what_was_declared() -> None:
+    """A request that carries its own definitions gives the typed arguments of the declared tool all the same."""
+
+    @sr.tool
+    def find(query: Invoice) -> None:
+        """Find."""
+
+    contract = sr.Contract(tools=[find], answer=Invoice)
+    first = contract.next_request(REQUEST).request
+    assert first is not None
+    stored = json.loads(json.dumps(first))
+    step = contract.next_request(stored, completion(calls=[call("find", {"query": {"number": 1}})]))
+    assert isinstance(step.verdict, sr.Valid)
+    assert isinstance(step.verdict.reply, sr.ToolCall)
+    assert step.verdict.reply.args.query == Invoice(number=1)
+    step = contract.next_request(stored, completion('{"number": 2}'))
+    assert step.verdict == sr.Valid(sr.DirectAnswer(Invoice(number=2)))
+
+
+@pytest.mark.parametrize(
+    "form", [GOOD, ChatCompletion.model_validate(GOOD), json.dumps(GOOD), json.dumps(GOOD).encode()]
+)
+def test_a_response_comes_in_any_form(form: Any) -> None:
+    """A mapping, an object of the SDK, and JSON text or bytes are judged alike."""
+    assert isinstance(CONTRACT.next_request(REQUEST, form).verdict, sr.Valid)
+
+
+def test_an_exception_instead_of_a_response_is_a_failure_of_the_transport() -> None:
+    """The same request is to be sent again after a pause, as often as the policy says; a bug is raised."""
+    step = CONTRACT.next_request(REQUEST, StatusError(503, {"retry-after": "7"}))
+    first = CONTRACT.next_request(REQUEST).request
+    assert (step.verdict, step.wait, step.request) == (None, 7.0, first)
+    step = CONTRACT.next_request(REQUEST, *[StatusError(503)] * 3)
+    assert isinstance(step.error, sr.TransportFailed)
+    with pytest.raises(KeyError):
+        CONTRACT.next_request(REQUEST, KeyError("a bug"))
+
+
+def test_a_response_after_the_end_is_refused() -> None:
+    """Nothing was asked any more: the caller has mixed something up."""
+    with pytest.raises(sr.ContractError):
+        CONTRACT.next_request(REQUEST, GOOD, GOOD)
