@@ -7,8 +7,7 @@ your own, and :func:`strictreply.run` is the tool loop that is built on both.
 from __future__ import annotations
 
 from strictreply.pipeline._invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._line import PipelineRunner, type_of
-from strictreply.pipeline._reconciling import reconcile
+from strictreply.pipeline._line import PipelineRunner
 from strictreply.pipeline._sessions import MemorySessionStore, SessionClaim, SessionStore, manifest_id
 from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 from strictreply.pipeline._values import (
@@ -64,6 +63,4 @@ __all__ = [
     "fingerprint",
     "list_rules",
     "manifest_id",
-    "reconcile",
-    "type_of",
 ]
