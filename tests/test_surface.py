@@ -298,6 +298,28 @@ def test_a_method_patched_after_wrapping_sees_what_the_program_calls() -> None:
     assert [len(messages) for messages in seen] == [2, 2, 4]
 
 
+def test_a_method_patched_after_wrapping_sees_the_asks_of_copies_and_runs() -> None:
+    """A watched copy, and a run, which watches its client, ask through what was put over ``create``."""
+
+    @sr.tool
+    def search(query: str) -> str:
+        """Search."""
+        return query
+
+    client, server = wrapped(WRONG, GOOD, GOOD, completion("done"))
+    seen: list[Any] = []
+    original = client.chat.completions.create
+
+    def spy(**keywords: Any) -> Any:
+        seen.append(keywords["messages"])
+        return original(**keywords)
+
+    client.chat.completions.create = spy
+    client.watched(lambda _attempt: None).reply(**ASK)
+    sr.run(client, "find tea", model="m", tools=[search])
+    assert len(seen) == len(server.requests) == 4
+
+
 def test_a_class_that_was_patched_sees_the_real_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tracers replace the SDK's methods on their classes: nothing goes past them, while they are there."""
     seen: list[Any] = []

@@ -12,6 +12,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
@@ -168,16 +169,20 @@ class Wrapped(Generic[A_co]):
         contract: Contract[A_co],
         settings: Settings,
         bucket: RetryBucket | None = None,
-        learnt: Learnt | None = None,
+        origin: Guard | None = None,
     ) -> None:
-        """Guard a client by a contract; ``bucket`` None begins with a full one, ``learnt`` None knows nothing."""
+        """Guard a client by a contract; ``origin`` is what this is a copy of: it shares what that has learnt."""
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
-        transport = Transport(client)
+        same = origin if origin is not None and origin.inner is client else None
+        transport = Transport(client) if same is None else same.transport
         is_free = not contract.tools and contract.answer.is_text
-        namespaces = Namespaces(transport, self.create, self._drop_in, is_free=is_free)
-        bucket = RetryBucket() if bucket is None else bucket
-        guard = Guard(client, contract, settings, bucket, transport, namespaces, learnt or Learnt())
+        namespaces = Namespaces(
+            transport, self.create, self._drop_in, is_free=is_free, origin=None if same is None else same.namespaces
+        )
+        bucket = bucket or (RetryBucket() if origin is None else origin.bucket)
+        learnt = Learnt() if origin is None else origin.learnt
+        guard = Guard(client, contract, settings, bucket, transport, namespaces, learnt)
         object.__setattr__(self, "_guard", guard)
 
     @classmethod
@@ -253,7 +258,7 @@ class Wrapped(Generic[A_co]):
         guard = self._guard
         base: Any = AsyncStrictClient if isinstance(self, AsyncStrictClient) else StrictClient
         inner = guard.inner if client is None else client
-        made: Self = base.over(inner, guard.contract, settings or guard.settings, bucket or guard.bucket, guard.learnt)
+        made: Self = base.over(inner, guard.contract, settings or guard.settings, bucket, guard)
         return made
 
     def _ask(self, keywords: JSONObject, *, drop_in: bool = False) -> Ask:
@@ -469,7 +474,10 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled."""
         if isinstance(effect, Call):
             return await self._acall(effect.request, sending, sending.begin(effect.timeout))
-        with anyio.move_on_after(sending.left()):
+        left = sending.left()
+        if left is None:
+            return await self._adone(effect, sending)
+        with anyio.move_on_after(left):
             return await self._adone(effect, sending)
         return Noted(sending.lap())
 
@@ -494,8 +502,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     async def _acall(self, request: JSONObject, sending: Sending, before: float) -> Replied | Failed:
         """Send one request within the deadline."""
         try:
-            with anyio.fail_after(sending.left()), sending.bounds():
-                source = await sending.send(request, sending.left())
+            left = sending.left()
+            with nullcontext() if left is None else anyio.fail_after(left), sending.bounds():
+                source = await sending.send(request, left)
         except Exception as error:  # noqa: BLE001 - as in the twin
             return Failed(_failure(error), sending.lap(), before)
         return Replied(sending.receive(source), sending.lap(), before)

@@ -53,8 +53,14 @@ The third is the ``response_format`` to send, None for that of the contract.
 class Namespaces:
     """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
 
-    def __init__(self, transport: Transport, create: Any, call: Call, *, is_free: bool) -> None:
-        """``create`` is the wrapped client's own method, ``is_free`` says that its contract holds any text."""
+    def __init__(
+        self, transport: Transport, create: Any, call: Call, *, is_free: bool, origin: Namespaces | None = None
+    ) -> None:
+        """``create`` is the wrapped client's own method, ``is_free`` says that its contract holds any text.
+
+        ``origin`` holds the namespaces of the wrapped client that this one is a copy of: what was patched there counts.
+        """
+        self._origin = origin
         self._transport = transport
         self._create = create
         self._call = call
@@ -100,7 +106,9 @@ class Namespaces:
         """Return what somebody has put in the place of ``chat.completions.create``; None when nobody has."""
         chat = self._chat[1]
         create = None if chat is None else vars(chat.completions).get("create")
-        return None if create == self._create else create
+        if create is None or create == self._create:
+            return None if self._origin is None else self._origin.patched_create()
+        return create
 
 
 def _like(inner: Any, mixin: Any, **ours: Any) -> Any:
