@@ -73,7 +73,9 @@ ERROR = {"code": "tool_use_failed", "failed_generation": "<function=search>"}
         ({"error": "busy"}, {"error": "busy"}),
         ("busy", None),
         (None, None),
-        ([ERROR], None),
+        ([ERROR], ERROR),
+        ([{"error": ERROR}], ERROR),
+        ([ERROR, ERROR], None),
     ],
 )
 def test_v9_the_error_in_a_body_is_kept(body: object, error: object) -> None:

@@ -387,6 +387,17 @@ def test_the_clients_max_retries_is_the_default(retries: int, requests: int) -> 
     assert len(server.requests) == requests + 2
 
 
+def test_a_response_that_is_no_completion_is_asked_again_whatever_the_client_repeats() -> None:
+    """The SDK's number counts failures; what it would return as it is, is ours to ask again, unless the policy says."""
+    client, server = wrapped({"choices": []}, GOOD, options={"max_retries": 0})
+    assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
+    assert len(server.requests) == 2
+    client, server = wrapped({"choices": []}, GOOD, policy=sr.RetryPolicy(transport_retries=0))
+    with pytest.raises(sr.TransportFailed):
+        client.reply(**ASK)
+    assert len(server.requests) == 1
+
+
 def test_the_usage_of_a_completion_is_the_last_asks_or_all() -> None:
     """By default as the API gave it; with ``usage="total"`` the sum, for those who bill by the completion."""
     client, _ = wrapped(WRONG, GOOD)

@@ -44,7 +44,7 @@ from strictreply.retry._flow import (
     Woke,
     reply_flow,
 )
-from strictreply.retry._policy import DEFAULT_TRANSPORT_RETRIES, RetryPolicy, is_transport_fault
+from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._attempts import Attempt, Usage, plain, total_usage
 from strictreply.values._errors import ContractError
@@ -276,11 +276,9 @@ class Wrapped(Generic[A_co]):
         steering = keywords.pop("steering", None) or settings.steering
         if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             contract = contract.replace(parallel=True)
-        if policy.transport_retries is None:
-            owned = self._guard.transport.owned_retries()
-            policy = replace(policy, transport_retries=DEFAULT_TRANSPORT_RETRIES if owned is None else owned)
         contract, base = shape(contract, keywords)
-        return Ask(contract, base, policy, steering, self._guard.learnt.unwanted(self._endpoint(base)))
+        unwanted = self._guard.learnt.unwanted(self._endpoint(base))
+        return Ask(contract, base, policy, steering, unwanted, self._guard.transport.owned_retries())
 
     def _endpoint(self, base: JSONObject) -> tuple[str, str]:
         return str(getattr(self._guard.inner, "base_url", "")), str(base.get("model", ""))

@@ -67,7 +67,8 @@ REPLY_TOKENS_FACTOR = 4
 class Ask:
     """One call to be made: what its reply is held to, the caller's request without that, and how to go on.
 
-    ``unwanted`` names what the endpoint is known to refuse of what we add to requests (:data:`ADDITIONS`).
+    ``unwanted`` names what the endpoint is known to refuse of what we add to requests (:data:`ADDITIONS`);
+    ``clients_retries`` is the client's own ``max_retries``, None where it has none.
     """
 
     contract: Contract
@@ -75,6 +76,7 @@ class Ask:
     policy: RetryPolicy
     steering: Steering
     unwanted: frozenset[str] = frozenset()
+    clients_retries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         bad = _bad(ask, turn, judged)
         scope = None if bad is None else bad.scope
         alone = scope is not None and not ask.policy.allow_tool_switch
-        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone)
+        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone, clients_retries=ask.clients_retries)
         if isinstance(step, Again):
             step, spent = yield from _prepared(ask, step, spent)
         if isinstance(step, End):

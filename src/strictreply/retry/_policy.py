@@ -90,8 +90,8 @@ class RetryPolicy:
 
     - ``max_retries``: corrective asks after the first one; ``arg_retries``: those for one tool's arguments alone (None:
       they share ``max_retries``); ``max_bad_calls``: attempts with an unknown tool or bad arguments (requirement T35).
-    - ``transport_retries``: repeats of one call after the API failed (None: as many as the client's own ``max_retries``
-      says, or 2 where it says nothing); ``quota``: how many such repeats all calls of one
+    - ``transport_retries``: repeats of one call after the API failed or sent no completion (None: of failures as many
+      as the client's own ``max_retries`` says, else 2); ``quota``: how many such repeats all calls of one
       wrapped client may make in excess of successes (None: any number). A repeat that succeeds gives its own back, as
       do every five calls that succeed at once.
     - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks and watchers.
@@ -163,15 +163,24 @@ class RetryPolicy:
         return min(left, _MOST_SECONDS) if left >= _LEAST_SECONDS else 0.0
 
     def next_step(
-        self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None, *, scoped: bool = False
+        self,
+        attempts: tuple[Attempt, ...],
+        spent: float,
+        failure: Failure | None = None,
+        *,
+        scoped: bool = False,
+        clients_retries: int | None = None,
     ) -> NextStep:
         """Decide what follows the last attempt, which was not accepted.
 
-        ``spent`` is in seconds; ``failure`` says how the transport failed; ``scoped`` whether nothing but the
-        arguments of one call is wrong.
+        ``spent`` is in seconds; ``failure`` says how the transport failed, None when a response came; ``scoped`` says
+        whether nothing but the arguments of one call is wrong; ``clients_retries`` is the client's own ``max_retries``.
         """
         if is_transport_fault(attempts[-1]):
-            return self._after_transport(attempts, spent, failure)
+            # the client's own number is of failures: a response that is no completion it would not repeat, but return
+            unsaid = self.transport_retries is None and failure is not None
+            repeats = self.repeats if clients_retries is None or not unsaid else clients_retries
+            return self._after_transport(attempts, spent, failure, repeats)
         stopping = [issue for issue in attempts[-1].issues if issue.remedy is Remedy.STOP]
         if stopping:
             return End("halted", stopping[0].code.removeprefix("reply."))
@@ -192,13 +201,15 @@ class RetryPolicy:
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
         return self._within_budgets(Again(len(corrections) + 1, wait), attempts, spent, None, spent_up="rejected")
 
-    def _after_transport(self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None) -> NextStep:
+    def _after_transport(
+        self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, repeats: int
+    ) -> NextStep:
         reason = "malformed_response" if failure is None else failure.kind
         failed = sum(1 for attempt in attempts if is_transport_fault(attempt))
         retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
         if reason in _LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
-        if not retryable or failed > self.repeats:
+        if not retryable or failed > repeats:
             return End("failed", reason)
         wait = None if failure is None else failure.retry_after
         if wait is None:
