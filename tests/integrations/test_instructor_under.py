@@ -97,10 +97,14 @@ def test_json_mode_is_held_to_one_strict_object_only(twin: Twin) -> None:
     assert len(server.requests) == 2
 
 
-def test_a_wrapped_client_is_no_openai_client_for_instructor(twin: Twin) -> None:
-    """``from_openai`` refuses a wrapped client, so nobody takes an unguarded one for guarded."""
-    with pytest.raises(instructor.core.ClientError):
-        instructor.from_openai(sr.wrap(twin.sdk(Server(status(500)))))
+def test_a_wrapped_client_is_an_openai_client_for_instructor(twin: Twin) -> None:
+    """``from_openai`` takes a wrapped client, and what comes out of it is guarded."""
+    server = Server(reply("TOOLS", {"name": "Ada"}), reply("TOOLS", ADA))
+    client = instructor.from_openai(sr.wrap(twin.sdk(server), policy=ONE_RETRY))
+    user, completion = twin.run(client.create_with_completion, model="m", response_model=User, messages=QUESTION)
+    assert user.model_dump() == ADA
+    assert json.loads(completion.choices[0].message.tool_calls[0].function.arguments) == ADA
+    assert "Validation Error" not in json.loads(server.bodies[1])["messages"][-1]["content"]
 
 
 def test_the_attempts_of_a_call_are_told_to_the_watcher(twin: Twin) -> None:
