@@ -41,7 +41,7 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     with LoopbackServer(answer) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        PAGE.run()
+        PAGE.run()["client"].client.close()
     told = capsys.readouterr().out
     assert len(PAGE.programs) == 5
     assert "retries ['args.required']" in told
