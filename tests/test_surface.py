@@ -423,6 +423,37 @@ def test_azure_clients_are_wrapped_as_they_are() -> None:
     assert server.requests[1].url.path == "/openai/deployments/m/chat/completions"
 
 
+def test_the_module_is_wrapped_as_the_client_behind_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``wrap(openai)`` guards every way, reads the module's globals at each request, and raises the SDK's errors."""
+    server = Server(WRONG, GOOD, WRONG, GOOD, GOOD, status(429))
+    http_client = http.Client(transport=http.MockTransport(server.handle))
+    monkeypatch.setattr(openai, "api_key", "first")
+    monkeypatch.setattr(openai, "base_url", "http://model.invalid/v1/")
+    monkeypatch.setattr(openai, "http_client", http_client)
+    monkeypatch.setattr(openai, "max_retries", 0)
+    openai._reset_client()
+    try:
+        client = sr.wrap(openai, tools=[SEARCH], policy=NO_WAIT)
+        assert isinstance(client, openai.OpenAI)
+        assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
+        assert arguments(client.chat.completions.with_raw_response.parse(**ASK).parse()) == ARGUMENTS
+        monkeypatch.setattr(openai, "api_key", "second")
+        client.chat.completions.create(**ASK)
+        assert [request.headers["authorization"][7:] for request in server.requests] == ["first"] * 4 + ["second"]
+        assert sr.guarded(client)["chat.completions.parse"] == "guarded"
+        with pytest.raises(openai.RateLimitError):
+            client.chat.completions.create(**ASK)
+        assert len(server.requests) == 6
+    finally:
+        openai._reset_client()
+
+
+def test_a_misspelt_usage_is_refused() -> None:
+    """It is an error of the declaration, not silently the default."""
+    with pytest.raises(sr.ContractError):
+        sr.wrap(Server(GOOD).client(), usage="all")  # type: ignore[call-overload]
+
+
 def test_a_copy_of_a_wrapped_client_is_wrapped() -> None:
     """``copy.copy``, ``copy`` and ``with_options`` give no way round the contract."""
     client, server = wrapped(GOOD)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args, overload
 
 from strictreply.client._client import (
     AsyncStrictClient,
@@ -73,12 +74,13 @@ def wrap(
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that only valid replies come out of it.
 
-    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()`` or anything with their ``chat.completions.create``;
-    it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready ``contract``, or its keywords
-    (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None ours.
-    ``on_attempt`` is told of every attempt, and what it raises is logged by its type; ``log_replies`` turns a raw
-    reply into what DEBUG may log, None logs none. ``usage="total"`` writes the tokens of all asks of a call into its
-    completion, for those who bill by it; with ``last`` it has those of the last ask, as the API gave them.
+    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything with their
+    ``chat.completions.create``; it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready
+    ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``,
+    ``steering`` None ours. ``on_attempt`` is told of every attempt, and what it raises is logged by its type;
+    ``log_replies`` turns a raw reply into what DEBUG may log, None logs none. ``usage="total"`` writes the tokens of
+    all asks of a call into its completion, for those who bill by it; with ``last`` it has those of the last ask, as
+    the API gave them.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
     async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
@@ -88,7 +90,13 @@ def wrap(
         raise ContractError(message)
     contract = contract or Contract(**declared)
     settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage)
+    if usage not in get_args(UsageOf):
+        message = f"usage must be one of {', '.join(get_args(UsageOf))}"
+        raise ContractError(message)
     client = client.unwrapped if isinstance(client, Wrapped) else client
+    if isinstance(client, ModuleType) and client.__name__ == "openai":
+        # the client behind the module's functions, which reads the module's globals
+        client = client.chat.completions._client  # noqa: SLF001
     if _is_async(client):
         return AsyncStrictClient.over(client, contract, settings)
     refuse_async_checks(contract)
