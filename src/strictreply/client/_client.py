@@ -279,6 +279,8 @@ class Wrapped(Generic[A_co]):
         if policy.transport_retries is None:
             owned = self._guard.transport.owned_retries()
             policy = replace(policy, transport_retries=DEFAULT_TRANSPORT_RETRIES if owned is None else owned)
+        if policy.transport_retries and self._guard.transport.repeats_itself():
+            policy = replace(policy, transport_retries=0)
         contract, base = shape(contract, keywords)
         return Ask(contract, base, policy, steering, self._guard.learnt.unwanted(self._endpoint(base)))
 

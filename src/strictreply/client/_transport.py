@@ -14,8 +14,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+from operator import attrgetter, is_
 from pathlib import Path
 from threading import Lock
 from types import FunctionType
@@ -38,6 +39,11 @@ _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repe
 
 _PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
 """What may bypass the transform, and the placeholder that keeps its position in the body."""
+
+_ON_THE_WAY = ("post", "request", "_prepare_options", "_build_request")
+"""The methods of the SDK's clients that a request passes as an object: whoever replaces one must see the real one."""
+
+_passed_by = attrgetter(*_ON_THE_WAY)
 
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
@@ -97,6 +103,11 @@ class Transport:
         said = getattr(self.client, "max_retries", None)
         return said if type(said) is int else None
 
+    def repeats_itself(self) -> bool:
+        """Return whether the client repeats what failed, and has a ``create`` that cannot be told to send once."""
+        completions = self.client.chat.completions
+        return bool(self.owned_retries()) and self._sender_of(completions) is completions
+
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
 
@@ -120,17 +131,19 @@ class Transport:
             return completions
         made_of, sender = self._sender
         if made_of is not completions:
-            sender = type(completions)(_alone(completions._client))
+            alone = _alone(completions._client)
+            sender = type(completions)(alone)
+            sender._post = partial(_post_once, alone)
             self._sender = completions, sender
         return sender
 
     def _is_untouched(self, sender: Any) -> bool:
         """Return whether nothing but the SDK's own code lies between us and the HTTP client."""
-        kind, state = type(sender._client), vars(sender._client)
-        passed = type(sender).create, kind.post, kind.request
-        if not all(one is other for one, other in zip(passed, self._judged[0] or (None, None, None), strict=True)):
+        kind = type(sender._client)
+        passed = type(sender).create, *_passed_by(kind)
+        if not (self._judged[0] and all(map(is_, passed, self._judged[0]))):
             self._judged = passed, all(map(_is_sdks_own, passed))
-        return self._judged[1] and "post" not in state and "request" not in state
+        return self._judged[1] and vars(sender._client).keys().isdisjoint(_ON_THE_WAY)
 
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
@@ -167,6 +180,11 @@ class Transport:
 def is_openai(completions: Any) -> bool:
     """Return whether completions are the openai SDK's, by their class: only its ways to send are known to us."""
     return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
+
+
+def is_async_openai(completions: Any) -> bool:
+    """Return whether completions are the openai SDK's async ones, whatever was put over their methods."""
+    return any(base.__name__ == "AsyncAPIResource" for base in type(completions).__mro__)
 
 
 def is_raw(source: Any) -> bool:
@@ -218,11 +236,6 @@ def _alone_class(kind: Any) -> Any:
         _bounded: tuple[Any, Any]
 
         @property
-        def max_retries(self) -> int:
-            """None: retries have one owner, and that is the policy."""
-            return 0
-
-        @property
         def _client(self) -> Any:
             now = vars(self)["_client"] if inherited is None else inherited.__get__(self)
             if self._bounded[0] is not now:
@@ -231,6 +244,11 @@ def _alone_class(kind: Any) -> Any:
 
     Alone.__name__ = kind.__name__
     return Alone
+
+
+def _post_once(client: Any, path: str, *, options: Any = None, **given: Any) -> Any:
+    # in the options, not on the client: what was patched over a method of it goes on to the client as it was
+    return client.post(path, options={**(options or {}), "max_retries": 0}, **given)
 
 
 def _is_sdks_own(function: Any) -> bool:
