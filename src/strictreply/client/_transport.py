@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -23,6 +23,7 @@ from types import FunctionType
 from typing import Any
 
 from strictreply.client._exchange import bounded, stand_in
+from strictreply.client._observing import CallObserver
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -99,14 +100,24 @@ class Transport:
         self._judged: tuple[tuple[Any, ...], bool] = ((), False)
 
     def owned_retries(self) -> int | None:
-        """Return how often the client itself would repeat a request that failed; None when it does not say."""
+        """Return how often a request that failed may be repeated by the client's own word; None when it has none.
+
+        0 where the client repeats it by itself.
+        """
         said = getattr(self.client, "max_retries", None)
-        return said if type(said) is int else None
+        return None if type(said) is not int else 0 if self.repeats_itself() else said
 
     def repeats_itself(self) -> bool:
         """Return whether the client repeats what failed, and has a ``create`` that cannot be told to send once."""
+        completions, said = self.client.chat.completions, getattr(self.client, "max_retries", None)
+        return type(said) is int and said > 0 and self._sender_of(completions) is completions
+
+    def is_seen(self, way: Way) -> bool:
+        """Return whether somebody stands between us and the SDK: a tracer, as far as we know, which sees each ask."""
         completions = self.client.chat.completions
-        return bool(self.owned_retries()) and self._sender_of(completions) is completions
+        if way.through is not None or not is_openai(completions):
+            return way.through is not None
+        return "create" in vars(completions) or not self._is_untouched(self._sender_of(completions))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
@@ -310,6 +321,7 @@ class Sending:
     until: float | None = None
     repeats: int = 0
     way: Way = Way()
+    observer: CallObserver | None = None
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -335,11 +347,12 @@ class Sending:
         return self.transport.send(request, timeout, self.way)
 
     @contextmanager
-    def bounds(self) -> Generator[None]:
+    def bounds(self, request: JSONObject) -> Generator[None]:
         """Bound what is sent inside by the deadline and the caps."""
         token = _passing.set(None if self.way.through is None else self.transport)
+        observed = nullcontext() if self.observer is None else self.observer.asking(request)
         try:
-            with bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR):
+            with observed, bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR):
                 yield
         finally:
             _passing.reset(token)
