@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import pickle
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, status
+from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, status, truncated
 from tracers.recorders import sdk_left_as_it_was
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -90,6 +91,22 @@ def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(place: str, twin:
         assert replied(client).args == {"query": "tea"}
     assert ["find tea" in one for one in seen] == [True, True]
     assert ["must be a string" in one for one in seen] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"), [(WRONG, openai.APIResponseValidationError), (truncated(), openai.LengthFinishReasonError)]
+)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_rejection_is_the_sdks_error_whoever_read_the_response(place: str, answer: Any, kind: Any) -> None:
+    """What catches the SDK's errors goes on to catch them when a recorder is put between."""
+    inner = Server(answer).client()
+    holder, name = PLACES[place]
+    with sdk_left_as_it_was():
+        spy(holder(inner), name, [])
+        with pytest.raises(kind) as raised:
+            replied(sr.wrap(inner, tools=[SEARCH], policy=sr.RetryPolicy(max_retries=0)))
+    assert issubclass(raised.type, sr.ReplyRejected)
+    assert pickle.loads(pickle.dumps(raised.value)).reason == "retries"  # noqa: S301 - ours
 
 
 @pytest.mark.parametrize("place", PLACES)
