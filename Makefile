@@ -1,5 +1,5 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo quick test test-openai2 test-newest test-instructor llamacpp survival
+.PHONY: help demo quick test test-openai2 test-newest test-instructor test-tracers llamacpp survival
 .PHONY: coverage bounds lint format types wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -7,7 +7,7 @@ PY := .venv/bin/python
 # Tests run on every processor; WORKERS=0 runs them in one process, as a debugger needs it.
 WORKERS ?= auto
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
-LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-llamacpp/.ready
+LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-llamacpp/.ready
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
 help: ## list the targets
@@ -31,6 +31,9 @@ test-openai2: .venv-openai2/.ready ## run the tests that reach an SDK on openai 
 
 test-instructor: .venv-instructor/.ready ## run the tests of the integrations and of the client with instructor
 	@.venv-instructor/bin/python $(PYTEST) tests/integrations tests/test_client*.py $(ARGS)
+
+test-tracers: .venv-tracers/.ready ## run the tests of the tracers, with the real ones: none skips
+	@STRICTREPLY_TRACERS_LANE=1 .venv-tracers/bin/python $(PYTEST) tests/tracers $(ARGS)
 
 llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
 

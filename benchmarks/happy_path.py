@@ -1,17 +1,23 @@
 """CPU time of one validated call over the real SDK, beside the raw SDK call, in the same run.
 
-Run: ``python benchmarks/happy_path.py``. The transport is a mock: only our work and the SDK's is measured.
+Run: ``python benchmarks/happy_path.py``. The transport is a mock: only our work and the SDK's is measured. The last
+table is of clients that a tracer records, in both columns; ``.venv-tracers/bin/python`` has real ones.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import openai
 import pydantic
+from openai.resources.chat.completions import Completions
 
 import strictreply as sr
 
@@ -123,6 +129,74 @@ def measure_given_per_call() -> Iterator[tuple[str, float]]:
     yield "a tool of 1,000 / a tool of 100", thousand / 10 / hundred
 
 
+def record_in_text(*_: Any, **__: Any) -> None:
+    """Put over ``create`` what the least tracer does: it keeps request and completion as text."""
+    original, kept = Completions.create, deque[str](maxlen=8)
+
+    def create(self: Any, **keywords: Any) -> Any:
+        kept.append(json.dumps(keywords["messages"]))
+        given = original(self, **keywords)
+        kept.append(given.model_dump_json())
+        return given
+
+    Completions.create = create  # type: ignore[method-assign]
+
+
+def instrumentor(module: str) -> Callable[..., None] | None:
+    """Return what attaches a real tracer to the SDK's classes; None where it is not installed."""
+    try:
+        attach: Callable[..., None] = importlib.import_module(module).OpenAIInstrumentor().instrument
+    except ImportError:
+        return None
+    return attach
+
+
+TRACERS = {
+    "a function over create": record_in_text,
+    "OpenInference": instrumentor("openinference.instrumentation.openai"),
+    "OpenTelemetry openai-v2": instrumentor("opentelemetry.instrumentation.openai_v2"),
+}
+
+
+def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
+    """Measure the raw call, the typed reply and the completion, all under the same tracer; and under ours."""
+    messages, definitions = [{"role": "user", "content": "tea?"}], [tool(0)]
+    given: dict[str, Any] = {"model": "m", "messages": messages}
+    providers: dict[str, Any] = {}
+    with suppress(ImportError):
+        sdk = importlib.import_module("opentelemetry.sdk.trace")
+        providers = {"tracer_provider": sdk.TracerProvider()}
+        raw, plain = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
+        ours = importlib.import_module("strictreply.integrations.otel").instrument(plain, **providers)
+        yield (
+            "strictreply's own, raw without",
+            *microseconds(
+                lambda: raw.chat.completions.create(**given, tools=definitions),  # type: ignore[call-overload]
+                lambda: ours.reply(**given),
+                lambda: ours.create(**given),
+            ),
+        )
+    for name, attach in TRACERS.items():
+        if attach is None:
+            continue
+        kept = {kind: dict(vars(kind)) for kind in (Completions, openai.OpenAI)}
+        attach(**providers)
+        raw, wrapped = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
+        functions = (
+            partial(raw.chat.completions.create, **given, tools=definitions),
+            partial(wrapped.reply, **given),
+            partial(wrapped.create, **given),
+        )
+        measured = microseconds(*functions)
+        yield name, measured[0], measured[1], measured[2]
+        for kind, members in kept.items():
+            for member in ("create", "request"):
+                if member in members:
+                    setattr(kind, member, members[member])
+                elif member in vars(kind):
+                    delattr(kind, member)
+
+
 def main() -> None:
     """Print the tables."""
     print(f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw")
@@ -134,6 +208,9 @@ def main() -> None:
     print("\ngiven with every call")
     for what, ratio in measure_given_per_call():
         print(f"{ratio:>8.2f}  {what}")
+    print("\nrecorded by a tracer; 2 tools, raw with the same tracer\n     raw    reply     x   create     x")
+    for name, raw, reply, create in measure_with_tracers():
+        print(f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  {name}")
 
 
 if __name__ == "__main__":

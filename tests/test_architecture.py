@@ -65,6 +65,7 @@ PUBLIC = {
     "strictreply.integrations.dbos",
     "strictreply.integrations.instructor",
     "strictreply.integrations.langgraph",
+    "strictreply.integrations.otel",
     "strictreply.pipeline",
     "strictreply.running",
     "strictreply.testing",
@@ -78,7 +79,8 @@ PUBLIC = {
 }
 """What users import. Packages beside these hold only modules that begin with ``_``."""
 
-COMES_WITH = {"pydantic_core": "pydantic"}  # what is imported under another name than it is installed by
+COMES_WITH = {"opentelemetry": "opentelemetry-api", "pydantic_core": "pydantic"}
+"""What is imported under another name than it is installed by."""
 
 WAY_UP = ("strictreply.contract._contract", "strictreply.retry._stepping")
 """The one import that goes up, when ``Contract.next_request`` is called: it plays the loop, which needs contracts."""

@@ -15,9 +15,10 @@ lock() {
         --output-file "requirements/$1.txt" "requirements/$1.in" "${@:2}"
 }
 
-lock dev pyproject.toml --extra cli --extra testing --extra langgraph --extra durable
+lock dev pyproject.toml --extra cli --extra testing --extra langgraph --extra durable --extra otel
 lock openai2 pyproject.toml --extra cli --extra testing
 lock instructor pyproject.toml --extra cli --extra testing --extra instructor
+lock tracers pyproject.toml --extra cli --extra testing --extra otel
 lock llamacpp
 lock uv
 for peer in requirements/peers/*.in; do

@@ -27,6 +27,7 @@ def test_without_instructor_the_error_says_what_to_install(monkeypatch: pytest.M
         ("psycopg", "durable"),
         ("sqlalchemy", "durable"),
         ("instructor", "instructor"),
+        ("opentelemetry", "otel"),
     ],
 )
 def test_who_lacks_the_extra_is_told_what_to_install(library: str, extra: str) -> None:

@@ -12,7 +12,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVa
 import anyio
 
 from strictreply.client._keywords import CallKeywords
+from strictreply.client._observing import CallObserver, Telemetry
 from strictreply.client._sdk_errors import as_sdks_too
 from strictreply.client._surface import Namespaces, class_over, is_sdks
 from strictreply.client._transport import RetryBucket, Sending, Transport, Way, is_passing
@@ -117,6 +118,7 @@ class Settings:
     on_attempt: OnAttempt | None = None
     log_replies: Redact | None = None
     usage: UsageOf = "last"
+    telemetry: Telemetry | None = None
 
 
 class Learnt:
@@ -248,6 +250,10 @@ class Wrapped(Generic[A_co]):
         watchers = (on_attempt, self._guard.settings.on_attempt)
         return self._remade(settings=replace(self._guard.settings, on_attempt=partial(_tell_each, watchers)))
 
+    def observed_by(self, telemetry: Telemetry | None) -> Self:
+        """Return a copy whose calls ``telemetry`` observes; see :func:`strictreply.integrations.otel.instrument`."""
+        return self._remade(settings=replace(self._guard.settings, telemetry=telemetry))
+
     def counting_in(self, bucket: RetryBucket) -> Self:
         """Return a copy that counts its repeats (``RetryPolicy.quota``) in a bucket shared with other clients."""
         return self._remade(bucket=bucket)
@@ -272,7 +278,9 @@ class Wrapped(Generic[A_co]):
             raise NotImplementedError(message)
         settings = self._guard.settings
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
-        policy = keywords.pop("policy", None) or settings.policy
+        policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
+        if policy.transport_retries and self._guard.transport.repeats_itself():
+            policy = replace(policy, transport_retries=None)
         steering = keywords.pop("steering", None) or settings.steering
         if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             contract = contract.replace(parallel=True)
@@ -294,6 +302,8 @@ class Wrapped(Generic[A_co]):
             with unharmed("log_replies"):
                 shown = printable(redact(json.dumps(plain(attempt.raw))))
                 logger.debug("attempt %d: raw reply %s", attempt.number, shown)
+        if sending.observer is not None:
+            sending.observer.judged(attempt)
         watcher = self._guard.settings.on_attempt
         return None if watcher is None else watcher(attempt)
 
@@ -315,6 +325,12 @@ class Wrapped(Generic[A_co]):
         """Open the line for one call: by default through what somebody has put in the place of ``create``."""
         way = Way(through=self._guard.namespaces.patched_create()) if way is None else way
         return Sending(self._guard.transport, ask.contract.limits, self._guard.bucket, way=way)
+
+    def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
+        telemetry, transport = self._guard.settings.telemetry, sending.transport
+        if telemetry is None:
+            return nullcontext()
+        return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""
@@ -391,8 +407,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
         refuse_async_checks(ask.contract)
         sending = self._sending(ask, way)
-        outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
-        return self._exchange(ask, outcome, sending)
+        with self._observing(ask, sending) as sending.observer:
+            outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
+            return self._exchange(ask, outcome, sending)
 
     def _perform(self, effect: Effect, sending: Sending) -> Event:
         """Do what the flow asks for, and time it."""
@@ -414,7 +431,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def _call(self, request: JSONObject, sending: Sending, before: float) -> Replied | Failed:
         """Send one request; a failure of the transport is an event, a bug is not caught."""
         try:
-            with sending.bounds():
+            with sending.bounds(request):
                 source = sending.send(request, sending.left())
         except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
             return Failed(_failure(error), sending.lap(), before)
@@ -465,8 +482,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
-        outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sending))
-        return self._exchange(ask, outcome, sending)
+        with self._observing(ask, sending) as sending.observer:
+            outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sending))
+            return self._exchange(ask, outcome, sending)
 
     async def _aperform(self, effect: Effect, sending: Sending) -> Event:
         """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled."""
@@ -501,7 +519,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         """Send one request within the deadline."""
         try:
             left = sending.left()
-            with nullcontext() if left is None else anyio.fail_after(left), sending.bounds():
+            with nullcontext() if left is None else anyio.fail_after(left), sending.bounds(request):
                 source = await sending.send(request, left)
         except Exception as error:  # noqa: BLE001 - as in the twin
             return Failed(_failure(error), sending.lap(), before)

@@ -16,7 +16,8 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed
 
     An error of the transport is what the SDK did raise. A deadline is its ``APITimeoutError``, a content filter and a
     cut at the token limit what its ``parse`` raises, and any other reply that was refused its
-    ``APIResponseValidationError``. Without an SDK behind the client, or a response to show, it stays as it is.
+    ``APIResponseValidationError``; its ``response`` is None where another program read that, and returned a completion.
+    Without an SDK behind the client, or anything that came, it stays as it is.
     """
     sdk = (
         sys.modules.get("openai")
@@ -33,11 +34,19 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed
         return _both(error, sdk.APITimeoutError, _told(error, request))
     if isinstance(error, ReplyHalted) and error.reason == "content_filter":
         return _both(error, sdk.ContentFilterFinishReasonError, {})
-    if response is None or last is None:
+    if last is None:
         return error
     if error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues):
-        return _both(error, sdk.LengthFinishReasonError, {"completion": last.source.parse()})
-    fields = {"response": response, "status_code": response.status_code, "request_id": last.source.request_id}
+        return _both(
+            error,
+            sdk.LengthFinishReasonError,
+            {"completion": last.source.parse() if response is not None else last.source},
+        )
+    fields = {
+        "response": response,
+        "status_code": getattr(response, "status_code", 200),
+        "request_id": getattr(last.source, "_request_id" if response is None else "request_id", None),
+    }
     return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_openai, is_passing
+from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_async_openai, is_openai, is_passing
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 
@@ -82,8 +82,7 @@ class Namespaces:
         if not is_openai(inner.completions):
             completions = _Namespace(inner.completions, create=self._create)
             return _Namespace(inner, completions=completions)
-        is_async = type(inner.completions).__name__.startswith("Async")
-        mixin = GuardedAsyncCompletions if is_async else GuardedCompletions
+        mixin = GuardedAsyncCompletions if is_async_openai(inner.completions) else GuardedCompletions
         completions = _like(inner.completions, mixin, call=self._call, transport=self._transport)
         return (
             _like(inner, GuardedChat, completions=completions)
@@ -93,8 +92,9 @@ class Namespaces:
 
     @cached_property
     def beta(self) -> Any:
-        """The namespace ``beta``, whose ``chat`` is the guarded one."""
-        return _like(self._client.beta, GuardedBeta, namespaces=self)
+        """The namespace ``beta``, whose ``chat`` is a guarded one: another than ours, as in the SDK."""
+        inner = self._client.beta
+        return _like(inner, GuardedBeta, chat=self._guarded_chat(inner.chat))
 
     @cached_property
     def responses(self) -> Any:
@@ -146,14 +146,14 @@ class GuardedChat:
 
 
 class GuardedBeta:
-    """``beta``: its ``chat`` is the guarded one."""
+    """``beta``: its ``chat`` is a guarded one."""
 
-    _strictreply_namespaces: Namespaces
+    _strictreply_chat: Any
 
     @property
     def chat(self) -> Any:
         """The guarded chat."""
-        return self._strictreply_namespaces.chat
+        return self._strictreply_chat
 
 
 class _Guarded:

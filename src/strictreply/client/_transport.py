@@ -11,17 +11,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+from operator import attrgetter, is_
 from pathlib import Path
 from threading import Lock
 from types import FunctionType
 from typing import Any
 
 from strictreply.client._exchange import bounded, stand_in
+from strictreply.client._observing import CallObserver
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -38,6 +40,11 @@ _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repe
 
 _PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
 """What may bypass the transform, and the placeholder that keeps its position in the body."""
+
+_ON_THE_WAY = ("post", "request", "_prepare_options", "_build_request")
+"""The methods of the SDK's clients that a request passes as an object: whoever replaces one must see the real one."""
+
+_passed_by = attrgetter(*_ON_THE_WAY)
 
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
@@ -93,9 +100,24 @@ class Transport:
         self._judged: tuple[tuple[Any, ...], bool] = ((), False)
 
     def owned_retries(self) -> int | None:
-        """Return how often the client itself would repeat a request that failed; None when it does not say."""
+        """Return how often a request that failed may be repeated by the client's own word; None when it has none.
+
+        0 where the client repeats it by itself.
+        """
         said = getattr(self.client, "max_retries", None)
-        return said if type(said) is int else None
+        return None if type(said) is not int else 0 if self.repeats_itself() else said
+
+    def repeats_itself(self) -> bool:
+        """Return whether the client repeats what failed, and has a ``create`` that cannot be told to send once."""
+        completions, said = self.client.chat.completions, getattr(self.client, "max_retries", None)
+        return type(said) is int and said > 0 and self._sender_of(completions) is completions
+
+    def is_seen(self, way: Way) -> bool:
+        """Return whether somebody stands between us and the SDK: a tracer, as far as we know, which sees each ask."""
+        completions = self.client.chat.completions
+        if way.through is not None or not is_openai(completions):
+            return way.through is not None
+        return "create" in vars(completions) or not self._is_untouched(self._sender_of(completions))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
@@ -120,17 +142,19 @@ class Transport:
             return completions
         made_of, sender = self._sender
         if made_of is not completions:
-            sender = type(completions)(_alone(completions._client))
+            alone = _alone(completions._client)
+            sender = type(completions)(alone)
+            sender._post = partial(_post_once, alone)
             self._sender = completions, sender
         return sender
 
     def _is_untouched(self, sender: Any) -> bool:
         """Return whether nothing but the SDK's own code lies between us and the HTTP client."""
-        kind, state = type(sender._client), vars(sender._client)
-        passed = type(sender).create, kind.post, kind.request
-        if not all(one is other for one, other in zip(passed, self._judged[0] or (None, None, None), strict=True)):
+        kind = type(sender._client)
+        passed = type(sender).create, *_passed_by(kind)
+        if not (self._judged[0] and all(map(is_, passed, self._judged[0]))):
             self._judged = passed, all(map(_is_sdks_own, passed))
-        return self._judged[1] and "post" not in state and "request" not in state
+        return self._judged[1] and vars(sender._client).keys().isdisjoint(_ON_THE_WAY)
 
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
@@ -167,6 +191,11 @@ class Transport:
 def is_openai(completions: Any) -> bool:
     """Return whether completions are the openai SDK's, by their class: only its ways to send are known to us."""
     return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
+
+
+def is_async_openai(completions: Any) -> bool:
+    """Return whether completions are the openai SDK's async ones, whatever was put over their methods."""
+    return any(base.__name__ == "AsyncAPIResource" for base in type(completions).__mro__)
 
 
 def is_raw(source: Any) -> bool:
@@ -218,11 +247,6 @@ def _alone_class(kind: Any) -> Any:
         _bounded: tuple[Any, Any]
 
         @property
-        def max_retries(self) -> int:
-            """None: retries have one owner, and that is the policy."""
-            return 0
-
-        @property
         def _client(self) -> Any:
             now = vars(self)["_client"] if inherited is None else inherited.__get__(self)
             if self._bounded[0] is not now:
@@ -231,6 +255,11 @@ def _alone_class(kind: Any) -> Any:
 
     Alone.__name__ = kind.__name__
     return Alone
+
+
+def _post_once(client: Any, path: str, *, options: Any = None, **given: Any) -> Any:
+    # in the options, not on the client: what was patched over a method of it goes on to the client as it was
+    return client.post(path, options={**(options or {}), "max_retries": 0}, **given)
 
 
 def _is_sdks_own(function: Any) -> bool:
@@ -292,6 +321,7 @@ class Sending:
     until: float | None = None
     repeats: int = 0
     way: Way = Way()
+    observer: CallObserver | None = None
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -317,11 +347,12 @@ class Sending:
         return self.transport.send(request, timeout, self.way)
 
     @contextmanager
-    def bounds(self) -> Generator[None]:
+    def bounds(self, request: JSONObject) -> Generator[None]:
         """Bound what is sent inside by the deadline and the caps."""
         token = _passing.set(None if self.way.through is None else self.transport)
+        observed = nullcontext() if self.observer is None else self.observer.asking(request)
         try:
-            with bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR):
+            with observed, bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR):
                 yield
         finally:
             _passing.reset(token)

@@ -16,6 +16,7 @@ from strictreply.client._client import (
     Wrapped,
     refuse_async_checks,
 )
+from strictreply.client._transport import is_async_openai, is_openai
 from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._tool import must_be_awaited
@@ -107,6 +108,9 @@ def wrap(
 
 
 def _is_async(client: Any) -> bool:
-    """Return whether a client is async, by its ``create``, under whatever decorators the SDK put around it."""
-    create = getattr(getattr(getattr(client, "chat", None), "completions", None), "create", None)
+    """Return whether a client is async: by its class where that is the SDK's, else by its ``create``, unwrapped."""
+    completions = getattr(getattr(client, "chat", None), "completions", None)
+    if is_openai(completions):
+        return is_async_openai(completions)
+    create = getattr(completions, "create", None)
     return callable(create) and (inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create))

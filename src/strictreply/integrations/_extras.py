@@ -14,6 +14,7 @@ _NEEDED: Final = {
     "psycopg": _DBOS,
     "sqlalchemy": _DBOS,
     "instructor": ("instructor 1.17 or newer", "instructor"),
+    "opentelemetry": ("opentelemetry-api 1.30 or newer", "otel"),
 }
 """What has to be installed for a top-level module, and the extra that installs it."""
 

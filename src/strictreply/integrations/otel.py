@@ -1,0 +1,250 @@
+"""OpenTelemetry for wrapped clients: a span for each reply, one for each ask of it, and counters of what went wrong.
+
+Names are those of the semantic conventions for generative AI (semantic-conventions-genai 0.1.0), and ``strictreply.…``
+where these have none; docs/telemetry.md lists them. No message, argument or answer is recorded, and no word that only
+the model wrote: a tool is named when it is declared.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from strictreply.client._client import Wrapped
+from strictreply.integrations._extras import load
+from strictreply.retry._asking import Ask
+from strictreply.values._attempts import Attempt
+from strictreply.values._errors import CallFailed
+from strictreply.values._issues import Issue
+from strictreply.values._json import JSONObject
+from strictreply.wires._chat import peek
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
+
+W = TypeVar("W", bound=Wrapped[Any])
+
+__all__ = ["instrument"]
+
+_NAME = "strictreply"
+
+_PROVIDERS = {
+    "openai.azure.com": "azure.ai.openai",
+    "api.deepseek.com": "deepseek",
+    "generativelanguage.googleapis.com": "gcp.gemini",
+    "aiplatform.googleapis.com": "gcp.vertex_ai",
+    "api.groq.com": "groq",
+    "api.mistral.ai": "mistral_ai",
+    "api.perplexity.ai": "perplexity",
+    "api.x.ai": "x_ai",
+}
+"""The well-known values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``."""
+
+_ASKED = {
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "max_completion_tokens": "gen_ai.request.max_tokens",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+}
+_QUIET = {"record_exception": False, "set_status_on_exception": False}  # an exception holds words of others
+_PORTS = {"http": 80, "https": 443}
+_CALL = re.compile(r"/tool_calls/(\d+)")
+
+
+def instrument(
+    client: W,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    asks: bool | None = None,
+) -> W:
+    """Return a copy of a wrapped client whose replies are recorded with OpenTelemetry.
+
+    Without providers the global ones are used. ``asks`` says whether each ask gets a span with its usage; None means
+    where nobody else records it: not when ``create`` or a request passes what another program put in its way.
+
+    Raises TypeError for a client that is not wrapped, ImportError without ``strictreply[otel]``.
+    """
+    if getattr(client, "observed_by", None) is None:
+        raise TypeError("instrument() takes a wrapped client: instrument(strictreply.wrap(client))")
+    return client.observed_by(OpenTelemetry(tracer_provider, meter_provider, asks=asks))
+
+
+class OpenTelemetry:
+    """The tracer and the counters of an instrumented client."""
+
+    def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None, *, asks: bool | None) -> None:
+        self.trace, self._context = load("opentelemetry.trace"), load("opentelemetry.context")
+        own = version(_NAME)
+        self.tracer = self.trace.get_tracer(_NAME, own, tracers)
+        meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
+        self.attempts = meter.create_counter("strictreply.attempts", "{attempt}", "Asks, by what became of them.")
+        self.issues = meter.create_counter("strictreply.issues", "{issue}", "Faults of replies, by code and tool.")
+        self.tokens = meter.create_counter(
+            "strictreply.rejected.tokens", "{token}", "Tokens spent on replies that were not accepted."
+        )
+        self._asks = asks
+
+    @contextmanager
+    def call(self, ask: Ask, client: Any, *, seen: bool) -> Generator[ObservedCall | None]:
+        """Record one call: nothing of it where instrumentation is suppressed."""
+        if self._is_suppressed():
+            yield None
+            return
+        common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.get("model", ""))}
+        told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": _NAME, **common}
+        with self.tracer.start_as_current_span(f"invoke_workflow {_NAME}", attributes=told, **_QUIET) as span:
+            observed = ObservedCall(self, ask, common, is_recorded=not seen if self._asks is None else self._asks)
+            try:
+                yield observed
+            except BaseException as error:
+                self.fail(span, error.reason if isinstance(error, CallFailed) else type(error).__name__)
+                raise
+            finally:
+                observed.close()
+                span.set_attribute("strictreply.attempts", observed.count)
+
+    def fail(self, span: Span, kind: str) -> None:
+        """Mark a span as failed, without a description."""
+        span.set_attribute("error.type", kind)
+        span.set_status(self.trace.StatusCode.ERROR)
+
+    def _is_suppressed(self) -> bool:
+        # the key has no public name yet; instrumentations import this one
+        keys = ("suppress_instrumentation", getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", ""))
+        return any(map(self._context.get_value, keys))
+
+
+class ObservedCall:
+    """The asks of one call, as spans and counts."""
+
+    def __init__(self, telemetry: OpenTelemetry, ask: Ask, common: JSONObject, *, is_recorded: bool) -> None:
+        self._telemetry = telemetry
+        self._declared = {tool.name for tool in ask.contract.tools}
+        self._common = common
+        self._is_recorded = is_recorded
+        self._open: Span | None = None
+        self._until: int | None = None
+        self._cut = "_OTHER"
+        self.count = 0
+
+    @contextmanager
+    def asking(self, request: JSONObject) -> Generator[None]:
+        """Open the span of an ask and make it current; it is closed when the reply was judged."""
+        if not self._is_recorded:
+            yield
+            return
+        self.close()
+        numbers = {name: request[key] for key, name in _ASKED.items() if type(request.get(key)) in (int, float)}
+        told = {"gen_ai.operation.name": "chat", **self._common, "gen_ai.request.model": _model(request), **numbers}
+        trace, name = self._telemetry.trace, f"chat {_model(request)}".strip()
+        self._open = self._telemetry.tracer.start_span(name, kind=trace.SpanKind.CLIENT, attributes=told)
+        try:
+            with trace.use_span(self._open, end_on_exit=False, **_QUIET):
+                yield
+        except BaseException as error:
+            self._cut = type(error).__name__
+            raise
+        finally:
+            self._until = time.time_ns()
+
+    def judged(self, attempt: Attempt) -> None:
+        """Count an attempt, and close its span with what became of it."""
+        self.count += 1
+        self._count(attempt)
+        span, self._open = self._open, None
+        if span is None:
+            return
+        span.set_attributes(_of_response(attempt) | _of_attempt(attempt))
+        error = _error(attempt)
+        if error is not None:
+            self._telemetry.fail(span, error)
+        span.end(self._until)
+
+    def close(self) -> None:
+        """Close the span of an ask that was never judged: it was cancelled, or a check raised."""
+        span, self._open = self._open, None
+        if span is not None:
+            self._telemetry.fail(span, self._cut)
+            span.end(self._until)
+
+    def _count(self, attempt: Attempt) -> None:
+        told = {name: self._common[name] for name in ("gen_ai.provider.name", "gen_ai.request.model")}
+        outcome = "accepted" if attempt.accepted else "rejected" if attempt.failure is None else "failed"
+        self._telemetry.attempts.add(1, told | {"strictreply.attempt.outcome": outcome})
+        for issue in attempt.issues:
+            tool = self._tool_of(issue, attempt)
+            named = {} if tool is None else {"gen_ai.tool.name": tool}
+            self._telemetry.issues.add(1, told | {"strictreply.issue.code": issue.code} | named)
+        if not attempt.accepted:
+            self._telemetry.tokens.add(attempt.usage.prompt_tokens, told | {"gen_ai.token.type": "input"})
+            self._telemetry.tokens.add(attempt.usage.completion_tokens, told | {"gen_ai.token.type": "output"})
+
+    def _tool_of(self, issue: Issue, attempt: Attempt) -> str | None:
+        """Return the declared tool that an issue is about; None for the reply itself, or a name the model made up."""
+        place, choices = _CALL.match(issue.path), peek(attempt.raw, "choices")
+        if place is None or attempt.scope is not None:
+            return attempt.scope
+        calls = peek(peek(choices[0], "message"), "tool_calls") if isinstance(choices, list) and choices else None
+        named = dict(enumerate(calls)) if isinstance(calls, list) else {}
+        name = peek(peek(named.get(int(place[1])), "function"), "name")
+        return name if isinstance(name, str) and name in self._declared else None
+
+
+def _endpoint(client: Any) -> JSONObject:
+    """Return the attributes of where a client's requests go."""
+    url = urlsplit(str(getattr(client, "base_url", "")))
+    host = url.hostname or ""
+    ends = (end for end in _PROVIDERS if host == end or host.endswith((f".{end}", f"-{end}")))
+    told: JSONObject = {"gen_ai.provider.name": _PROVIDERS.get(next(ends, ""), "openai")}
+    if host:
+        told |= {"server.address": host, "server.port": url.port or _PORTS.get(url.scheme, 0)}
+    return told
+
+
+def _model(request: Mapping[str, Any]) -> str:
+    return str(request.get("model", ""))
+
+
+def _of_response(attempt: Attempt) -> JSONObject:
+    """Return the attributes of what came; counts of tokens only where the API said some."""
+    usage, choices = attempt.usage, peek(attempt.raw, "choices")
+    reasons = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
+    told = {"gen_ai.response.id": peek(attempt.raw, "id"), "gen_ai.response.model": peek(attempt.raw, "model")}
+    found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
+    if any(isinstance(one, str) for one in reasons):
+        found["gen_ai.response.finish_reasons"] = [one for one in reasons if isinstance(one, str)]
+    if usage.total_tokens:
+        tokens = {"input": usage.prompt_tokens, "output": usage.completion_tokens}
+        found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in tokens.items()}
+    return found
+
+
+def _of_attempt(attempt: Attempt) -> JSONObject:
+    """Return the attributes of what became of an ask; those that say nothing are left out."""
+    told = {
+        "strictreply.attempt.number": attempt.number,
+        "strictreply.attempt.tier": attempt.tier,
+        "strictreply.attempt.scope": attempt.scope,
+        "strictreply.attempt.leniency": attempt.leniency,
+        "strictreply.attempt.refused": attempt.refused,
+        "strictreply.issue.codes": tuple(dict.fromkeys(issue.code for issue in attempt.issues)),
+    }
+    return {name: value for name, value in told.items() if value is not None and value != ()}
+
+
+def _error(attempt: Attempt) -> str | None:
+    """Return ``error.type`` of an ask: the code of its first issue, or how the transport failed; None when accepted."""
+    if attempt.issues:
+        return attempt.issues[0].code
+    kind = re.match(r"\w+", attempt.failure or "")
+    return kind[0] if kind else None

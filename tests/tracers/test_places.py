@@ -1,0 +1,192 @@
+"""Wherever a program stands between us and the SDK it sees the request as it is sent, and retries have one owner."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import pickle
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import openai
+import pytest
+from tenacity import wait_none
+
+import strictreply as sr
+from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, status, truncated
+from tracers.recorders import sdk_left_as_it_was
+
+SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
+WRONG = completion(calls=[call("search", {"query": 1})])
+GOOD = completion(calls=[call("search", {"query": "tea"})])
+POLICY = sr.RetryPolicy(wait=wait_none())
+ASK: dict[str, Any] = {"model": "m", "messages": USER}
+
+Seen = list[str]
+
+
+def down() -> Server:
+    """Make a server that refuses every request."""
+    return Server(status(503, {"error": {"message": "down"}}, retry_after_ms="1"))
+
+
+def spy(holder: Any, name: str, seen: Seen) -> None:
+    """Put a function over a method that notes the text of the messages it is given, and goes on."""
+    original = getattr(holder, name)
+
+    def over(*args: Any, **keywords: Any) -> Any:
+        given = [*args, *keywords.values()]
+        bodies = [one.json_data if hasattr(one, "json_data") else one for one in given]
+        known = [one.get("messages", one) if isinstance(one, dict) else one for one in bodies]
+        seen.append(json.dumps(known, default=str))
+        return original(*args, **keywords)
+
+    setattr(holder, name, over)
+
+
+PLACES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "create of the completions": (lambda client: client.chat.completions, "create"),
+    "create of the class": (lambda client: type(client.chat.completions), "create"),
+    "post of the client": (lambda client: client, "post"),
+    "post of the class": (type, "post"),
+    "request of the client": (lambda client: client, "request"),
+    "request of the class": (type, "request"),
+    "_prepare_options of the client": (lambda client: client, "_prepare_options"),
+    "_build_request of the class": (type, "_build_request"),
+}
+THE_SDKS_RETRIES = "create of the completions"
+"""The one place from which nothing leads on to a client that sends once."""
+
+
+def replied(client: Any) -> Any:
+    """Ask for a reply, of either twin."""
+    result = client.reply(**ASK)
+
+    async def awaited() -> Any:
+        return await result
+
+    return asyncio.run(awaited()) if inspect.isawaitable(result) else result
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("twin", ["sync", "async"])
+@pytest.mark.parametrize("when", ["before", "after", "after the first reply"])
+def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(place: str, twin: str, when: str) -> None:
+    """The messages of both asks are seen once each, the correction in the second; the guard holds."""
+    server, seen = Server(GOOD, WRONG, GOOD), Seen()
+    inner: Any = server.client() if twin == "sync" else server.async_client()
+    holder, name = PLACES[place]
+    with sdk_left_as_it_was():
+        if when == "before":
+            spy(holder(inner), name, seen)
+        client = sr.wrap(inner, tools=[SEARCH])
+        if when == "after":
+            spy(holder(inner), name, seen)
+        replied(client)
+        if when == "after the first reply":
+            spy(holder(inner), name, seen)
+        seen.clear()
+        assert replied(client).args == {"query": "tea"}
+    assert ["find tea" in one for one in seen] == [True, True]
+    assert ["must be a string" in one for one in seen] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"), [(WRONG, openai.APIResponseValidationError), (truncated(), openai.LengthFinishReasonError)]
+)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_rejection_is_the_sdks_error_whoever_read_the_response(place: str, answer: Any, kind: Any) -> None:
+    """What catches the SDK's errors goes on to catch them when a recorder is put between."""
+    inner = Server(answer).client()
+    holder, name = PLACES[place]
+    with sdk_left_as_it_was():
+        spy(holder(inner), name, [])
+        with pytest.raises(kind) as raised:
+            replied(sr.wrap(inner, tools=[SEARCH], policy=sr.RetryPolicy(max_retries=0)))
+    assert issubclass(raised.type, sr.ReplyRejected)
+    assert pickle.loads(pickle.dumps(raised.value)).reason == "retries"  # noqa: S301 - ours
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("twin", ["sync", "async"])
+def test_retries_have_one_owner_in_every_place(place: str, twin: str) -> None:
+    """The policy's budget counts where the SDK can be had to send once; where it cannot, the SDK's."""
+    server = down()
+    inner: Any = server.client(max_retries=1) if twin == "sync" else server.async_client(max_retries=1)
+    holder, name = PLACES[place]
+    with sdk_left_as_it_was():
+        spy(holder(inner), name, [])
+        policy = sr.RetryPolicy(wait=wait_none(), transport_retries=3)
+        with pytest.raises(sr.TransportFailed):
+            replied(sr.wrap(inner, tools=[SEARCH], policy=policy))
+    assert len(server.requests) == (2 if place == THE_SDKS_RETRIES else 4)
+
+
+@pytest.mark.parametrize(("owned", "asked"), [(None, 3), (0, 1), (2, 1)])
+def test_a_client_of_another_library_that_repeats_by_itself_owns_the_retries(owned: int | None, asked: int) -> None:
+    """Where ``max_retries`` of the client says that it repeats, nothing is repeated by us; None says nothing."""
+    client = Client(*[StatusError(503)] * 3)
+    vars(client)["max_retries"] = owned
+    with pytest.raises(sr.TransportFailed):
+        sr.wrap(client, policy=POLICY).reply(**ASK)
+    assert len(client.script.requests) == asked
+
+
+def test_a_subclass_with_a_hook_of_the_sdk_sees_the_request() -> None:
+    """``_prepare_options`` is the SDK's own hook for subclasses: it gets the messages, and what it changes is sent."""
+    server, seen = Server(GOOD), Seen()
+
+    class Hooked(openai.OpenAI):
+        """A client that looks at what it sends."""
+
+        def _prepare_options(self, options: Any) -> Any:
+            seen.append(json.dumps(options.json_data["messages"]))
+            options.json_data["seed"] = 7
+            return super()._prepare_options(options)
+
+    plain = server.client()
+    client = sr.wrap(Hooked(api_key="none", base_url=plain.base_url, http_client=plain._client), tools=[SEARCH])
+    client.reply(**ASK)
+    assert "find tea" in seen[0]
+    assert json.loads(server.bodies[0])["seed"] == 7
+
+
+def test_azure_takes_the_fast_way() -> None:
+    """A subclass of the SDK's own, with hooks of its own, is the SDK: nobody stands there."""
+    server = Server(GOOD)
+    plain = server.client()
+    azure = openai.AzureOpenAI(
+        api_key="none", azure_endpoint="http://model.invalid", api_version="1", http_client=plain._client
+    )
+    client = sr.wrap(azure, tools=[SEARCH])
+    sender = client._guard.transport._sender_of(azure.chat.completions)
+    assert client._guard.transport._is_untouched(sender)
+    client.reply(**ASK)
+    assert "find tea" in server.bodies[0].decode()
+
+
+def test_beta_has_completions_of_its_own() -> None:
+    """As in the SDK: what patches ``parse`` of both records a call once, and both are guarded."""
+    client = sr.wrap(Server(WRONG, GOOD, WRONG, GOOD).client(), tools=[SEARCH])
+    assert client.beta.chat.completions is client.beta.chat.completions
+    assert client.beta.chat.completions is not client.chat.completions
+    for completions in (client.chat.completions, client.beta.chat.completions):
+        assert completions.create(**ASK).choices[0].message.tool_calls[0].function.arguments == '{"query": "tea"}'
+
+
+def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
+    """Some recorders return an object with ``chat.completions.create`` instead of a patched client."""
+    server, seen = down(), Seen()
+    inner = server.client(max_retries=1)
+
+    def create(**keywords: Any) -> Any:
+        seen.append(json.dumps(keywords["messages"]))
+        return inner.chat.completions.create(**keywords)
+
+    proxy = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)), max_retries=1)
+    with pytest.raises(sr.TransportFailed):
+        sr.wrap(proxy, policy=POLICY).reply(**ASK)
+    assert len(seen) == 1
+    assert len(server.requests) == 2

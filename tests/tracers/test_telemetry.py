@@ -1,0 +1,338 @@
+"""Our own telemetry: one golden trace, spans that always end, usage counted once, silence where another one records."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import openai
+import pytest
+from tenacity import wait_none
+
+import strictreply as sr
+from scripted import SCHEMA, USER, Server, call, completion, http, status
+from strictreply.integrations.otel import instrument
+from tracers.recorders import attached, needs, spans
+
+SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
+WRONG = completion(calls=[call("search", {"query": "tea", "limit": 99})])
+GOOD = completion(calls=[call("search", {"query": "tea", "limit": 9})], tokens=(20, 7))
+ASK: dict[str, Any] = {"model": "m", "messages": USER, "temperature": 0.5, "max_tokens": 40}
+POLICY = sr.RetryPolicy(wait=wait_none())
+PLACE = {"gen_ai.provider.name": "openai", "server.address": "model.invalid", "server.port": 80}
+ON_ALL = {*PLACE, "gen_ai.request.model"}
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Recorded:
+    """An instrumented client of either twin, and what it recorded."""
+
+    def __init__(self, server: Server, twin: str = "sync", **settings: Any) -> None:
+        """Wrap and instrument a client; ``asks`` is that of ``instrument``, the rest goes to ``wrap``."""
+        asks = settings.pop("asks", None)
+        patch: Callable[[Any], Any] = settings.pop("patch", lambda client: client)
+        self.provider, self.kept = spans()
+        metrics, export = "opentelemetry.sdk.metrics", "opentelemetry.sdk.metrics.export"
+        self.reader: Any = importlib.import_module(export).InMemoryMetricReader()
+        meters = importlib.import_module(metrics).MeterProvider([self.reader])
+        inner = patch(server.client() if twin == "sync" else server.async_client())
+        wrapped = sr.wrap(inner, tools=[SEARCH], **{"policy": POLICY, **settings})
+        self.client = instrument(wrapped, tracer_provider=self.provider, meter_provider=meters, asks=asks)
+
+    def reply(self, **more: Any) -> Any:
+        """Ask for a reply."""
+        result = self.client.reply(**ASK, **more)
+
+        async def awaited() -> Any:
+            return await result
+
+        return asyncio.run(awaited()) if inspect.isawaitable(result) else result
+
+    @property
+    def spans(self) -> dict[str, Any]:
+        """The spans that ended, as name → attributes; of equal names the second gets a star."""
+        found: dict[str, Any] = {}
+        for span in sorted(self.kept.get_finished_spans(), key=lambda one: one.start_time):
+            name = span.name
+            while name in found:
+                name += "*"
+            found[name] = span
+        return found
+
+    @property
+    def counts(self) -> Counter[tuple[str, ...]]:
+        """The counters: (name, values of what tells its points apart) → sum."""
+        found: Counter[tuple[str, ...]] = Counter()
+        data = self.reader.get_metrics_data()
+        for metric in () if data is None else data.resource_metrics[0].scope_metrics[0].metrics:
+            for point in metric.data.data_points:
+                told = [
+                    value
+                    for key, value in sorted(point.attributes.items())
+                    if key not in {*PLACE, "gen_ai.request.model"}
+                ]
+                found[metric.name, *told] += point.value
+        return found
+
+
+@pytest.fixture(params=["sync", "async"])
+def twin(request: pytest.FixtureRequest) -> str:
+    """Both twins."""
+    needs("opentelemetry.sdk")
+    return str(request.param)
+
+
+def test_the_golden_trace(twin: str) -> None:
+    """A reply with one correction: a parent without usage, and a client span for each ask with its own."""
+    recorded = Recorded(Server(WRONG, GOOD), twin)
+    assert recorded.reply().args == {"query": "tea", "limit": 9}
+    parent, first, second = recorded.spans.values()
+    assert [one.name for one in (parent, first, second)] == ["invoke_workflow strictreply", "chat m", "chat m"]
+    assert [one.kind.name for one in (parent, first, second)] == ["INTERNAL", "CLIENT", "CLIENT"]
+    assert parent.parent is None
+    assert {one.parent.span_id for one in (first, second)} == {parent.context.span_id}
+    assert dict(parent.attributes) == PLACE | {
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.workflow.name": "strictreply",
+        "gen_ai.request.model": "m",
+        "strictreply.attempts": 2,
+    }
+    asked = PLACE | {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.max_tokens": 40,
+        "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.response.model": "m",
+        "gen_ai.response.finish_reasons": ("tool_calls",),
+    }
+    assert dict(first.attributes) == asked | {
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 5,
+        "strictreply.attempt.number": 1,
+        "strictreply.attempt.tier": 0,
+        "strictreply.issue.codes": ("args.maximum",),
+        "error.type": "args.maximum",
+    }
+    assert dict(second.attributes) == asked | {
+        "gen_ai.usage.input_tokens": 20,
+        "gen_ai.usage.output_tokens": 7,
+        "strictreply.attempt.number": 2,
+        "strictreply.attempt.tier": 1,
+        "strictreply.attempt.scope": "search",
+    }
+    assert [one.status.status_code.name for one in (parent, first, second)] == ["UNSET", "ERROR", "UNSET"]
+    assert not any(one.events for one in (parent, first, second))
+    assert recorded.counts == {
+        ("strictreply.attempts", "rejected"): 1,
+        ("strictreply.attempts", "accepted"): 1,
+        ("strictreply.issues", "search", "args.maximum"): 1,
+        ("strictreply.rejected.tokens", "input"): 10,
+        ("strictreply.rejected.tokens", "output"): 5,
+    }
+
+
+def test_a_rejection_names_its_reason_and_its_codes(twin: str) -> None:
+    """The parent ends with the reason of the error; each ask with the code of its first fault."""
+    recorded = Recorded(Server(WRONG), twin, policy=sr.RetryPolicy(max_retries=1))
+    with pytest.raises(sr.ReplyRejected):
+        recorded.reply()
+    parent, *asks = recorded.spans.values()
+    assert parent.attributes["error.type"] == "retries"
+    assert parent.status.status_code.name == "ERROR"
+    assert [one.attributes["error.type"] for one in asks] == ["args.maximum", "args.maximum"]
+
+
+def test_no_word_that_only_the_model_wrote_is_recorded() -> None:
+    """A tool that was never declared has no name in spans and counters; messages and arguments are nowhere."""
+    invented = completion(calls=[call("zq_invented", {"zq_key": "zq_value"})])
+    needs("opentelemetry.sdk")
+    recorded = Recorded(Server(invented), policy=sr.RetryPolicy(max_retries=0))
+    with pytest.raises(sr.ReplyRejected):
+        recorded.reply()
+    shown = str([span.to_json() for span in recorded.spans.values()]) + str(recorded.counts)
+    assert "tool.unknown" in shown
+    assert not [word for word in ("zq_", "find tea", "be brief") if word in shown]
+
+
+def test_a_failure_of_the_transport_is_its_kind(twin: str) -> None:
+    """What the server said is recorded nowhere, the kind of failure on each ask and on the reply."""
+    down = status(503, {"error": {"message": "zq words of the server"}})
+    recorded = Recorded(Server(down), twin, policy=sr.RetryPolicy(wait=wait_none(), transport_retries=1))
+    with pytest.raises(openai.InternalServerError):
+        recorded.reply()
+    parent, *asks = recorded.spans.values()
+    assert parent.attributes["error.type"] == "server_error"
+    assert [one.attributes["error.type"] for one in asks] == ["server_error", "server_error"]
+    assert "zq words" not in str([span.to_json() for span in recorded.spans.values()])
+    assert recorded.counts["strictreply.attempts", "failed"] == 2
+
+
+def test_a_deadline_ends_the_spans() -> None:
+    """An ask that is cut at the deadline ends as a timeout, and the reply with its reason."""
+    needs("opentelemetry.sdk")
+    server = Server(GOOD)
+
+    async def forever(_request: Any) -> Any:
+        await anyio.sleep_forever()
+
+    server.ahandle = forever  # type: ignore[method-assign, assignment]
+    recorded = Recorded(server, "async", policy=sr.RetryPolicy(deadline=0.01))
+    with pytest.raises(sr.ReplyHalted):
+        recorded.reply()
+    parent, asked = recorded.spans.values()
+    assert (parent.attributes["error.type"], asked.attributes["error.type"]) == ("deadline", "timeout")
+
+
+def test_cancellation_ends_the_spans() -> None:
+    """A task that is cancelled while it asks leaves no span open, and nothing current."""
+    needs("opentelemetry.sdk")
+    server, asked = Server(GOOD), anyio.Event()
+
+    async def forever(_request: Any) -> Any:
+        asked.set()
+        await anyio.sleep_forever()
+
+    server.ahandle = forever  # type: ignore[method-assign, assignment]
+
+    async def cancelled(recorded: Recorded) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: recorded.client.reply(**ASK))
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+
+    recorded = Recorded(server, "async")
+    asyncio.run(cancelled(recorded))
+    assert [one.attributes["error.type"] for one in recorded.spans.values()] == ["CancelledError", "CancelledError"]
+
+
+def test_a_bug_in_a_check_ends_the_spans(twin: str) -> None:
+    """What is no verdict passes through, and the ask that it was about is closed."""
+
+    def broken(_args: Any) -> None:
+        raise ZeroDivisionError
+
+    recorded = Recorded(Server(GOOD), twin)
+    with pytest.raises(ZeroDivisionError):
+        recorded.reply(tools=[sr.Tool.from_json_schema("search", SCHEMA, check=broken)])
+    assert [one.status.status_code.name for one in recorded.spans.values()] == ["ERROR", "ERROR"]
+
+
+def test_what_is_made_inside_an_ask_is_its_child(twin: str) -> None:
+    """The span of an ask is current while its request is sent, that of the reply between asks."""
+    server = Server(WRONG, GOOD)
+    recorded = Recorded(server, twin)
+    tracer: Any = recorded.provider.get_tracer("test")
+    handle = server.handle
+
+    def traced(request: Any) -> Any:
+        with tracer.start_as_current_span("HTTP"):
+            return handle(request)
+
+    async def atraced(request: Any) -> Any:
+        return traced(request)
+
+    server.handle, server.ahandle = traced, atraced  # type: ignore[method-assign]
+    settings: dict[str, Any] = {
+        "tools": [SEARCH],
+        "policy": POLICY,
+        "on_attempt": lambda _: tracer.start_span("between").end(),
+    }
+    inner: Any = server.client() if twin == "sync" else server.async_client()
+    recorded.client = instrument(sr.wrap(inner, **settings), tracer_provider=recorded.provider)
+    recorded.reply()
+    found = recorded.spans
+    parents = {name: span.parent and span.parent.span_id for name, span in found.items()}
+    assert parents["HTTP"] == found["chat m"].context.span_id
+    assert parents["HTTP*"] == found["chat m*"].context.span_id
+    assert parents["between"] == parents["between*"] == found["invoke_workflow strictreply"].context.span_id
+
+
+@pytest.mark.parametrize("recorder", ["openinference", "opentelemetry", "traceloop", "logfire_client", "langsmith"])
+def test_another_instrumentation_that_records_the_asks_is_left_alone_with_them(recorder: str, twin: str) -> None:
+    """Then only the reply has a span of ours, and the counters count; ``asks=True`` records all the same."""
+    for asks, names in ((None, []), (True, ["chat m", "chat m*"])):
+        with attached(recorder) as at_work:
+            recorded = Recorded(Server(WRONG, GOOD), twin, patch=at_work.patch, asks=asks)
+            recorded.reply()
+            assert [one.tokens for one in at_work.asked()] == [(10, 5), (20, 7)]
+        assert list(recorded.spans) == ["invoke_workflow strictreply", *names]
+        assert recorded.spans["invoke_workflow strictreply"].attributes["strictreply.attempts"] == 2
+        assert recorded.counts["strictreply.attempts", "accepted"] == 1
+
+
+def test_asks_are_left_out_when_told() -> None:
+    """``asks=False`` is for those whose instrumentation stands where we cannot see it."""
+    needs("opentelemetry.sdk")
+    recorded = Recorded(Server(GOOD), asks=False)
+    recorded.reply()
+    assert list(recorded.spans) == ["invoke_workflow strictreply"]
+
+
+def test_nothing_is_recorded_where_instrumentation_is_suppressed(twin: str) -> None:
+    """OpenTelemetry's own key silences us as it does every instrumentation."""
+    context: Any = importlib.import_module("opentelemetry.context")
+    recorded = Recorded(Server(GOOD), twin)
+    token = context.attach(context.set_value("suppress_instrumentation", True))
+    try:
+        recorded.reply()
+    finally:
+        context.detach(token)
+    assert not recorded.spans
+    assert not recorded.counts
+
+
+def test_the_http_spans_of_opentelemetry_are_children_of_the_asks(twin: str) -> None:
+    """The real instrumentation of the HTTP library under the SDK, whose spans have the asks as parents."""
+    needs("opentelemetry.instrumentation.httpx")
+    module: Any = importlib.import_module("opentelemetry.instrumentation.httpx")
+    instrumentor = getattr(module, "HTTPX2ClientInstrumentor", module.HTTPXClientInstrumentor)
+    if http.__name__ == "httpx2" and instrumentor is module.HTTPXClientInstrumentor:
+        pytest.skip("this instrumentation knows only httpx")
+    recorded = Recorded(Server(WRONG, GOOD), twin)
+    instrumentor.instrument_client(recorded.client.unwrapped._client, tracer_provider=recorded.provider)
+    recorded.reply()
+    found = recorded.spans
+    assert found["POST"].parent.span_id == found["chat m"].context.span_id
+    assert found["POST*"].parent.span_id == found["chat m*"].context.span_id
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("https://me.openai.azure.com/openai", ("azure.ai.openai", "me.openai.azure.com", 443)),
+        ("https://api.groq.com/openai/v1", ("groq", "api.groq.com", 443)),
+        ("https://europe-aiplatform.googleapis.com/v1", ("gcp.vertex_ai", "europe-aiplatform.googleapis.com", 443)),
+        ("http://127.0.0.1:8000/v1", ("openai", "127.0.0.1", 8000)),
+        ("https://notapi.groq.com.evil.invalid/v1", ("openai", "notapi.groq.com.evil.invalid", 443)),
+    ],
+)
+def test_the_provider_is_told_by_the_address(address: str, told: tuple[str, str, int]) -> None:
+    """A well-known host names its provider; any other speaks the API of openai."""
+    needs("opentelemetry.sdk")
+    recorded = Recorded(Server(GOOD), patch=lambda client: client.with_options(base_url=address))
+    recorded.reply()
+    found = recorded.spans["chat m"].attributes
+    assert (found["gen_ai.provider.name"], found["server.address"], found["server.port"]) == told
+
+
+def test_a_client_that_is_not_wrapped_is_refused() -> None:
+    """The error says what to do."""
+    needs("opentelemetry.sdk")
+    with pytest.raises(TypeError, match=r"strictreply\.wrap"):
+        instrument(SimpleNamespace())  # type: ignore[type-var]
+
+
+def test_copies_of_an_instrumented_client_record_too() -> None:
+    """``with_options`` keeps the telemetry; the client that was instrumented stays as it was."""
+    needs("opentelemetry.sdk")
+    recorded = Recorded(Server(GOOD))
+    recorded.client.with_options(timeout=3).reply(**ASK)
+    assert list(recorded.spans) == ["invoke_workflow strictreply", "chat m"]
