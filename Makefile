@@ -1,5 +1,5 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo quick test test-openai2 test-newest test-instructor test-tracers llamacpp survival
+.PHONY: help demo quick test test-openai2 test-newest test-instructor test-tracers llamacpp survival frameworks
 .PHONY: coverage bounds lint format types wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -8,6 +8,7 @@ PY := .venv/bin/python
 WORKERS ?= auto
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-llamacpp/.ready
+FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
 help: ## list the targets
@@ -40,6 +41,9 @@ llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tes
 survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes/, each in its library's own environment
 	@$(PY) tools/probe_peers.py $(ARGS)
 
+frameworks: .venv/.ready ## run a small program under each framework, with and without the guard (ARGS=--only=NAME,…)
+	@$(PY) tools/run_frameworks.py $(ARGS)
+
 coverage: .venv/.ready ## run the tests on the newest openai and show the branches they miss
 	@$(PY) $(PYTEST) --cov $(ARGS)
 
@@ -62,7 +66,7 @@ types: .venv/.ready ## check types, with mypy and basedpyright
 wheel-smoke: .venv/.ready ## build the wheel and use it in a fresh environment
 	@tools/wheel_smoke.sh
 
-environments: $(LANES) $(PEERS) ## make every environment at once (-j2: two at a time)
+environments: $(LANES) $(PEERS) $(FRAMEWORKS) ## make every environment at once (-j2: two at a time)
 
 lock: ## write the locks under requirements/ anew (needs uv; ARGS=--upgrade for the newest of everything)
 	@tools/lock.sh $(ARGS)
@@ -79,6 +83,9 @@ clean: ## remove environments, caches and builds
 
 .venv-peer-%/.ready: requirements/peers/%.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
 	@tools/setup.sh .venv-peer-$* $<
+
+.venv-frameworks-%/.ready: requirements/frameworks/%.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
+	@tools/setup.sh .venv-frameworks-$* $<
 
 .venv-%/.ready: requirements/%.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
 	@tools/setup.sh .venv-$* $<

@@ -24,6 +24,9 @@ lock uv
 for peer in requirements/peers/*.in; do
     lock "peers/$(basename "$peer" .in)" pyproject.toml --extra cli
 done
+for environment in requirements/frameworks/*.in; do
+    lock "frameworks/$(basename "$environment" .in)" pyproject.toml --extra testing
+done
 
 # A lock names packages and hashes; where they are fetched from is the business of the machine that installs.
 if grep --recursive --line-number --include='*.txt' "://" requirements; then

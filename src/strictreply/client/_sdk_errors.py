@@ -32,16 +32,13 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed
     request = getattr(response, "request", None)
     if isinstance(error, ReplyHalted) and error.reason == "deadline":
         return _both(error, sdk.APITimeoutError, _told(error, request))
+    given = None if last is None else last.source if response is None else last.source.parse()
     if isinstance(error, ReplyHalted) and error.reason == "content_filter":
-        return _both(error, sdk.ContentFilterFinishReasonError, {})
+        return _both(error, sdk.ContentFilterFinishReasonError, {"completion": given})
     if last is None:
         return error
     if error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues):
-        return _both(
-            error,
-            sdk.LengthFinishReasonError,
-            {"completion": last.source.parse() if response is not None else last.source},
-        )
+        return _both(error, sdk.LengthFinishReasonError, {"completion": given})
     fields = {
         "response": response,
         "status_code": getattr(response, "status_code", 200),

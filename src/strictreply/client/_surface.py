@@ -40,7 +40,9 @@ def class_over(ours: Any, client: Any) -> Any:
 
 @cache
 def _class_of(ours: Any, kind: Any) -> Any:
-    return type(kind.__name__, (ours, kind), {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__})
+    told = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
+    copying = {name: _like_the_sdks(ours.with_options, getattr(kind, name)) for name in ("copy", "with_options")}
+    return type(kind.__name__, (ours, kind), told | copying)
 
 
 Call: TypeAlias = Callable[[JSONObject, Way, JSONObject | None], Any]

@@ -209,11 +209,13 @@ def _raw(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> An
     ``replaced`` is the body where it is another one than what was sent, None where it is that.
     """
     http, kind = source.http_response, type(source)
-    if replaced is not None:
+    if replaced is not None or form == "stream":
+        body = http.content if replaced is None else json.dumps(replaced).encode()
         headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
-        http = type(http)(
-            http.status_code, headers=headers, content=json.dumps(replaced).encode(), request=http.request
-        )
+        # with a stream the body is still to be read, as the SDK's caller expects
+        stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
+        given = {"stream": stream} if form == "stream" else {"content": body}
+        http = type(http)(http.status_code, headers=headers, request=http.request, **given)
     if form == "stream":
         module = import_module("openai._response")
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)

@@ -56,7 +56,7 @@ def _refuse_unheld(request: JSONObject) -> None:
         message = "n must be 1: exactly one reply is judged; make several calls instead"
         raise ContractError(message)
     for name in _LEGACY:
-        if request.get(name) is not None:
+        if request.get(name) is not None and request.get("function_call") != "none":  # then nothing can be called
             message = f"{name!r} is the API's legacy form; declare the functions with tools= instead"
             raise ContractError(message)
 

@@ -1,0 +1,5 @@
+"""One small program for each framework, as its documentation writes it, with one line that puts the guard in.
+
+Each has ``run`` (and ``arun`` where the framework is async): it takes a tool ``search(query)`` and returns the answer.
+``tools/run_frameworks.py`` runs them against a model that writes a malformed call first.
+"""

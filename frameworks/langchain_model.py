@@ -1,0 +1,35 @@
+"""LangChain's ChatOpenAI, with a tool bound to it."""
+
+from collections.abc import Callable
+
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from openai import AsyncOpenAI, OpenAI
+
+import strictreply as sr
+
+
+def model() -> ChatOpenAI:
+    """Make a model over wrapped clients."""
+    completions, asynchronous = sr.wrap(OpenAI()).chat.completions, sr.wrap(AsyncOpenAI()).chat.completions
+    return ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous)
+
+
+def run(search: Callable[[str], str]) -> str:
+    """Ask, run what the model calls, and ask again."""
+    tools = {"search": tool(search)}
+    bound = model().bind_tools(tools.values())
+    turns: list = [("user", "Find tea.")]
+    while calls := (reply := bound.invoke(turns)).tool_calls:
+        turns += [reply, *(tools[call["name"]].invoke(call) for call in calls)]
+    return reply.text
+
+
+async def arun(search: Callable[[str], str]) -> str:
+    """Do the same, awaiting."""
+    tools = {"search": tool(search)}
+    bound = model().bind_tools(tools.values())
+    turns: list = [("user", "Find tea.")]
+    while calls := (reply := await bound.ainvoke(turns)).tool_calls:
+        turns += [reply, *[await tools[call["name"]].ainvoke(call) for call in calls]]
+    return reply.text

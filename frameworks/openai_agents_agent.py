@@ -1,0 +1,26 @@
+"""The OpenAI Agents SDK, on chat completions."""
+
+from collections.abc import Callable
+
+from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+
+import strictreply as sr
+
+set_tracing_disabled(True)
+
+
+def agent(search: Callable[[str], str]) -> Agent:
+    """Make an agent over a wrapped client."""
+    model = OpenAIChatCompletionsModel("gpt-5", openai_client=sr.wrap(AsyncOpenAI()))
+    return Agent(name="shop", model=model, tools=[function_tool(search)])
+
+
+def run(search: Callable[[str], str]) -> str:
+    """Run the agent to its answer."""
+    return Runner.run_sync(agent(search), "Find tea.").final_output
+
+
+async def arun(search: Callable[[str], str]) -> str:
+    """Do the same, awaiting."""
+    return (await Runner.run(agent(search), "Find tea.")).final_output

@@ -1,0 +1,22 @@
+"""smolagents' ToolCallingAgent."""
+
+from collections.abc import Callable
+
+from openai import OpenAI
+from smolagents import OpenAIModel, ToolCallingAgent, tool
+
+import strictreply as sr
+
+
+class GuardedModel(OpenAIModel):
+    """A model that asks through a wrapped client."""
+
+    def create_client(self) -> OpenAI:
+        """Wrap the client that smolagents would make."""
+        return sr.wrap(super().create_client())
+
+
+def run(search: Callable[[str], str]) -> str:
+    """Run the agent to its answer, which it gives by its own tool final_answer."""
+    agent = ToolCallingAgent(tools=[tool(search)], model=GuardedModel("gpt-5"), max_steps=4, verbosity_level=0)
+    return str(agent.run("Find tea."))
