@@ -32,19 +32,24 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed
     request = getattr(response, "request", None)
     if isinstance(error, ReplyHalted) and error.reason == "deadline":
         return _both(error, sdk.APITimeoutError, _told(error, request))
-    given = None if last is None else last.source if response is None else last.source.parse()
     if isinstance(error, ReplyHalted) and error.reason == "content_filter":
-        return _both(error, sdk.ContentFilterFinishReasonError, {"completion": given})
+        return _both(error, sdk.ContentFilterFinishReasonError, {"completion": _completion(last)})
     if last is None:
         return error
     if error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues):
-        return _both(error, sdk.LengthFinishReasonError, {"completion": given})
+        return _both(error, sdk.LengthFinishReasonError, {"completion": _completion(last)})
     fields = {
         "response": response,
         "status_code": getattr(response, "status_code", 200),
         "request_id": getattr(last.source, "_request_id" if response is None else "request_id", None),
     }
     return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
+
+
+def _completion(last: Sent | None) -> Any:
+    if last is None or not isinstance(last.plain, dict) or not last.plain.get("choices"):
+        return None  # an error of the API's that says the same
+    return last.source.parse() if is_raw(last.source) else last.source
 
 
 def _told(error: CallFailed, request: Any, body: Any = None) -> dict[str, Any]:
