@@ -406,6 +406,7 @@ def test_a_well_formed_message_is_never_changed(message: dict[str, Any]) -> None
     told, applied = in_api_form(message, needs_nothing)
     assert told is message
     assert applied == ()
+    assert all(row.read(message, needs_nothing) is message for row in DIALECTS.values())
 
 
 @given(ODD_TURNS | GOOD_TURNS)
@@ -417,6 +418,13 @@ def test_reading_a_dialect_twice_is_reading_it_once(message: dict[str, Any]) -> 
     assert in_api_form(told, needs_nothing) == (told, ())
     assert in_api_form(message, needs_nothing) == (told, applied)
     assert (told is message) == (not applied)
+
+
+@given(ODD_TURNS | GOOD_TURNS)
+def test_no_row_is_left_out(message: dict[str, Any]) -> None:
+    """A message that is not looked at further is one that no row would change."""
+    if in_api_form(message, needs_nothing)[0] is message:
+        assert all(row.read(message, needs_nothing) is message for row in DIALECTS.values())
 
 
 @given(ODD_TURNS)

@@ -41,6 +41,8 @@ def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = Fa
     Takes a mapping, or an SDK object that can be dumped into one; anything else is returned as it is. A ``bare`` one
     was taken out of its response by the caller, who need not say whose it is.
     """
+    if type(message) is dict and _is_in_api_form(message):
+        return message, ()
     read = original = _object(message)
     if read is None or original is None:
         return message, ()
@@ -52,6 +54,27 @@ def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = Fa
         if read is not before:
             applied.append(name)
     return (message if read is original else read), tuple(applied)
+
+
+def _is_in_api_form(message: JSONObject) -> bool:
+    """Return whether no row can apply: nearly always, and asking each row would cost a third of judging the reply."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    if (
+        message.get("role") != "assistant"
+        or message.get("function_call")
+        or not (content is None or type(content) is str)
+    ):
+        return False
+    if calls is not None and type(calls) is not list:
+        return False
+    for call in calls or ():
+        function = call.get("function") if type(call) is dict else None
+        if type(function) is not dict or call.get("type") != "function":
+            return False
+        id_, arguments = call.get("id"), function.get("arguments")
+        if type(id_) is not str or type(arguments) is not str or not id_.strip() or not arguments.strip():
+            return False
+    return True
 
 
 def text_in(content: object) -> str | None:
