@@ -163,4 +163,5 @@ def test_an_answers_schema_has_a_name_that_servers_take(kind: object, name: str)
 def test_the_document_is_what_the_model_is_shown() -> None:
     """Text is shown as a string that is not empty, anything else as its own schema."""
     assert Answer.of(str).document == {"type": "string", "minLength": 1}
-    assert Answer.of(SCHEMA).document == SCHEMA
+    assert Answer.of(SCHEMA).document == {**SCHEMA, "additionalProperties": False}
+    assert Answer.of(SCHEMA, extra="schema").document == SCHEMA

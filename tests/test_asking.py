@@ -152,7 +152,7 @@ def test_where_a_switch_is_allowed_the_correction_is_still_exact() -> None:
 
 def test_a_forced_call_is_asked_for_without_a_format() -> None:
     """Re-asking one call, nothing is said of how content should look."""
-    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": {**SCHEMA, "additionalProperties": False}}}
     ask = ask_of(request={"response_format": wanted})
     assert first_turn(ask).request["response_format"] == wanted
     assert "response_format" not in corrected(ask, message(calls=[call("search", {"query": 1})])).request

@@ -158,7 +158,7 @@ def test_an_async_check_for_one_call_is_refused_before_anything_is_sent() -> Non
 def test_tools_of_one_call_are_held_as_strictly_as_the_contracts_own() -> None:
     """``extra`` and ``formats`` of the contract reach what a request brings along."""
     extra = completion(calls=[call("search", {"query": "a", "more": 1})])
-    definition = sr.Tool.from_json_schema("search", SCHEMA).definition
+    definition = sr.Tool.from_json_schema("search", SCHEMA, extra="schema").definition
     lenient, _ = wrapped(extra, tools=[], extra="schema")
     assert isinstance(lenient.reply(model="m", messages=USER, tools=[definition]), sr.ToolCall)
     strict, _ = wrapped(extra, tools=[], policy=sr.RetryPolicy(max_retries=0))

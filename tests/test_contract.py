@@ -61,7 +61,7 @@ SEVERAL = message(None, [call("now", {}, "a"), call("now", {}, "b")])
 GOOD = completion(message("hi"))
 PROVOKED: dict[Code, tuple[Contract, object]] = {
     Code.JSON_EMPTY: (TEXT, ""),
-    Code.JSON_NOT_TEXT: (NATIVE, message(None, [{"id": "a", "function": {"name": "now", "arguments": {}}}])),
+    Code.JSON_NOT_TEXT: (NATIVE, message(None, [call("now", {}) | {"function": {"name": "now", "arguments": 1}}])),
     Code.JSON_ENCODING: (TEXT, b'{"answer":"\xff"}'),
     Code.JSON_SYNTAX: (TEXT, '{"answer" "x"}'),
     Code.JSON_INCOMPLETE: (TEXT, '{"answer":"x"'),
@@ -87,7 +87,7 @@ PROVOKED: dict[Code, tuple[Contract, object]] = {
     Code.TOOL_SEVERAL: (NATIVE, SEVERAL),
     Code.TOOL_TOO_MANY: (PARALLEL.replace(limits=Limits(calls=1)), SEVERAL),
     Code.CALL_MALFORMED: (NATIVE, message(None, [{"id": "a"}])),
-    Code.CALL_ID_MISSING: (NATIVE, message(None, [call("now", {}, "")])),
+    Code.CALL_ID_MISSING: (NATIVE, message(None, [call("now", {}, [])])),
     Code.CALL_ID_DUPLICATE: (PARALLEL, message(None, [call("now", {}), call("now", {})])),
     Code.CALL_ID_TOO_LONG: (NATIVE.replace(limits=Limits(id_bytes=3)), message(None, [call("now", {}, "é-é")])),
     Code.REPLY_TOO_LARGE: (NATIVE.replace(limits=Limits(reply_bytes=3)), message("é-é")),

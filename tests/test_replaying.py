@@ -28,8 +28,8 @@ def test_an_empty_reply_is_named() -> None:
     assert correction == {"role": "user", "content": WORDS}
 
 
-def test_replayed_calls_have_ids_of_our_own() -> None:
-    """The ids that came may be empty, repeated or hostile: each call and its tool turn get a fresh one."""
+def test_replayed_calls_have_ids_that_are_safe() -> None:
+    """Where an id that came is empty, repeated or hostile, each call and its tool turn get one of our own."""
     bad = message(calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")])
     assistant, *answers = replayed(TERMS, bad, WORDS, None)
     ids = [one["id"] for one in assistant["tool_calls"]]
@@ -71,14 +71,54 @@ def test_calls_that_servers_would_refuse_are_replayed_as_text(broken: list[Any])
 
 
 def test_a_providers_own_state_is_sent_back() -> None:
-    """Servers that think in tool loops want their reasoning and signatures back; other extras are left out."""
-    one = call("search", {"query": 1}) | {"extra_content": {"google": {"thought_signature": "s"}}, "index": 0}
-    bad = message(calls=[one]) | {"reasoning_content": "because", "annotations": [], "refusal": None}
+    """Servers that think in tool loops want back what they added, whatever its length; empty members are left out."""
+    long = "s" * 2 * MAX_REPLAY_CHARS
+    state = {"extra_content": {"google": {"thought_signature": long}}}
+    one = call("search", {"query": 1}) | state
+    own = {
+        "reasoning_content": long,
+        "reasoning": long,
+        "reasoning_details": [{"data": long}],
+        "some_state": long,
+        **state,
+    }
+    bad = message(calls=[one | {"index": 0}]) | own | {"annotations": [], "refusal": None, "function_call": None}
     assistant = replayed(TERMS, bad, WORDS, None)[0]
-    assert assistant.keys() == {"role", "content", "tool_calls", "reasoning_content"}
-    assert assistant["tool_calls"][0].keys() == {"id", "type", "function", "extra_content"}
-    long = replayed(TERMS, bad | {"reasoning_content": "r" * MAX_REPLAY_CHARS}, WORDS, None)[0]
-    assert "reasoning_content" not in long
+    assert assistant == {"role": "assistant", "content": None, "tool_calls": [one]} | own
+    told = replayed(TERMS, message("no JSON") | own, WORDS, None)[0]
+    assert told == {"role": "assistant", "content": "no JSON"} | own
+
+
+def test_long_arguments_do_not_cost_the_signature_of_their_call() -> None:
+    """Calls beyond the cap are replayed as calls when they carry what the provider wants back."""
+    state = {"extra_content": {"google": {"thought_signature": "s"}}}
+    one = call("search", {"query": "x" * MAX_REPLAY_CHARS, "z": 1}) | state
+    assert replayed(TERMS, message(calls=[one]), WORDS, None)[0]["tool_calls"] == [one]
+
+
+def test_an_id_that_servers_gave_goes_back() -> None:
+    """Gateways keep signatures in ids, and models are trained on them: an id is replaced only where it is not safe."""
+    signed = f"call_1__thought__{'Eo4B+/8=' * 1000}"
+    one, other = call("search", {"query": 1}, signed), call("search", {"query": 2}, "functions.search:1")
+    assistant, *answers = replayed(TERMS, message(calls=[one, other]), WORDS, None)
+    assert [each["id"] for each in assistant["tool_calls"]] == [signed, "functions.search:1"]
+    assert [each["tool_call_id"] for each in answers] == [signed, "functions.search:1"]
+    taken = replayed(TERMS, message(calls=[one, other]), WORDS, None, [signed])[0]
+    assert [each["id"] for each in taken["tool_calls"]] == ["call00001", "call00002"]
+    too_long = call("search", {"query": 1}, "x" * (TERMS.limits.id_bytes + 1))
+    assert replayed(TERMS, message(calls=[too_long]), WORDS, None)[0]["tool_calls"][0]["id"] == "call00001"
+
+
+def test_thoughts_in_the_content_go_back_where_they_stood() -> None:
+    """Content that came as chunks is replayed as such when some hold what the model thought; the text is capped."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "t" * 2 * MAX_REPLAY_CHARS}]}
+    content = [thought, {"type": "text", "text": "x" * 2 * MAX_REPLAY_CHARS}]
+    told = replayed(TERMS, message() | {"content": content}, WORDS, None)[0]
+    assert told["content"] == [thought, {"type": "text", "text": "x" * MAX_REPLAY_CHARS + "…"}]
+    bad = message(calls=[call("search", {"query": 1})]) | {"content": [thought]}
+    assert replayed(TERMS, bad, WORDS, None)[0]["content"] == [thought]
+    plain = message() | {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    assert replayed(TERMS, plain, WORDS, None)[0]["content"] == "ab"
 
 
 def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:

@@ -64,7 +64,9 @@ MCP_ENTRY = {
     "inputSchema": PLACE,
     "annotations": {"readOnlyHint": True},
 }
+CLOSED = {**PLACE, "additionalProperties": False}
 FUNCTION = {"name": "weather", "description": "Tell the weather.", "parameters": PLACE}
+TOLD = {"type": "function", "function": {**FUNCTION, "parameters": CLOSED}}
 DEFINITION = {"type": "function", "function": FUNCTION}
 
 
@@ -89,7 +91,7 @@ def codes(built: object) -> list[str]:
 def test_ways_to_declare_a_schema(declaration: object) -> None:
     """All ways to declare the same JSON Schema tool give the same definition; arguments stay a dict."""
     declared = Tool.of(declaration)
-    assert declared.definition == DEFINITION
+    assert declared.definition == TOLD
     assert declared.build({"place": "Paris"}) == {"place": "Paris"}
     assert declared.parameters.check({"place": "Paris", "more": 1})
 
@@ -109,6 +111,7 @@ def test_from_function() -> None:
                     "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "how many"},
                 },
                 "required": ["query"],
+                "additionalProperties": False,
             },
         },
     }
@@ -193,9 +196,10 @@ def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
     definition = {**wrap, "function": function, "defer_loading": True, "cache_control": cache} if wrap else function
     declared = Tool.from_openai(definition)
     beside = {"defer_loading": True, "cache_control": cache} if wrap else {}
-    assert declared.definition == {"type": "function", "function": function, **beside}
+    written = {"type": "function", "function": function, **beside}
+    assert declared.definition == {**written, "function": {**function, "parameters": CLOSED}}
     assert Tool.of(definition).definition == Tool.of(declared.definition).definition == declared.definition
-    assert Tool.of(declared, extra="schema").definition == declared.definition
+    assert Tool.of(declared, extra="schema").definition == written
     before = copy.deepcopy(declared.definition)
     cache["ttl"].append("1h")
     assert declared.definition == before
@@ -268,20 +272,21 @@ def test_declarations_are_copied() -> None:
     definition = copy.deepcopy(DEFINITION)
     declared = Tool.of(definition)
     definition["function"]["parameters"]["properties"]["place"]["type"] = "integer"  # type: ignore[index]
-    assert declared.definition == DEFINITION
+    assert declared.definition == TOLD
     assert declared.definition is declared.definition
 
 
 @pytest.mark.parametrize("declaration", [search, Refund, DEFINITION], ids=["function", "model", "openai"])
 def test_held_to(declaration: object) -> None:
-    """An open twin of a tool differs in what it admits, not in what is told; asked for twice, it is itself."""
+    """An open twin of a tool differs in what it admits, and tells so; asked for twice, it is itself."""
     closed = Tool.of(declaration)
     opened = Tool.of(closed, extra="schema")
     fit = {"query": "a"} if declaration is search else {"order": 1} if declaration is Refund else {"place": "a"}
     assert closed.parameters.check({**fit, "more": 1})
     assert opened.parameters.check({**fit, "more": 1}) == ()
     assert not isinstance(opened.build({**fit, "more": 1}), Invalid)
-    assert opened.definition == closed.definition
+    written, told = (one.definition["function"]["parameters"] for one in (opened, closed))
+    assert told == {**written, "additionalProperties": False}
     assert Tool.of(opened) is opened
     assert opened.held_to("schema", "assert") is opened
 
@@ -494,7 +499,7 @@ def recorded_definitions() -> list[dict[str, Any]]:
 @needs_shared
 @pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")  # booleans with texts in their enum
 def test_recorded_definitions() -> None:
-    """Every tool definition that real programs sent can be declared, and is sent on as written but for empty words."""
+    """Every tool definition that real programs sent can be declared; an open one is sent as it was written."""
     definitions = recorded_definitions()
     assert len(definitions) > 1_000
     nothing_fits = {"get_response", "Events_3_BuyEventTickets"}  # contradictory: tests/test_corpus.py
@@ -502,7 +507,7 @@ def test_recorded_definitions() -> None:
         if definition["function"]["name"] in nothing_fits:
             continue
         function = {key: value for key, value in definition["function"].items() if value != ""}
-        assert Tool.from_openai(definition).definition == {"type": "function", "function": function}
+        assert Tool.from_openai(definition, extra="schema").definition == {"type": "function", "function": function}
 
 
 def test_a_call_is_run_by_its_own_tool() -> None:

@@ -22,6 +22,7 @@ SEARCH = {
 }
 NOW = {"name": "now"}
 CONTRACT = Contract(tools=[SEARCH, NOW])
+STRICT = CONTRACT.replace(dialects="strict")
 PARALLEL = Contract(tools=[SEARCH, NOW], parallel=True)
 FINAL = Contract(tools=[SEARCH, NOW], answer_style="tool")
 INVOICE = Contract(tools=[SEARCH], answer={"type": "object", "properties": {"total": {"type": "number"}}})
@@ -84,7 +85,9 @@ def test_the_type_of_a_call_may_be_left_out() -> None:
     """Several servers send calls without ``type``; there is only one kind to be."""
     untyped = call("now", {})
     del untyped["type"]
-    assert CONTRACT.check(message(None, [untyped])) == Valid(ToolCall("now", {}, "call_1"))
+    read = Valid(ToolCall("now", {}, "call_1"), ("call_type_missing",))
+    assert CONTRACT.check(message(None, [untyped])) == read
+    assert faults(STRICT, message(None, [untyped])) == [("call.malformed", "/tool_calls/0")]
 
 
 @pytest.mark.parametrize(
@@ -140,23 +143,26 @@ def test_extraction_is_not_for_arguments() -> None:
 
 @pytest.mark.parametrize("arguments", [{"query": "x"}, None, 5, ["x"]])
 def test_arguments_are_a_text(arguments: object) -> None:
-    """Arguments that came parsed are refused: nobody read them strictly."""
-    reply = message(None, [{"id": "call_1", "function": {"name": "search", "arguments": arguments}}])
-    assert faults(CONTRACT, reply) == [("json.not_text", ARGUMENTS)]
+    """Arguments that came parsed are refused, unless they are an object and the ways of servers are read."""
+    reply = message(None, [call("search", {}) | {"function": {"name": "search", "arguments": arguments}}])
+    assert faults(STRICT, reply) == [("json.not_text", ARGUMENTS)]
+    if not isinstance(arguments, dict):
+        assert faults(CONTRACT, reply) == [("json.not_text", ARGUMENTS)]
 
 
 def test_empty_arguments_of_a_tool_that_needs_none() -> None:
     """Servers send an empty text for no arguments; it means ``{}`` where ``{}`` would fit, and nothing elsewhere."""
-    assert CONTRACT.check(message(None, [call("now", "")])) == Valid(ToolCall("now", {}, "call_1"))
+    read = Valid(ToolCall("now", {}, "call_1"), ("arguments_empty",))
+    assert CONTRACT.check(message(None, [call("now", "")])) == CONTRACT.check(message(None, [call("now", " ")])) == read
     assert faults(CONTRACT, message(None, [call("search", "")])) == [("json.empty", ARGUMENTS)]
-    assert faults(CONTRACT, message(None, [call("now", " ")])) == [("json.empty", ARGUMENTS)]
+    assert faults(STRICT, message(None, [call("now", "")])) == [("json.empty", ARGUMENTS)]
     assert faults(FINAL, message(None, [call("final_answer", "")])) == [("json.empty", ARGUMENTS)]
 
 
 @pytest.mark.parametrize("id_", [None, "", "  ", 7, ["call_1"], {"id": 1}])
 def test_a_call_has_an_id(id_: object) -> None:
     """Results are attached by the call's id: it is a text that is not blank."""
-    assert faults(CONTRACT, message(None, [call("now", {}, id_)])) == [("call.id_missing", "/tool_calls/0/id")]
+    assert faults(STRICT, message(None, [call("now", {}, id_)])) == [("call.id_missing", "/tool_calls/0/id")]
 
 
 def test_ids_differ() -> None:
@@ -227,7 +233,7 @@ def test_nothing_is_no_reply(content: object) -> None:
 @pytest.mark.parametrize("content", [5, ["hi"], [{"type": "text", "text": "hi"}], {"answer": "hi"}, True])
 def test_content_is_text(content: object) -> None:
     """Content that is no text is refused, not interpreted."""
-    assert faults(CONTRACT, message(content)) == [("reply.content", "/content")]
+    assert faults(STRICT, message(content)) == [("reply.content", "/content")]
 
 
 def test_blank_content() -> None:

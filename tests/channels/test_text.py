@@ -15,6 +15,7 @@ from strictreply.values._issues import Category
 from strictreply.values._json import Extraction
 
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")
+STRICT = CONTRACT.replace(dialects="strict")
 FINAL = Contract(tools=[ADD, NOW], channel="text", answer_style="tool")
 
 
@@ -189,7 +190,7 @@ def test_native_calls_have_no_place_here() -> None:
 def test_content_is_text() -> None:
     """Content that came parsed or in parts is refused, not interpreted."""
     for content in ({"answer": "x"}, [{"type": "text", "text": '{"answer":"x"}'}], 3, True):
-        assert faults(CONTRACT, message(content)) == [("reply.content", "")]
+        assert faults(STRICT, message(content)) == [("reply.content", "")]
 
 
 @pytest.mark.parametrize(

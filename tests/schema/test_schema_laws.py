@@ -154,3 +154,12 @@ def test_check_never_raises(value: Any, junk: Any) -> None:
     schema = Schema.compile({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}})
     assert isinstance(schema.check({"a": junk, "b": value}), tuple)
     assert schema.check(junk) != ()
+
+
+@given(schema=SCHEMAS, value=VALUES, root_closed=st.booleans())
+@settings(max_examples=300)
+def test_what_is_shown_refuses_nothing_that_is_accepted(schema: dict[str, Any], value: Any, root_closed: bool) -> None:
+    """What is accepted fits the schema that the model is shown, too: no rule is told that is not held."""
+    compiled = Schema.compile(schema, root_closed=root_closed)
+    if not compiled.check(value):
+        assert RustEngine(compiled.shown, formats=True).is_valid(value)

@@ -106,7 +106,9 @@ NAMED: Any = {"tool_choice": {"type": "function", "function": {"name": "aa"}}}
 def test_no_good_reply_is_served_as_malformed(place: ReplyPlace, said: Any) -> None:
     """The gate of all the tools refuses every fault and lets every good reply in: a misspelt ``a`` may be ``aa``."""
     native = place == "call"
-    gate = sr.Contract(tools=[a, aa], channel="native" if native else "text", parallel=native and not said)
+    gate = sr.Contract(
+        tools=[a, aa], channel="native" if native else "text", parallel=native and not said, dialects="strict"
+    )
     runs = scripts_of(tools=[a, aa], place=place, request=said)
     for run in runs:
         if not isinstance(run.fault.served, HTTPReply):

@@ -339,12 +339,11 @@ class Wrapped(Generic[A_co]):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, self._guard.inner, sending.last)
         response, spliced = outcome.response, outcome.spliced
-        message = response["choices"][0]["message"]
         if self._guard.settings.usage == "total" and len(outcome.attempts) > 1:
             usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
             response, spliced = {**response, "usage": usage | asdict(total_usage(outcome.attempts))}, True
         complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
-        return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], message], ask.contract, complete)
+        return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
 
 
 class StrictClient(Wrapped[A_co], OpenAI):

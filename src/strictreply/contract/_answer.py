@@ -79,7 +79,7 @@ class Answer(Generic[A_co]):
     @property
     def document(self) -> JSON:
         """The JSON Schema of the answer, as it is shown to the model."""
-        return {"type": "string", "minLength": 1} if self.schema is None else self.schema.source
+        return {"type": "string", "minLength": 1} if self.schema is None else self.schema.shown
 
     def judge(self, value: JSON, at: str, work: Work | None = None) -> Any | Invalid:
         """Return the typed answer that ``value`` spells, or what is wrong with it; ``work`` as in ``Schema.check``."""

@@ -20,7 +20,7 @@ from strictreply.contract._judge import judge_reply
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
-from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Extra, Extraction, Formats
+from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Dialects, Extra, Extraction, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict, calls_of
 
@@ -36,6 +36,7 @@ _WORDS = {
     "channel": get_args(Channel),
     "answer_style": get_args(AnswerStyle),
     "calls_as_text": get_args(CallsAsText),
+    "dialects": get_args(Dialects),
     "extra": (None, *get_args(Extra)),
     "formats": (None, *get_args(Formats)),
 }
@@ -68,6 +69,7 @@ class ContractKeywords(TypedDict, total=False):
     answer_style: AnswerStyle
     blank_answers: bool
     calls_as_text: CallsAsText
+    dialects: Dialects
     limits: Limits
 
 
@@ -84,7 +86,9 @@ class Contract(Generic[A_co]):
     declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to
     answer (requirement T14). ``blank_answers`` admits white space as an answer. ``calls_as_text="answer"`` admits a
     native text answer that is, as a whole, a call of a declared tool in a spelling that models are known to write
-    (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``. ``limits`` caps what a reply may cost.
+    (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message
+    in the API's own form only; ``known`` reads the known ways of servers, each of which the verdict names in its
+    ``leniency``. ``limits`` caps what a reply may cost.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``, ``none`` or the name of the
     one tool that must be called; ``ids_may_repeat`` says whether a call may have the id of an earlier one of its
@@ -102,6 +106,7 @@ class Contract(Generic[A_co]):
     formats: Formats | None = None
     answer_style: AnswerStyle = "union"
     calls_as_text: CallsAsText = "refuse"
+    dialects: Dialects = "known"
     limits: Limits = DEFAULT_LIMITS
     choice: str = "auto"
     ids_may_repeat: bool = False

@@ -41,7 +41,7 @@ def call_schema(tool: Tool) -> dict[str, JSON]:
     described: dict[str, JSON] = {"const": tool.name}
     if tool.description:
         described["description"] = tool.description
-    return _closed_object({"tool": described, "args": _embedded(f"tool:{tool.name}", tool.parameters.source)})
+    return _closed_object({"tool": described, "args": _embedded(f"tool:{tool.name}", tool.parameters.shown)})
 
 
 def union_schema(contract: Contract) -> dict[str, JSON]:

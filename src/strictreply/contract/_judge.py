@@ -6,6 +6,7 @@ Here are the ways in, and the native channel: ``tool_calls`` and ``content`` of 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from strictreply.contract._spelled_calls import is_call
 from strictreply.reading._decoding import decode
 from strictreply.reading._extraction import extract
 from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._json import JSONObject
 from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.wires._chat import Opened, open_envelope, peek
@@ -30,8 +31,19 @@ _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "argume
 
 def judge(contract: Contract, response: object) -> Verdict:
     """Judge a response or a message by the contract: JSON Schema and shape, no user checks, no I/O."""
-    opened = open_envelope(response)
+    opened = opened_for(contract, response)
     return opened if isinstance(opened, Invalid) else judge_opened(contract, opened)
+
+
+def opened_for(contract: Contract, response: object) -> Opened | Invalid:
+    """Open a response, its message in the API's own form where the contract reads the known ways of servers."""
+    if contract.dialects == "strict":
+        return open_envelope(response)
+    return open_envelope(response, lambda name: _needs_nothing(contract, name))
+
+
+def _needs_nothing(contract: Contract, name: str) -> bool:
+    return name in contract.by_name and not contract.by_name[name].parameters.check({})
 
 
 def judge_reply(contract: Contract, reply: object) -> Verdict:
@@ -46,10 +58,12 @@ def judge_reply(contract: Contract, reply: object) -> Verdict:
 
 def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     """Judge the message inside a response that was already opened; all of it shares one budget of work."""
-    if contract.channel == "native":
+    if contract.channel == "text":
+        verdict = judge_content(contract, opened.message, Work())
+    else:
         verdict = judge_message(contract, opened.message, Work())
-        return without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
-    return judge_content(contract, opened.message, Work())
+        verdict = without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
+    return replace(verdict, leniency=(*opened.leniency, *verdict.leniency)) if opened.leniency else verdict
 
 
 def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
@@ -256,25 +270,16 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
 def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
     """Judge one call: its shape, its tool, its arguments."""
     function = peek(call, "function")
-    if peek(call, "type") not in (None, "function") or function is None:  # not a set: the type may be unhashable
+    if peek(call, "type") != "function" or function is None:
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
     name = peek(function, "name")
     issues = judge_name(contract, name, pointer(at, "function", "name"), work)
     if issues:
         return Invalid(issues)
     at = pointer(at, "function", "arguments")
-    args = _read_arguments(contract, str(name), peek(function, "arguments"), at, work)
+    names = contract.names if is_final_answer(contract, name) else contract.by_name[str(name)].parameters.names
+    args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
     if isinstance(args, Invalid):
         return args
     id_ = peek(call, "id")
     return judge_args(contract, str(name), args, at=at, id=id_ if isinstance(id_, str) else None, work=work)
-
-
-def _read_arguments(contract: Contract, name: str, text: object, at: str, work: Work) -> JSON | Invalid:
-    """Read the arguments; an empty text means no arguments for a tool that requires none, as servers send it."""
-    if is_final_answer(contract, name):
-        return decode(text, contract.limits, at=at, names=contract.names, work=work)
-    parameters = contract.by_name[name].parameters
-    if text == "" and not parameters.check({}):
-        return {}
-    return decode(text, contract.limits, at=at, names=parameters.names, work=work)

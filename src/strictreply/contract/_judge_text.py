@@ -14,6 +14,7 @@ from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
 from strictreply.wires._chat import peek
+from strictreply.wires._dialects import text_in
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
@@ -48,8 +49,8 @@ def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
 
 def named_tool(contract: Contract, message: object) -> str | None:
     """Read which tool a content names, whatever else is wrong; empty for an answer, None when it cannot be read."""
-    content = peek(message, "content")
-    if not isinstance(content, str):
+    content = text_in(peek(message, "content"))
+    if content is None:
         return None
     value = decode(extract(content, contract.extraction, contract.limits)[0], contract.limits, names=contract.names)
     if not isinstance(value, dict):

@@ -111,7 +111,7 @@ class Tool(Generic[P, R_co]):
         told: JSONObject = {"name": self.name}
         if self.description:
             told["description"] = self.description
-        told["parameters"] = self.parameters.source
+        told["parameters"] = self.parameters.shown
         if self.strict is not None:
             told["strict"] = self.strict
         whole = {"type": "function", "function": told | self.vendor.within} | self.vendor.beside

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._contract import Check, Checked, check_of
-from strictreply.contract._judge import judge_message
+from strictreply.contract._judge import judge
 from strictreply.coordination._actions import UNREAD, ActionType, AgentInvocation, Permitted, Source, ValidationResult
 from strictreply.coordination._api_errors import ApiError
 from strictreply.coordination._coordination_codes import AgentReplyCode
@@ -226,7 +226,7 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``call_tool``: the calls are judged as the core judges native ones (requirements M33 to M35)."""
-    verdict = judge_message(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]}, Work())
+    verdict = judge(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]})
     if isinstance(verdict, Invalid):
         return _Content(ActionType.CALL_TOOL, verdict.issues)
     return _Content(ActionType.CALL_TOOL, calls=calls_of(verdict.reply))

@@ -22,6 +22,7 @@ from strictreply.contract._describing import (
     response_format,
     union_schema,
 )
+from strictreply.contract._judge import ids_in
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
 from strictreply.retry._failures import Failure
@@ -157,7 +158,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     contract = ask.contract if scope is None else ask.contract.only(scope.tool)
     situation = Situation(issues, ask.contract, step.tier, about.tool if about else None, about.at if about else "")
     correction = ask.steering.correction(situation)
-    turns = replayed(ask.contract, bad.message, correction, scope)
+    turns = replayed(ask.contract, bad.message, correction, scope, ids_in(base["messages"]))
     request, added = _dressed(ask, contract, base, [*base["messages"], *turns], turn.unwanted)
     if scope is not None and contract.channel == "native":
         request.pop("response_format", None)  # a forced call is all that is wanted

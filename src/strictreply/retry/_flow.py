@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from strictreply.contract._contract import Check, Checked, check_of
-from strictreply.contract._judge import counts_anew, ids_in, judge_opened, with_fresh_ids, with_numbered_ids
+from strictreply.contract._judge import (
+    counts_anew,
+    ids_in,
+    judge_opened,
+    opened_for,
+    with_fresh_ids,
+    with_numbered_ids,
+)
 from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, next_turn, refused_additions, without
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
@@ -21,7 +28,8 @@ from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import AssistantReply, Invalid, Valid, Verdict
-from strictreply.wires._chat import Opened, error_code, open_envelope, peek
+from strictreply.wires._chat import Opened, error_code, peek
+from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +107,16 @@ Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Outcome: a reply that fits; ``response`` is the completion it stands in, ``spliced`` says we put it there."""
+    """Outcome: a reply that fits; ``response`` is the completion it stands in, ``spliced`` says we put it there.
+
+    ``turn`` is the assistant's turn as the provider wants it back: the message, with what the model thought in it.
+    """
 
     reply: AssistantReply
     response: JSONObject = field(repr=False)
     attempts: tuple[Attempt, ...]
     spliced: bool = False
+    turn: JSONObject = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,7 @@ Outcome: TypeAlias = Accepted | Ended
 class Judged:
     """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked.
 
+    The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
     ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised.
     """
 
@@ -135,6 +148,14 @@ class Judged:
     failure: Failure | None = None
     response: JSON = field(default=None, repr=False)
     limit_refused: bool = False
+    content: JSON = field(default=None, repr=False)
+
+    @property
+    def turn(self) -> JSONObject | None:
+        """The message as the provider wants it back."""
+        return (
+            self.message if self.message is None or self.content is None else self.message | {"content": self.content}
+        )
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -212,37 +233,45 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
     if isinstance(event, Failed) and error_code(event.failure.error) is Code.ENVELOPE_ERROR:
         return _judge_failure(turn, event.failure)
     response = _response_of(event)
-    opened = open_envelope(response)
-    message = _message_in(response)
+    opened = opened_for(ask.contract, response)
+    came = _message_in(response)
     if isinstance(opened, Invalid):
-        return Judged(opened, message or _written_in(response, opened), response=response)
-    if message is None:
+        return Judged(opened, came or _written_in(response, opened), response=response)
+    if came is None or not isinstance(opened.message, dict):
         return Judged(_NO_COMPLETION, response=response)
-    cut = cut_at_limit(ask.contract, message, turn.request, response)
-    if cut is not None:
-        return Judged(cut, message, response=response)
-    if turn.scope is not None:
+    message, content = opened.message, came.get("content")
+    content = content if thoughts_in(content) else None
+    refused = cut_at_limit(ask.contract, message, turn.request, response)
+    if refused is None and turn.scope is not None:
         spliced = splice(ask.contract, turn.scope, message)
         if isinstance(spliced, Invalid):
-            return Judged(spliced, message, response=response)
-        message = spliced
-    return _judge_message(ask, turn, opened, message, response)
+            refused = spliced
+        elif spliced is not message:  # the frozen message is as the provider wants it back
+            content = spliced.get("content") if thoughts_in(spliced.get("content")) else None
+            message = spliced if content is None else spliced | {"content": text_in(content)}
+            opened = replace(opened, message=message)
+    if refused is not None:
+        return Judged(refused, message, response=response, content=content)
+    return _judge_message(ask, turn, opened, response, content)
 
 
-def _judge_message(ask: Ask, turn: Turn, opened: Opened, message: JSONObject, response: JSON) -> Judged:
+def _judge_message(ask: Ask, turn: Turn, opened: Opened, response: JSON, content: JSON) -> Judged:
     """Judge a message, and its ids against those of the conversation.
 
     An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
-    by no other ask, so from then on, and where the conversation shows such a server, it is numbered.
+    by no other ask, so from then on, and where the conversation shows such a server, it is numbered. So is an id that
+    no model wrote.
     """
+    message: Any = opened.message
     if not message.get("tool_calls") or ask.contract.ids_may_repeat:
-        return Judged(judge_opened(ask.contract, replace(opened, message=message)), message, response=response)
+        return Judged(judge_opened(ask.contract, opened), message, response=response, content=content)
     ids = ids_in(ask.base["messages"])
-    fresh = with_numbered_ids(message, set(ids)) if turn.numbers or counts_anew(ids) else message
+    numbers = turn.numbers or counts_anew(ids) or not IDS_OF_SERVERS.isdisjoint(opened.leniency)
+    fresh = with_numbered_ids(message, set(ids)) if numbers else message
     verdict = with_fresh_ids(fresh, judge_opened(ask.contract, replace(opened, message=fresh)), set(ids))
     if fresh is not message:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
-    return Judged(verdict, fresh, response=response)
+    return Judged(verdict, fresh, response=response, content=content)
 
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:
@@ -282,13 +311,13 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 
     While a re-asked call is switched, refused or cut, the frozen message stays what it was.
     """
-    if judged.message is None:
+    if judged.turn is None:
         return None
     kept = turn.scope
     if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
         return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.limit_refused)
-    scope = scope_of(ask.contract, judged.message, judged.issues)
-    return Bad(judged.message, judged.issues, scope, judged.limit_refused)
+    scope = scope_of(ask.contract, judged.turn, judged.issues)
+    return Bad(judged.turn, judged.issues, scope, judged.limit_refused)
 
 
 _KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
@@ -305,7 +334,8 @@ def _after_checks(judged: Judged, checked: Event) -> Judged:
     """Turn the verdict when a user's check found something."""
     if not isinstance(checked, Checked) or not checked.issues:
         return judged
-    return Judged(Invalid(checked.issues), judged.message, response=judged.response)
+    leniency = () if judged.verdict is None else judged.verdict.leniency
+    return replace(judged, verdict=Invalid(checked.issues, leniency))
 
 
 def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: frozenset[str]) -> Attempt:
@@ -329,7 +359,9 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: f
 def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Accepted:
     """Return the reply with the completion that carries it, as if the first reply had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
-    if judged.message is _message_in(response):
-        return Accepted(verdict.reply, response, attempts)
-    choice = {**response["choices"][0], "message": judged.message, "finish_reason": "tool_calls"}
-    return Accepted(verdict.reply, {**response, "choices": [choice]}, attempts, spliced=True)
+    turn, message = judged.turn or {}, judged.message or {}
+    if message is _message_in(response):
+        return Accepted(verdict.reply, response, attempts, turn=turn)
+    choice = {"index": 0, **response["choices"][0], "message": message}
+    choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
+    return Accepted(verdict.reply, {**response, "choices": [choice]}, attempts, spliced=True, turn=turn)

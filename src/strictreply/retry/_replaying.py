@@ -1,40 +1,57 @@
 """Replaying a bad reply to the model: as the assistant's turn, with the correction where the API wants it.
 
 What the model wrote is in its own turn only, and capped. Calls are replayed natively when servers will take them back,
-under ids of our own; else as text.
+else as text. What a provider added for itself (reasoning, thought signatures) goes back as it came, whatever its
+length: servers that think in tool loops refuse a turn without it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
 from strictreply.retry._scoping import Scope
 from strictreply.values._json import JSONObject, Message
+from strictreply.wires._chat import peek
+from strictreply.wires._dialects import text_in, thoughts_in
 
 MAX_REPLAY_CHARS = 8_000
 _NOT_RUN = "Not run: the reply was not valid."
 _KEPT = "Valid, and kept as it is."
 _EMPTY = "(an empty reply)"
-_REASONING = ("reasoning_content", "reasoning", "reasoning_details")  # servers that think in tool loops want it back
+_OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "parsed"})
+"""The members of a message that are written anew, or that no server takes back as they came."""
+
 _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
 
 
-def replayed(contract: Contract, message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
-    """Return the bad reply as the assistant's turn, and the correction where the API wants it."""
+def replayed(
+    contract: Contract, message: JSONObject, correction: str, scope: Scope | None, taken: Container[str] = ()
+) -> list[Message]:
+    """Return the bad reply as the assistant's turn, and the correction where the API wants it.
+
+    ``taken`` are the ids of the calls before it.
+    """
     calls = message.get("tool_calls")
     if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
-        return _native_replay(message, correction, scope)
-    return [{"role": "assistant", "content": _as_text(message)}, {"role": "user", "content": correction}]
+        return _native_replay(message, _replay_ids(contract, calls, taken), correction, scope)
+    turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
+    return [turn, {"role": "user", "content": correction}]
 
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
-    """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects."""
-    return len(_text_of(message)) <= MAX_REPLAY_CHARS and all(
-        isinstance(call, dict) and _well_formed(contract, call.get("function")) for call in message["tool_calls"]
-    )
+    """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects.
+
+    Long ones are, when they carry what a provider wants back.
+    """
+    calls = message["tool_calls"]
+    if not all(isinstance(call, dict) and _well_formed(contract, call.get("function")) for call in calls):
+        return False
+    return len(_text_of(message)) <= MAX_REPLAY_CHARS or any(_state_of_call(call) for call in calls)
 
 
 def _well_formed(contract: Contract, function: object) -> bool:
@@ -47,60 +64,71 @@ def _well_formed(contract: Contract, function: object) -> bool:
     return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 
 
-def _native_replay(message: JSONObject, correction: str, scope: Scope | None) -> list[Message]:
-    """Replay native calls under ids of our own, with a tool turn for each, as the API demands."""
+def _native_replay(message: JSONObject, ids: list[str], correction: str, scope: Scope | None) -> list[Message]:
+    """Replay native calls, with a tool turn for each, as the API demands."""
     calls = message["tool_calls"]
     answered = len(calls) - 1 if scope is None else scope.index
-    content = message.get("content")
     assistant: JSONObject = {
         "role": "assistant",
-        "content": content if isinstance(content, str) and content else None,
-        "tool_calls": [_bare_call(call, _replay_id(index)) for index, call in enumerate(calls)],
-        **_reasoning(message),
+        "content": _content(message, text_in(message.get("content"))),
+        "tool_calls": [_call(call, id_) for call, id_ in zip(calls, ids, strict=True)],
+        **_state(message, _OURS),
     }
     other = _NOT_RUN if scope is None else _KEPT
     return [
         assistant,
         *(
-            {"role": "tool", "tool_call_id": _replay_id(index), "content": correction if index == answered else other}
-            for index in range(len(calls))
+            {"role": "tool", "tool_call_id": id_, "content": correction if index == answered else other}
+            for index, id_ in enumerate(ids)
         ),
     ]
 
 
-def _reasoning(message: JSONObject) -> JSONObject:
-    """Return a provider's reasoning, none when it is longer than what is replayed."""
-    kept = {name: message[name] for name in _REASONING if message.get(name)}
-    return kept if len(json.dumps(kept)) <= MAX_REPLAY_CHARS else {}
+def _replay_ids(contract: Contract, calls: list[JSONObject], taken: Container[str]) -> list[str]:
+    """Return the ids of the calls, and ids of our own where one may hold anything, repeats, or is taken.
 
-
-def _replay_id(index: int) -> str:
-    """Return an id of our own: the one that came may hold anything.
-
-    Nine letters and digits are what the strictest servers take (Mistral's templates).
+    Those have the nine letters and digits that the strictest servers take (Mistral's templates).
     """
-    return f"call{index + 1:05}"
+    ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
+    most = contract.limits.id_bytes
+    kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
+    return ids if kept and len(set(ids)) == len(ids) else [f"call{number:05}" for number in range(1, len(ids) + 1)]
 
 
-def _bare_call(call: JSONObject, id_: str) -> JSONObject:
-    """Return the fields of a call that servers read, a provider's own state with them."""
+def _call(call: JSONObject, id_: str) -> JSONObject:
     function = call["function"]
-    state = {"extra_content": call["extra_content"]} if call.get("extra_content") else {}
-    return {
-        "id": id_,
-        "type": "function",
-        "function": {"name": function["name"], "arguments": function["arguments"] or "{}"},
-        **state,
-    }
+    written = {"name": function["name"], "arguments": function["arguments"] or "{}"}
+    return {"id": id_, "type": "function", "function": written | _state(function, written), **_state_of_call(call)}
 
 
-def _as_text(message: JSONObject) -> str:
-    # an empty reply in our words: chat templates want the roles to alternate, and no turn without text
-    text = _text_of(message) or _EMPTY
-    return text if len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
+def _state_of_call(call: JSONObject) -> JSONObject:
+    return _state(call, ("id", "type", "function", "index"))
+
+
+def _state(holder: JSONObject, ours: Container[str]) -> JSONObject:
+    """Return the members that a provider added for itself, but those that hold nothing."""
+    return {name: value for name, value in holder.items() if name not in ours and value not in (None, [], {})}
+
+
+def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | None:
+    """Return the content of the turn: the text within the cap, behind the thoughts that it came with."""
+    thoughts = thoughts_in(message.get("content"))
+    shown = text if text is None or len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
+    # an empty reply is shown in our words: chat templates want the roles to alternate, and no turn without text
+    return [*thoughts, *([{"type": "text", "text": shown}] if shown else [])] if thoughts else shown or None
 
 
 def _text_of(message: JSONObject) -> str:
-    content, calls = message.get("content"), message.get("tool_calls")
-    parts = [content] if isinstance(content, str) and content else []
-    return "\n".join([*parts, json.dumps(calls)] if calls else parts)
+    """Return what the model itself wrote: its text, and of its calls the names and arguments."""
+    content, calls = text_in(message.get("content")), message.get("tool_calls")
+    parts = [content] if content else []
+    bare = list(map(_bare, calls)) if isinstance(calls, list) else calls
+    return "\n".join([*parts, json.dumps(bare)] if calls else parts)
+
+
+def _bare(call: object) -> object:
+    function = peek(call, "function")
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        return call
+    written = {name: function[name] for name in ("name", "arguments") if name in function}
+    return {"type": call.get("type"), "function": written}

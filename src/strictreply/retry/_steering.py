@@ -160,7 +160,7 @@ def _schema_line(situation: Situation) -> list[str]:
         place = _inside(path, situation.at or _answer_place(situation.contract, path)) or ""
         part = schema.part(place)
         whole = "the answer" if situation.tool is None else "the arguments"
-        return [f"Schema of {whole if part is schema.source else shown_place(place)}: {compact(part)}"]
+        return [f"Schema of {whole if part is schema.shown else shown_place(place)}: {compact(part)}"]
     if situation.contract.channel == "text":
         return [f"Schema of the reply: {compact(union_schema(situation.contract))}"]
     return _tools_line(situation)

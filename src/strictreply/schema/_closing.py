@@ -7,9 +7,20 @@ by ``unevaluatedProperties: false`` in the outermost of them, which knows what a
 
 from __future__ import annotations
 
-from strictreply.schema._documents import Document, Graph, Node, SchemaEdge, conjoined_with, read_document
+from typing import Any
+
+from strictreply.schema._documents import (
+    Document,
+    Graph,
+    Node,
+    SchemaEdge,
+    at_pointer,
+    conjoined_with,
+    read_document,
+)
 from strictreply.schema._upgrade import upgraded
 from strictreply.schema._vocabulary import IN_PLACE, REFERENCES, STATEMENTS, Applies
+from strictreply.values._issues import pointer_tokens
 
 SPEAKING = ("properties", "patternProperties")
 AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negated or tested would open its holder
@@ -32,6 +43,33 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     graph = Graph(copy)
     _Closer(graph, root_closed=root_closed).close()  # adds booleans only, so that the graph stays true
     return graph
+
+
+def shown_document(source: Document, closed: Graph) -> Document:
+    """Return a schema that says of its objects that they admit no other members, as far as endpoints understand it.
+
+    That is ``additionalProperties: false`` wherever closing added it. ``unevaluatedProperties``, unknown to endpoints,
+    stays unsaid, and so does an object that is required to have members which it does not describe: without those
+    the statement would forbid them. Return ``source`` itself when there is nothing to add.
+    """
+    shown = None
+    for node in closed.nodes:
+        if node.pointer is None or node.schema.get("additionalProperties") is not False:
+            continue
+        shown = read_document(source) if shown is None else shown
+        written = _at(shown, node.pointer)
+        described = node.schema.get("properties", {})
+        if written is not None and written.get("properties", {}).keys() == described.keys():
+            written.setdefault("additionalProperties", False)
+    return source if shown is None or shown == source else shown
+
+
+def _at(document: Document, path: str) -> dict[str, Any] | None:
+    try:
+        found = at_pointer(document, pointer_tokens(path))
+    except (LookupError, ValueError, TypeError):  # closing reads an older draft in the words of a newer one
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class _Closer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from strictreply.schema._closing import closed_graph
+from strictreply.schema._closing import closed_graph, shown_document
 from strictreply.schema._contradictions import ALL, refuse_contradictions
-from strictreply.schema._documents import Document, Graph, read_document
+from strictreply.schema._documents import Document, Graph, at_pointer, read_document
 from strictreply.schema._engines import SchemaEngine, engine_for, engine_type
 from strictreply.schema._example import contains, proposals
 from strictreply.schema._explaining import Explainer, single_issue
@@ -33,13 +33,15 @@ FREE_BUILT = 4  # the judgements of one place that pydantic may make of any valu
 class Schema:
     """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    ``source`` is the document as the user wrote it, with older spellings made modern, which is what a model is shown;
-    ``closed`` is the same with its objects closed, which is what is enforced. ``names`` holds every member name the
-    schema speaks of: paths of issues are made of these only. Make one with :meth:`compile`; it never changes.
+    ``source`` is the document as the user wrote it, with older spellings made modern; ``closed`` is the same with its
+    objects closed, which is what is enforced; ``shown`` is what a model is shown: ``source`` with
+    ``additionalProperties: false`` where that says what is enforced. ``names`` holds every member name the schema
+    speaks of: paths of issues are made of these only. Make one with :meth:`compile`; it never changes.
     """
 
     source: Document
     closed: Document
+    shown: Document
     names: frozenset[str]
     _written: Graph
     _graph: Graph
@@ -66,8 +68,10 @@ class Schema:
         written = Graph(source)
         load = load_of(written)
         closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
+        shown = source
         if closed is not written:
             load = load_of(closed)
+            shown = shown_document(source, closed)
 
         engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
@@ -75,7 +79,7 @@ class Schema:
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
         names = member_names(written)
         explainer = Explainer(closed, engine, names)
-        return cls(source, closed.document, names, written, closed, load, engine, as_written, explainer)
+        return cls(source, closed.document, shown, names, written, closed, load, engine, as_written, explainer)
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
         """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.
@@ -122,12 +126,15 @@ class Schema:
         return self._explainer.home_of(name, at)
 
     def part(self, path: str) -> JSON:
-        """Return the sub-schema, as written, that governs the value at a JSON Pointer in an instance.
+        """Return the sub-schema, as it is shown, that governs the value at a JSON Pointer in an instance.
 
         The whole schema when that cannot be told without the instance.
         """
         node = governing_node(self._written, path)
-        return self.source if node is None else node.schema
+        if node is None:
+            return self.shown
+        part: JSON = node.schema if node.pointer is None else at_pointer(self.shown, pointer_tokens(node.pointer))
+        return part
 
     def example(self) -> JSON | None:
         """Return a small valid instance made from the schema; None when none was found."""

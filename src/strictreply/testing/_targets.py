@@ -18,7 +18,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing._wire import assistant, completion, native_call
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._json import JSON, Channel, JSONObject
 
 ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
 """Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain text."""
@@ -80,8 +80,9 @@ class Target:
     def contract(self) -> Contract:
         """The strict gate for replies in this place."""
         if self.tool is not None:
-            return Contract(tools=[self.tool], channel="text" if self.place == "union" else "native")
-        return Contract(answer=self.declared if self.place == "json" else str)
+            channel: Channel = "text" if self.place == "union" else "native"
+            return Contract(tools=[self.tool], channel=channel, dialects="strict")
+        return Contract(answer=self.declared if self.place == "json" else str, dialects="strict")
 
     @property
     def name(self) -> str:
@@ -159,7 +160,8 @@ def spelled(declared: object, *, tool: bool = True) -> str:
         return known.name
     options = {"extra": known.extra, "formats": known.formats}
     said = "".join(f", {word}={value!r}" for word, value in options.items() if value not in {"forbid", "assert"})
-    return f"Tool.from_openai({known.definition!r}{said})" if said else repr(known.definition)
+    written = known.held_to("schema", known.formats).definition  # without what the contract says beside it
+    return f"Tool.from_openai({written!r}{said})" if said else repr(written)
 
 
 def keywords(args: Mapping[str, JSON]) -> str:

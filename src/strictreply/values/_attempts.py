@@ -61,8 +61,9 @@ class Attempt:
     ``number`` counts from 1. ``raw`` is the response as it came, or None when the transport failed and ``failure``
     says how. ``correction`` is the text that asked for this attempt, None for the first ask and for a plain resend.
     ``tier`` is the escalation it was asked at, 0 for none; ``scope`` the one tool whose arguments were re-asked.
-    ``leniency`` names the steps that an opted-in extraction took; ``seconds`` is the time the call took. ``refused``
-    names what we had added to the request and the endpoint refused: the next attempt is the same request without it.
+    ``leniency`` names the ways of servers that were read as the API's (``dialects`` of a contract), and the steps that
+    an opted-in extraction took; ``seconds`` is the time the call took. ``refused`` names what we had added to the
+    request and the endpoint refused: the next attempt is the same request without it.
     The request and the raw reply stay out of ``repr``: they hold the prompt and what the model wrote.
     ``request`` is what was asked, without how it was sent: the values of ``extra_headers``, ``extra_query``,
     ``extra_body`` and of every keyword named like a credential are replaced by ``"[not kept]"``.

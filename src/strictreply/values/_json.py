@@ -28,6 +28,9 @@ Formats: TypeAlias = Literal["assert", "annotate"]
 Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think"]
 """Which text around the JSON is tolerated: none but what is named."""
 
+Dialects: TypeAlias = Literal["known", "strict"]
+"""Whether the known ways of servers to write a message otherwise than the API are read, or the API's form alone."""
+
 AnswerStyle: TypeAlias = Literal["union", "tool"]
 """Whether an answer is ``{"answer": …}`` or a call of the tool ``final_answer`` (requirement T14)."""
 

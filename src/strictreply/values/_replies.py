@@ -61,7 +61,11 @@ AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer[A_co]
 
 @dataclass(frozen=True, slots=True)
 class Valid(Generic[A_co]):
-    """The reply fits the contract; ``leniency`` names each step that an opted-in ``extraction`` took."""
+    """The reply fits the contract.
+
+    ``leniency`` names each way of servers that was read as the API's, and each step that an opted-in ``extraction``
+    took.
+    """
 
     reply: AssistantReply[A_co]
     leniency: tuple[str, ...] = ()

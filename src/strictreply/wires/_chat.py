@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._replies import Invalid
+from strictreply.wires._dialects import NeedsNothing, in_api_form
 from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, PROMISING, REASONS, WORST_FIRST
 
 
@@ -18,11 +19,13 @@ from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, PROMISING, REASON
 class Opened:
     """The assistant message of a response, a mapping or an SDK object.
 
-    ``promised`` says that the response ended to have a tool called.
+    ``promised`` says that the response ended to have a tool called, ``leniency`` names the ways of servers that the
+    message was written in (:data:`~strictreply.wires._dialects.DIALECTS`): it is given as the API would have it.
     """
 
     message: object
     promised: bool = False
+    leniency: tuple[str, ...] = ()
 
 
 def peek(value: object, name: str) -> object:
@@ -32,10 +35,13 @@ def peek(value: object, name: str) -> object:
     return None if isinstance(value, str | bytes | list) else getattr(value, name, None)
 
 
-def open_envelope(response: object) -> Opened | Invalid:
-    """Find the one message to judge, or say why the response holds none fit to be judged."""
+def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
+    """Find the one message to judge, or say why the response holds none fit to be judged.
+
+    ``needs_nothing`` says which tools can be called without arguments; with None the ways of servers are not read.
+    """
     if _is_message(response):
-        return _open_message(None, None, response)
+        return _open_message(None, None, response, needs_nothing)
     if response is None or isinstance(response, str | bytes | int | float | list | tuple):
         return _refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
     choices = peek(response, "choices")
@@ -44,7 +50,7 @@ def open_envelope(response: object) -> Opened | Invalid:
         return (
             _refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices)) if ending is None else Invalid((ending,))
         )
-    return _open_message(response, choices[0], peek(choices[0], "message"))
+    return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
 
 
 def _is_message(value: object) -> bool:
@@ -59,7 +65,9 @@ def _is_message(value: object) -> bool:
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
 
 
-def _open_message(response: object, choice: object, message: object) -> Opened | Invalid:
+def _open_message(
+    response: object, choice: object, message: object, needs_nothing: NeedsNothing | None
+) -> Opened | Invalid:
     """Refuse a message that ended badly, whatever it holds, also when it is not there at all."""
     ending = _bad_ending(response, choice, message)
     if ending is not None:
@@ -72,11 +80,14 @@ def _open_message(response: object, choice: object, message: object) -> Opened |
         return _refused(
             Code.ENVELOPE_MALFORMED, "/choices/0/finish_reason", expected="one with a finish_reason of text"
         )
-    role = peek(message, "role")
-    if role is not None and role != "assistant":
+    told, leniency = (
+        (message, ()) if needs_nothing is None else in_api_form(message, needs_nothing, bare=choice is None)
+    )
+    role = peek(told, "role")
+    if role != "assistant" and not (role is None and choice is None):  # whoever gives a bare message need not say whose
         return _refused(Code.REPLY_ROLE, "/role", found=quote(role))
     reasons = (reason for _, reason in _reasons(choice, message))
-    return Opened(message, any(isinstance(reason, str) and _word(reason) in PROMISING for reason in reasons))
+    return Opened(told, any(isinstance(reason, str) and _word(reason) in PROMISING for reason in reasons), leniency)
 
 
 def _refused(code: Code, path: str, *, found: str = "", **words: str) -> Invalid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -38,7 +39,10 @@ def _finite(value: JSON) -> JSON:
     """Replace each number that is not finite by null; the value is no deeper than the reader allowed."""
     match value:
         case dict():
-            return {name: _finite(member) for name, member in value.items()}
+            finite = {name: _finite(member) for name, member in value.items()}
+            if "arguments" in finite and finite["arguments"] != value["arguments"]:
+                finite["arguments"] = json.dumps(value["arguments"])  # of a call: null would be another value
+            return finite
         case list():
             return [_finite(member) for member in value]
         case float():

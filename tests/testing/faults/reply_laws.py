@@ -70,7 +70,6 @@ ANSWERS = {"Refund": (Refund, None), "trip": (TRIP, None), "numbers": (NUMBERS, 
 
 
 NOT_MADE = {
-    ("empty_text", "call", "ping"),  # a tool without parameters takes an empty text for no arguments
     ("answer_in_object", "json", "numbers"),  # the type is wrong before there could be a key too many
 }
 """What cannot be made, by entry, place and tool or answer; everything else can."""

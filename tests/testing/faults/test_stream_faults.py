@@ -138,7 +138,9 @@ def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
         delta = chunk.choices[0].delta
         content += delta.content or ""
         for part in delta.tool_calls or []:
-            call = calls.setdefault(part.index, {"id": None, "function": {"name": "", "arguments": ""}})
+            call = calls.setdefault(
+                part.index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+            )
             call["id"] = part.id or call["id"]
             call["function"]["name"] += part.function.name or ""
             call["function"]["arguments"] += part.function.arguments or ""
@@ -150,7 +152,7 @@ def outcome(fault: Fault, chunks: list[Any]) -> str:
     if len(chunks) == MOST_CHUNKS:
         return ENDLESS
     message = put_together(chunks)
-    contract = sr.Contract(tools=[SEARCH]) if fault.place == "call" else sr.Contract()
+    contract = sr.Contract(tools=[SEARCH] if fault.place == "call" else [], dialects="strict")
     verdict = contract.check(message)
     return " ".join(issue.code for issue in verdict.issues) if isinstance(verdict, sr.Invalid) else GOOD
 

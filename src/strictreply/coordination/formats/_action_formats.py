@@ -268,7 +268,7 @@ class SystemPromptBuilder:
             context = replace(context, tools={**context.tools, **compiled(declared)})
         actions = context.permitted().actions
         tools = [
-            f"- {one.name}: {one.description} Arguments: {compact(one.parameters.source)}"
+            f"- {one.name}: {one.description} Arguments: {compact(one.parameters.shown)}"
             for one in context.tools.values()
         ]
         answer = agent.output_schema if ActionType.FINAL_RESPONSE in actions else None

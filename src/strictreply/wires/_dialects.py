@@ -1,0 +1,278 @@
+"""How servers write a message otherwise than the API does: one table, each row with its public source.
+
+A row reads what can mean one thing only and no re-ask could mend, since the server wrote it and not the model; a
+well-formed message stays the same object. What a careless reader could take for something else has no row and stays a
+fault: a ``function_call`` that says something else, or stands alone, ids that repeat, a name with a blank or a prefix.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from typing import TypeAlias, cast
+
+from strictreply.values._json import JSONObject
+
+NeedsNothing: TypeAlias = Callable[[str], bool]
+"""Whether a declared tool of this name can be called without arguments."""
+
+_LONGEST_NUMBER = 10**40
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way of servers: what they send, what is made of it, and where that was reported or documented.
+
+    ``read`` returns the message as the API would have it, the same object where the row does not apply.
+    """
+
+    sends: str
+    becomes: str
+    source: str
+    read: Callable[[JSONObject, NeedsNothing], JSONObject]
+
+
+def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = False) -> tuple[object, tuple[str, ...]]:
+    """Return a message as the API would have it, and the names of the rows that were needed for it.
+
+    Takes a mapping, or an SDK object that can be dumped into one; anything else is returned as it is. A ``bare`` one
+    was taken out of its response by the caller, who need not say whose it is.
+    """
+    if type(message) is dict and _is_in_api_form(message):
+        return message, ()
+    read = original = _object(message)
+    if read is None or original is None:
+        return message, ()
+    applied: list[str] = []
+    for name, dialect in DIALECTS.items():
+        before, read = read, dialect.read(read, needs_nothing)
+        if bare and name == "role_missing":
+            read = before
+        if read is not before:
+            applied.append(name)
+    return (message if read is original else read), tuple(applied)
+
+
+def _is_in_api_form(message: JSONObject) -> bool:
+    """Return whether no row can apply: nearly always, and asking each row would cost a third of judging the reply."""
+    content, calls = message.get("content"), message.get("tool_calls")
+    if (
+        message.get("role") != "assistant"
+        or message.get("function_call")
+        or not (content is None or type(content) is str)
+    ):
+        return False
+    if calls is not None and type(calls) is not list:
+        return False
+    for call in calls or ():
+        function = call.get("function") if type(call) is dict else None
+        if type(function) is not dict or call.get("type") != "function":
+            return False
+        id_, arguments = call.get("id"), function.get("arguments")
+        if type(id_) is not str or type(arguments) is not str or not id_.strip() or not arguments.strip():
+            return False
+    return True
+
+
+def text_in(content: object) -> str | None:
+    """Return the text of a content: a string, or the joined text chunks of a list; None for anything else.
+
+    What a model thought is no content. A list with a chunk of another kind, such as a call, is no text.
+    """
+    if isinstance(content, str) or not isinstance(content, list | tuple):
+        return content if isinstance(content, str) else None
+    texts: list[str] = []
+    for chunk in map(_object, content):
+        kind = None if chunk is None else chunk.get("type")
+        text = chunk.get("text") if chunk is not None and kind == "text" else None
+        if isinstance(text, str):
+            texts.append(text)
+        elif kind not in _THOUGHTS:
+            return None
+    return "".join(texts)
+
+
+def thoughts_in(content: object) -> list[JSONObject]:
+    """Return the chunks of a content that hold what the model thought: providers want them back as they were."""
+    chunks = map(_object, content) if isinstance(content, list | tuple) else ()
+    return [chunk for chunk in chunks if chunk is not None and chunk.get("type") in _THOUGHTS]
+
+
+_THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
+
+
+def _object(value: object) -> JSONObject | None:
+    if isinstance(value, Mapping):
+        return cast("JSONObject", value)
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump):
+        return None
+    try:
+        dumped = dump(mode="json", exclude_unset=True, warnings=False)
+    except (TypeError, ValueError, RecursionError):  # an object that holds what is no JSON is judged as it is
+        return None
+    return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
+
+
+def _with(value: JSONObject, **members: object) -> JSONObject:
+    return {**value, **members}
+
+
+def _role(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return _with(message, role="assistant") if message.get("role") == "model" else message
+
+
+def _role_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return _with(message, role="assistant") if message.get("role") is None else message
+
+
+def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    content = message.get("content")
+    text = None if content is None or isinstance(content, str) else text_in(content)
+    return message if text is None else _with(message, content=text)
+
+
+def _calls(message: JSONObject) -> list[object]:
+    calls = message.get("tool_calls")
+    return list(calls) if isinstance(calls, list | tuple) else []
+
+
+def _each_call(change: Callable[[JSONObject, NeedsNothing], JSONObject]) -> Callable[..., JSONObject]:
+    def read(message: JSONObject, needs_nothing: NeedsNothing) -> JSONObject:
+        calls, changed = _calls(message), False
+        for index, call in enumerate(calls):
+            told = _object(call)
+            if told is not None and (other := change(told, needs_nothing)) is not told:
+                calls[index], changed = other, True
+        return _with(message, tool_calls=calls) if changed else message
+
+    return read
+
+
+def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    function = _object(call.get("function"))
+    written = None if function is None else _written(function.get("arguments"))
+    return call if written is None or function is None else _with(call, function=_with(function, arguments=written))
+
+
+def _written(arguments: object) -> str | None:
+    """Write an object as the JSON text that the API would have had; None for what is none."""
+    if not isinstance(arguments, dict):
+        return None
+    try:
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))  # NaN is written, and refused when read
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObject:
+    function = _object(call.get("function"))
+    if function is None:
+        return call
+    name, arguments = function.get("name"), function.get("arguments")
+    blank = arguments is None or (isinstance(arguments, str) and not arguments.strip())
+    if not blank or not isinstance(name, str) or not needs_nothing(name):
+        return call
+    return _with(call, function=_with(function, arguments="{}"))
+
+
+def _call_type(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return _with(call, type="function") if call.get("type") is None and "function" in call else call
+
+
+def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    id_ = call.get("id")
+    if isinstance(id_, bool) or not isinstance(id_, int | float) or not abs(id_) < _LONGEST_NUMBER:
+        return call
+    return _with(call, id=json.dumps(id_))
+
+
+def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    calls = _calls(message)
+    told = {index: call for index, one in enumerate(calls) if (call := _object(one)) is not None}
+    lacking = {index: call for index, call in told.items() if _is_blank(call.get("id"))}
+    if not lacking:
+        return message
+    # made of the reply, so that the same reply is read the same whenever it is read again, as durable steps are
+    seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
+    made = (sha256(f"{number} {seed}".encode(errors="surrogatepass")).hexdigest()[:_ID_CHARS] for number in count())
+    taken = {call.get("id") for index, call in told.items() if index not in lacking and isinstance(call.get("id"), str)}
+    for index, call in lacking.items():
+        id_ = next(one for one in made if one not in taken)
+        taken.add(id_)
+        calls[index] = _with(call, id=id_)
+    return _with(message, tool_calls=calls)
+
+
+_ID_CHARS = 9  # letters and digits, as many as the strictest servers take (Mistral's templates)
+
+
+def _is_blank(id_: object) -> bool:
+    return id_ is None or (isinstance(id_, str) and not id_.strip())
+
+
+def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    legacy = _object(message.get("function_call"))
+    functions = [_object((_object(call) or {}).get("function")) for call in _calls(message)]
+    if not legacy or not any(function is not None and _says_the_same(legacy, function) for function in functions):
+        return message
+    return {name: value for name, value in message.items() if name != "function_call"}
+
+
+def _says_the_same(legacy: JSONObject, function: JSONObject) -> bool:
+    one, other = (
+        [_written(each.get(name)) or each.get(name) for name in ("name", "arguments")] for each in (legacy, function)
+    )
+    return one == other and all(isinstance(part, str) for part in one)
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "function_call_repeated": Dialect(
+        "a legacy `function_call` that repeats one of the `tool_calls`",
+        "the calls alone",
+        "MeetKai/functionary#156 (llama-cpp-python)",
+        _function_call,
+    ),
+    "role_model": Dialect("the role `model`", "`assistant`", "stanfordnlp/dspy#1824 (Gemini)", _role),
+    "role_missing": Dialect("no role", "`assistant`", "danny-avila/LibreChat#1221", _role_missing),
+    "content_chunks": Dialect(
+        "the content as a list of text chunks, also beside chunks of thinking",
+        "the joined text; the thinking is no content, and goes back to the server",
+        "vercel/ai#13703 (Mistral, Ollama); BerriAI/litellm#9700 (Databricks)",
+        _content,
+    ),
+    "call_type_missing": Dialect(
+        "a call without a type, or with null", "`function`", "EricLBuehler/mistral.rs#687", _each_call(_call_type)
+    ),
+    "arguments_object": Dialect(
+        "the arguments as an object, not as its JSON text",
+        "the text",
+        "ggml-org/llama.cpp#20198; huggingface/text-generation-inference#2136",
+        _each_call(_arguments_object),
+    ),
+    "arguments_empty": Dialect(
+        "missing, null or blank arguments of a tool that requires none",
+        "`{}`",
+        "ogx-ai/ogx#3560 (vLLM); simonw/llm#1164 (OpenRouter); NousResearch/hermes-agent#83937",
+        _each_call(_arguments_empty),
+    ),
+    "call_id_number": Dialect(
+        "a number as the id of a call",
+        "the text of the number",
+        "anomalyco/opencode#19947 (NVIDIA NIM, LM Studio)",
+        _each_call(_id_number),
+    ),
+    "call_id_missing": Dialect(
+        "a call without an id, or with null or a blank one",
+        "an id of ours, unique in its conversation",
+        "vercel/ai#7834 (Gemini); lmstudio-ai/lmstudio-bug-tracker#830; ggml-org/llama.cpp#11992",
+        _id_missing,
+    ),
+}
+"""The ways of servers that are read as the API's, by the name that an attempt records."""
+
+IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing"})
+"""The rows after which no id of the message can be one that a model copied."""
