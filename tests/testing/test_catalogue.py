@@ -147,7 +147,7 @@ def test_a_place_is_a_member_or_a_pointer() -> None:
         (lambda: faults.wrong_type(search, "limt"), "/limt, but at /query, /limit"),
         (lambda: faults.wrong_type(search, place="prose"), "call, union, json, not as 'prose'"),
         (lambda: faults.wrong_type(search, place="native"), "not as 'native'"),  # type: ignore[arg-type]
-        (lambda: faults.missing_required(ping), "nothing in it"),
+        (lambda: faults.missing_required(ping), "nothing in its schema"),
         (lambda: made_of("json.syntax", "{", places=("json",))(search), "written as json, so give place="),
     ],
 )

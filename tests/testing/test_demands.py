@@ -150,3 +150,50 @@ def test_the_whole_request_says_what_is_admitted(said: dict[str, Any], text: str
     """A call of any tool is a good reply, and text is one, unless the choice forbids it."""
     calls: list[Any] = [] if text else [native_call("b", '{"order": 7}')]
     assert demand(tools=[tool("a"), tool("b")], **said).admits(completion(assistant(text, calls))) is admitted
+
+
+def called(name: str, arguments: str, id_: str = "call_1") -> dict[str, Any]:
+    """Write the model's turn with one call, as the app keeps it."""
+    return {"role": "assistant", "content": None, "tool_calls": [native_call(name, arguments, id_)]}
+
+
+def result(id_: str = "call_1") -> dict[str, Any]:
+    """Write the app's answer to a call."""
+    return {"role": "tool", "tool_call_id": id_, "content": "whatever it says"}
+
+
+GOOD_CALL = called("a", '{"order": 7}', "call_9")
+BAD_CALLS = [
+    called("a", '{"order": "7"}'),
+    called("a", '{"order": 7, "order": 8}'),
+    called("x", "{}"),
+    called("a", "{"),
+]
+
+
+@pytest.mark.parametrize("bad", BAD_CALLS)
+def test_a_tool_turn_may_be_a_correction(bad: dict[str, Any]) -> None:
+    """A tool turn that answers a call which does not fit asks for it again; after the good one the answer comes."""
+    tools = [tool("a"), tool("b")]
+    for turns in ((bad, result()), (GOOD_CALL, result("call_9"), bad, result()), (bad, result(), bad, result())):
+        verdict = sr.Contract(tools=tools).check(demand(*turns, tools=tools).good())
+        assert isinstance(verdict, sr.Valid)
+        assert isinstance(verdict.reply, sr.ToolCall)
+    done = demand(bad, result(), GOOD_CALL, result("call_9"), tools=tools).good()
+    verdict = sr.Contract(tools=tools).check(done)
+    assert isinstance(verdict, sr.Valid)
+    assert isinstance(verdict.reply, sr.DirectAnswer)
+
+
+def test_one_bad_call_among_several_is_corrected() -> None:
+    """Of two calls in one turn a result and a correction came back: a call is the good reply."""
+    both = {**GOOD_CALL, "tool_calls": [*GOOD_CALL["tool_calls"], *BAD_CALLS[0]["tool_calls"]]}
+    for turns in ((result(), result("call_9")), (result("call_9"), result())):
+        assert "tool_calls" in str(demand(both, *turns, tools=[tool("a")]).good())
+
+
+def test_again_asks_for_the_call_whatever_the_turns_say() -> None:
+    """A reply that was bad around a good call shows no fault in the conversation: who served it says so."""
+    asked = demand(GOOD_CALL, result("call_9"), tools=[tool("a")])
+    assert "tool_calls" not in str(asked.good())
+    assert "tool_calls" in str(asked.good(again=True))

@@ -230,3 +230,25 @@ def test_our_own_errors_tell_their_attempts() -> None:
     with pytest.raises(sr.ReplyRejected) as caught:
         client.reply(model="m", messages=USER)
     assert retold(model, caught.value, "t").endswith(caught.value.explain())
+
+
+def test_names_choose() -> None:
+    """Faults are asked for by name, of whatever kind."""
+    runs = scripts_of(tools=[search], names=["rate_limited_seconds", "wrong_type"])
+    assert {run.fault.name for run in runs} == {"rate_limited_seconds", "wrong_type"}
+    assert {run.fault.name for run in scripts_of(tools=[search, Refund], names="number_as_text")} == {"number_as_text"}
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["wrong_type", "boolean_as_text"], "boolean_as_text.*search"),
+        ("stream_reset", "stream_reset.*stream"),
+        ("union_in_array", "union_in_array.*call"),
+        ("boolean_as_txt", "boolean_as_text"),
+    ],
+)
+def test_a_named_fault_that_cannot_be_made_is_an_error(names: Any, reason: str) -> None:
+    """It fails with the reason when the test is collected, and is never skipped in silence."""
+    with pytest.raises(ValueError, match=reason):
+        scripts_of(tools=[search], place="call", names=names)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import openai
@@ -15,6 +19,8 @@ from openai.types.chat import ChatCompletion
 
 import strictreply as sr
 from scripted import USER
+from strictreply.testing import ok
+from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import (
     HTTPReply,
@@ -253,6 +259,64 @@ def test_respx_breaks_too() -> None:
         httpx.post(URL, json=ASK)
     with pytest.raises(httpx.ReadError):
         asyncio.run(twin())
+
+
+def asked_of(url: str) -> list[Callable[[], object]]:
+    """Ask a server in ways that respx cannot intercept."""
+    where = urlsplit(url)
+
+    async def streams() -> None:
+        await asyncio.open_connection(where.hostname, where.port)
+
+    client = openai.OpenAI(base_url=url, api_key="real", max_retries=0)
+    twin = openai.AsyncOpenAI(base_url=url, api_key="real", max_retries=0)
+
+    async def asynchronous() -> None:
+        await twin.chat.completions.create(**ASK)
+
+    sdk: list[Callable[[], object]] = [
+        lambda: client.chat.completions.create(**ASK),
+        lambda: asyncio.run(asynchronous()),
+    ]
+    plain: list[Callable[[], object]] = [lambda: get(url), lambda: asyncio.run(streams())]
+    return [*plain, *(sdk if library_of(openai.DefaultHttpxClient) is not httpx else [])]
+
+
+def get(url: str) -> None:
+    """Get a page as Python itself does."""
+    urllib.request.build_opener().open(f"{url.removesuffix('/v1')}/health", timeout=5).close()
+
+
+def test_respx_lets_nothing_out_to_a_real_server() -> None:
+    """What respx cannot patch is refused before it connects, and again at the end of the router."""
+    real = ScriptedModel(then=ok.answer())
+    with LoopbackServer(real) as server:
+        for ask in asked_of(server.base_url):
+            with (
+                pytest.raises(RuntimeError, match="respx"),
+                respx_router(always(GOOD), base_url=server.base_url),
+                suppress(Exception),  # as an app that takes it for a broken connection
+            ):
+                ask()
+        assert real.requests == []
+        with respx_router(always(GOOD), allowed_hosts=["127.0.0.1"]):
+            get(server.base_url)
+        get(server.base_url)
+
+
+def test_a_name_is_not_even_looked_up() -> None:
+    """A host's name is refused before a name server is asked; an error that passes through is not raised twice."""
+    with pytest.raises(RuntimeError, match=r"model\.invalid"), respx_router(always(GOOD)):
+        socket.create_connection(("model.invalid", 80))
+    with pytest.raises(KeyError), respx_router(always(GOOD)):
+        swallowing()
+
+
+def swallowing() -> None:
+    """Take the refusal for a broken connection, and fail."""
+    with suppress(RuntimeError):
+        socket.create_connection(("model.invalid", 80))
+    raise KeyError
 
 
 def test_without_respx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,3 +314,25 @@ def test_it():
 """
     )
     suite.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:respx").assert_outcomes(passed=1)
+
+
+def test_an_endless_loop_fails_the_test(pytester: pytest.Pytester) -> None:
+    """An app that swallows the end of its loop has failed all the same, and the report says why."""
+    pytester.makepyfile(
+        """
+        from strictreply.testing import faults
+
+        def search(query: str) -> None: ...
+
+        def test_loops(llm):
+            llm.script(then=faults.wrong_type(search), max_requests=3)
+            for _ in range(5):
+                try:
+                    llm.client().chat.completions.create(model="m", messages=[{"role": "user", "content": "tea"}])
+                except Exception:
+                    pass
+        """
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*an endless loop*5 times*"])

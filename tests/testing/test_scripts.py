@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -85,7 +86,9 @@ def test_what_was_asked_is_what_it_was_then() -> None:
     served: Any = model(request)
     served["choices"].clear()
     request["messages"].append({"role": "user", "content": "more"})
-    assert model(request) == step.served != served
+    again: Any = model(request)
+    again["choices"][0]["message"]["tool_calls"][0]["id"] = "call_1"
+    assert again == step.served != served
     first = model.requests[0]
     assert (first.messages, first.tools, first.stream, first.number) == ([USER], [{"type": "function"}], True, 1)
 
@@ -270,4 +273,77 @@ def test_good_steps_repeat_no_id_of_the_conversation() -> None:
     for _ in range(3):
         served: Any = model({"messages": messages})
         messages.append(served["choices"][0]["message"])
-    assert [turn["tool_calls"][0]["id"] for turn in messages] == ["call_1", "call_1.2", "call_1.3"]
+    assert [turn["tool_calls"][0]["id"] for turn in messages] == ["call_1", "call_2", "call_3"]
+
+
+def ids_of(served: Any) -> list[Any]:
+    """Read the ids of the calls in what was served."""
+    return [call["id"] for call in served["choices"][0]["message"]["tool_calls"]]
+
+
+@pytest.mark.parametrize(
+    "make", [ok.call, faults.wrong_type, faults.unknown_tool_beside_good_call, faults.cut_at_length]
+)
+def test_no_id_is_given_out_twice_in_a_run(make: Any) -> None:
+    """Whatever step comes, and though no request quotes an earlier one, each reply has new ids."""
+    model = ScriptedModel(make(search), ok.calls(ok.call(search), ok.call(search)), then=make(search))
+    given = [id_ for _ in range(5) for id_ in ids_of(model({"messages": [USER]}))]
+    assert len(given) == len(set(given))
+
+
+def test_streamed_faults_have_new_ids_too() -> None:
+    """The ids in the events of a raw response are those of no other reply; within it each stays what it was."""
+    model = ScriptedModel(then=faults.stream_calls_share_index(search))
+    bodies = [model({"messages": [USER], "stream": True}) for _ in range(2)]
+    ids = [set(re.findall(rb'"id": "(call_[0-9]+)"', body.body)) for body in bodies if isinstance(body, HTTPReply)]
+    assert [len(one) for one in ids] == [2, 2]
+    assert not ids[0] & ids[1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "ids"),
+    [
+        (faults.duplicate_call_id, ["call_1", "call_1"]),
+        (faults.null_call_id, [None]),
+        (faults.empty_call_id, [""]),
+        (faults.number_as_call_id, [7]),
+    ],
+)
+def test_a_fault_about_ids_is_what_it_says(fault: Any, ids: list[Any]) -> None:
+    """However often it is served, and whatever ids were given out: the same are wrong in the same way."""
+    model = ScriptedModel(ok.call(search), then=fault(search))
+    model({"messages": [USER]})
+    assert [ids_of(model({"messages": [USER]})) for _ in range(2)] == [ids, ids]
+
+
+def test_a_fault_is_not_served_for_ever() -> None:
+    """After ``max_requests`` of them an endless loop gets a 400 that says so; good steps without a loop never do."""
+    model = ScriptedModel(ok.call(search), then=faults.wrong_type(search), max_requests=3)
+    given = [model({"messages": [USER]}) for _ in range(5)]
+    assert [isinstance(one, HTTPReply) for one in given] == [False] * 4 + [True]
+    assert isinstance(given[4], HTTPReply)
+    assert (given[4].status, json.loads(given[4].body)["error"]["code"]) == (400, "script_looped")
+    assert (model.looped, model.requests[4].step) == (True, None)
+    many = ScriptedModel(then=ok.call(search), max_requests=3)
+    assert not [one for one in (many({"messages": [USER]}) for _ in range(9)) if isinstance(one, HTTPReply)]
+    assert not many.looped
+
+
+def test_a_tool_loop_on_good_calls_ends_too() -> None:
+    """A conversation with as many turns of the model as requests are allowed is endless, however good the calls are."""
+    model, messages = ScriptedModel(then=ok.call(search), max_requests=3), list[Any]([USER])
+    while not isinstance(served := model({"messages": messages}), HTTPReply):
+        messages.append(cast("Any", served)["choices"][0]["message"])
+    assert (len(messages), model.looped) == (4, True)
+
+
+def test_a_new_script_forgets_the_loop() -> None:
+    """Ids, requests and the loop begin anew; a bound below one is refused."""
+    model = ScriptedModel(then=faults.wrong_type(search), max_requests=1)
+    for _ in range(2):
+        model({"messages": [USER]})
+    assert model.looped
+    model.script(ok.call(search))
+    assert (model.looped, ids_of(model({"messages": [USER]}))) == (False, ["call_1"])
+    with pytest.raises(ValueError, match="max_requests"):
+        ScriptedModel(max_requests=0)

@@ -158,6 +158,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
     fault: Annotated[list[str] | None, typer.Option(help="This fault only; may be given several times.")] = None,
     clean: Annotated[list[str] | None, typer.Option(help="module:Class of an exception that is no crash.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
+    max_requests: Annotated[int, typer.Option(min=1, help="Requests after which a run is an endless loop.")] = 64,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="Worker processes, each with a server of its own.")] = 2,
     as_json: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the report as JSON.")] = None,
     junit: Annotated[Path | None, typer.Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
@@ -185,6 +186,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
         kinds=kinds_of(kind or []),
         names=[named(name).name for name in fault or []],
         timeout=timeout,
+        max_requests=max_requests,
         jobs=1 if app is None else jobs,
         port=listen or 0,
     )

@@ -26,6 +26,7 @@ from strictreply.testing._probing.subjects import Connect, ProbeWorker, Service
 from strictreply.testing._probing.survival_probe import Probe
 from strictreply.testing._probing.survival_report import (
     FINDINGS,
+    OUTCOMES,
     ProbeOutcome,
     ProbeRun,
     Report,
@@ -43,15 +44,6 @@ from strictreply.values._json import JSON
 
 MAX_SHOWN = 12  # places of one fault
 MAX_NAMED = 12  # faults with one cause
-STYLES = {
-    ProbeOutcome.ACCEPTED: "red",
-    ProbeOutcome.CRASHED: "yellow",
-    ProbeOutcome.HUNG: "magenta",
-    ProbeOutcome.LEAKED: "magenta",
-    ProbeOutcome.NOTHING: "blue",
-    ProbeOutcome.CLEAN: "green",
-}
-_COLUMNS = (*FINDINGS, ProbeOutcome.NOTHING, ProbeOutcome.CLEAN, ProbeOutcome.NOT_APPLICABLE)
 _WRITERS: Mapping[str, Callable[[Report], str]] = {
     "json": lambda report: json.dumps(report_json(report), indent=2) + "\n",
     "junit": junit_xml,
@@ -147,26 +139,25 @@ class Watcher:
         cause = run.outcome, run.detail
         if run.outcome in FINDINGS and cause not in self._met:
             self._met.add(cause)
-            line = Text(f"  {run.outcome.value.ljust(9)}", style=STYLES[run.outcome])
+            line = Text(f"  {run.outcome.value.ljust(9)}", style=OUTCOMES[run.outcome].style)
             self._screen.print(line.append(printable(f" {run.id}: {run.detail}"), style="default"))
 
 
 def _print_report(report: Report, screen: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
     table.add_column("kind", footer="all")
-    for outcome in _COLUMNS:
-        title = outcome.value.replace("not_applicable", "n/a")
-        table.add_column(title, footer=str(len(report.of(outcome))), justify="right")
+    for outcome, words in OUTCOMES.items():
+        table.add_column(words.title, footer=str(len(report.of(outcome))), justify="right")
     for kind in Kind:
         outcomes = Counter(run.outcome for run in report.runs if run.kind is kind)
-        cells = [Text(str(outcomes[one]), STYLES.get(one, "default") if outcomes[one] else "dim") for one in _COLUMNS]
+        cells = [Text(str(outcomes[one]), words.style if outcomes[one] else "dim") for one, words in OUTCOMES.items()]
         if outcomes:
             table.add_row(kind.value, *cells)
     screen.print(table, "")
     live = Live(screen)
     for (outcome, detail), runs in report.causes.items():
         title = f" {counted(len(runs), 'reply', 'replies')}: {printable(detail)}"
-        screen.print(Text(outcome.value, style=STYLES[outcome]).append(title, "bold default"))
+        screen.print(Text(outcome.value, style=OUTCOMES[outcome].style).append(title, "bold default"))
         names = [run.id for run in runs[:MAX_NAMED]]
         more = [f"and {len(runs) - MAX_NAMED} more"] if len(runs) > MAX_NAMED else []
         live.line("by", ", ".join(names + more))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from strictreply.contract._contract import Contract
@@ -13,7 +14,7 @@ from strictreply.contract._shaping import SHAPING, shape
 from strictreply.contract._tool import Tool
 from strictreply.testing._steps import API_DEFAULTS, Fault
 from strictreply.testing._targets import ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, Served
+from strictreply.testing._wire import HTTPReply, Served, assistant, completion
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
@@ -90,16 +91,34 @@ class Demand:
         """Report whether a completion is a good reply to this very request."""
         return not isinstance(self.contract.check(served), Invalid)
 
-    def good(self) -> Served:
-        """Return a good reply: a call first, and after the tools' results what ends the conversation."""
+    def good(self, *, again: bool = False) -> Served:
+        """Return a good reply: a call first, and after the tools' results what ends the conversation.
+
+        A tool turn that answers a call which does not fit is no result but the app's correction: the call comes again.
+        With ``again`` it does so after whatever tool turns: no good call was served yet.
+        """
         turns: Any = self.request["messages"]  # a server lets nothing else through
-        results = [turn.get("role") == "tool" for turn in turns]
-        if not results[-1]:
+        last = list(takewhile(lambda turn: turn.get("role") == "tool", reversed(turns)))
+        if again or not last:
             return self.targets[0].clean
+        bad = self._bad_ids
+        results = [turn.get("tool_call_id") not in bad for turn in turns if turn.get("role") == "tool"]
+        left = self.targets[sum(results) :] or self.targets[-1:]
+        if not all(results[-len(last) :]):
+            return left[0].clean
         answers = [target for target in self.targets if target.tool is None]
         if not answers and self.choice in _FREE:
             return Target.of().clean
-        return (answers or self.targets[sum(results) :] or self.targets[-1:])[0].clean
+        return (answers or left)[0].clean
+
+    @property
+    def _bad_ids(self) -> set[object]:
+        """The ids of the calls in the conversation that do not fit the tools, whatever the choice is by now."""
+        gate = Contract(tools=self.contract.tools, parallel=True)
+        turns: Any = self.request["messages"]
+        several = [turn.get("tool_calls") for turn in turns]
+        calls = [call for calls in several if isinstance(calls, list) for call in calls if isinstance(call, dict)]
+        return {call.get("id") for call in calls if isinstance(gate.check(_alone(call)), Invalid)}
 
     @property
     def words(self) -> str:
@@ -134,3 +153,7 @@ class Demand:
     def callable_tools(self) -> list[Tool]:
         """The tools that the request lets the model call."""
         return callable_tools(self.contract)
+
+
+def _alone(call: JSONObject) -> JSONObject:
+    return completion(assistant(None, [call]))

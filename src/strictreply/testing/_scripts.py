@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from strictreply.contract._judge import ids_in, with_numbered_ids
+from strictreply.testing._call_ids import CallIds
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
 from strictreply.testing._wire import Served, error_reply
@@ -21,6 +21,9 @@ from strictreply.values._json import JSONObject
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
+MAX_REQUESTS = 64
+"""How often a fault is served for ever, and how many turns a conversation may have, before an endless loop is ended."""
+
 MAX_QUOTED = 2_000  # characters of a correction in a story
 _HEAD_SHARE = 0.7
 _CONTEXT = 20  # characters of what is good beside what is not, in an abridged text
@@ -28,7 +31,7 @@ _CONTEXT = 20  # characters of what is good beside what is not, in an abridged t
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, counted from 1, as it was at that moment, and what was served for it: None when nothing was left.
+    """One request, counted from 1, as it was at that moment, and what was served for it: None for the script's 400.
 
     ``first`` is the script's first request, None for that one itself.
     """
@@ -72,46 +75,61 @@ class ScriptedModel:
     """Serves the steps of a script in order, one a request, and records every request.
 
     It is a responder: a scripted client, a mock transport and a loopback server all serve it. ``then`` is served when
-    the steps are spent; without it a further request is an HTTP 400 that says so. Safe to share between threads.
+    the steps are spent; without it a further request is an HTTP 400 that says so. An app that never ends is ended by
+    such a 400, too: when a fault in ``then`` was served ``max_requests`` times, or the conversation has as many turns
+    of the model; ``looped`` is true from then on. The ids of calls are new in every reply. Safe to share between
+    threads.
     """
 
-    def __init__(self, *steps: Step, then: Step | None = None) -> None:
+    def __init__(self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS) -> None:
         self._lock = threading.Lock()
-        self.script(*steps, then=then)
+        self.script(*steps, then=then, max_requests=max_requests)
 
-    def script(self, *steps: Step, then: Step | None = None) -> None:
-        """Begin a new script, and forget what was asked before; TypeError for what is no step."""
+    def script(self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS) -> None:
+        """Begin a new script, and forget what was asked before.
+
+        Raises TypeError for what is no step, ValueError when ``max_requests`` is less than 1.
+        """
         given: tuple[Any, ...] = steps if then is None else (*steps, then)
         for step in given:
             if not isinstance(step, Step):
                 name = getattr(step, "name", None)
                 meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
                 raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
+        if max_requests < 1:
+            raise ValueError("max_requests must be at least 1")
         with self._lock:
             self._steps = steps
             self._then = then
+            self._max_requests = max_requests
             self._requests: list[Asked] = []
+            self._ids = CallIds()
+            self.looped = False
 
     def __call__(self, request: JSONObject) -> Served:
         with self._lock:
             number = len(self._requests) + 1
-            step = self._steps[number - 1] if number <= len(self._steps) else self._then
+            loops = number > len(self._steps) and self._turns(request) >= self._max_requests
+            self.looped |= loops
+            step = None if loops else self._steps[number - 1] if number <= len(self._steps) else self._then
             first = self._requests[0] if self._requests else None
             self._requests.append(Asked(number, deepcopy(request), step, first))
+            ids = self._ids
+        if loops:
+            told = f"an endless loop: {self._max_requests} times the same was served, and this is request {number}"
+            return error_reply(400, told, code="script_looped")
         if step is None:
             told = f"the script has {_counted(len(self._steps), 'step')}, and this is request {number}"
             return error_reply(400, told, code="script_spent")
-        served: Any = deepcopy(step.served)
-        match served:
-            case {"choices": [{"message": {"tool_calls": [_, *_]} as message} as choice]} if not isinstance(
-                step, Fault
-            ):
-                # A server never repeats an id; those of a fault may be what is wrong with it.
-                taken = frozenset(ids_in(_objects(request.get("messages"))))
-                choice["message"] = with_numbered_ids(message, taken)
-            case _:
-                pass
-        return cast("Served", served)
+        if isinstance(step, Fault) and step.code.startswith("call.id_"):
+            return deepcopy(step.served)  # its ids are what is wrong with it
+        return ids.fresh(step.served, request)
+
+    def _turns(self, request: JSONObject) -> int:
+        """Count what shows an endless loop: how often a fault was served for ever, or the model's turns so far."""
+        if isinstance(self._then, Fault):
+            return len(self._requests) - len(self._steps)
+        return sum(turn.get("role") == "assistant" for turn in _objects(request.get("messages"))) if self._then else 0
 
     def client(self) -> ScriptedClient:
         """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -190,7 +208,7 @@ class ScriptedModel:
             says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
             lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
         for request in self.requests:
-            served = request.step.name if request.step else "nothing left: HTTP 400"
+            served = request.step.name if request.step else "HTTP 400, as the script was over"
             lines.append(f"request {request.number}: {_counted(len(request.messages), 'message')} -> {served}")
             said = abridged(request.correction, MAX_QUOTED).splitlines()
             quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply

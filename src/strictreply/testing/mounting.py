@@ -6,7 +6,7 @@ same words. Nothing sleeps; where a client would wait longer than its read timeo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable
@@ -18,6 +18,7 @@ import openai
 from openai import NotGiven, Omit
 from openai.types.chat import ChatCompletion
 
+from strictreply.testing._connections import ConnectionGuard
 from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
 from strictreply.values._json import JSONObject
 from strictreply.wires._received import as_json
@@ -61,10 +62,13 @@ def transport(responder: Responder, *, library: ModuleType | None = None) -> Any
     return http.MockTransport(partial(_response, http, responder))
 
 
-def respx_router(responder: Responder, *, base_url: str = BASE_URL) -> MockRouter:
+def respx_router(responder: Responder, *, base_url: str = BASE_URL, allowed_hosts: Collection[str] = ()) -> MockRouter:
     """Make a respx router that answers every request below ``base_url``; a context manager and a decorator.
 
-    respx patches httpx only. openai 2 runs on it; give openai 3 ``http_client=httpx.Client()``.
+    respx patches httpx only. openai 2 runs on it; give openai 3 ``http_client=httpx.Client()``. What it cannot patch
+    must not ask a real server: while the router is on, a connection of this process to any host but the
+    ``allowed_hosts`` (``"127.0.0.1"`` for a database) is refused before a name is looked up, with a RuntimeError that
+    says why; so does the end of the router, should the app have caught it. Unix sockets stay open.
 
     Raises ImportError when respx is not installed.
     """
@@ -73,7 +77,19 @@ def respx_router(responder: Responder, *, base_url: str = BASE_URL) -> MockRoute
     except ImportError as error:
         raise ImportError("respx is not installed: pip install 'strictreply[testing]'") from error
     http = import_module("httpx")
-    router = respx.mock(base_url=base_url, assert_all_called=False)
+
+    class GuardedRouter(respx.MockRouter):
+        """Refuses connections while it is on."""
+
+        def start(self) -> None:
+            self._guard = ConnectionGuard(frozenset(allowed_hosts))
+            super().start()
+
+        def stop(self, clear: bool = True, reset: bool = True, quiet: bool = False) -> None:
+            super().stop(clear, reset, quiet)
+            self._guard.close(quiet=quiet)
+
+    router = GuardedRouter(base_url=base_url, assert_all_called=False)
     router.route().mock(side_effect=partial(_response, http, responder))
     return router
 

@@ -23,8 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark."""
     config.addinivalue_line(
         "markers",
-        "malformed(tools=[...], kinds=..., place=..., request=..., then=..., cassette=...): run the test once for each "
-        "fault that can be made of the tools; `llm` serves the fault first and a good reply after it",
+        "malformed(tools=[...], kinds=..., names=..., place=..., request=..., then=..., cassette=...): run the test "
+        "once for each fault that can be made of the tools; `llm` serves the fault first and a good reply after it",
     )
 
 
@@ -87,9 +87,15 @@ def no_backoff() -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the script, what was asked and a reproduction to the report of a test that failed."""
+    """Add the script, what was asked and a reproduction to the report of a test that failed.
+
+    A test whose app had to be ended in an endless loop has failed, whatever became of the loop's end in the app.
+    """
     report = yield
     model = item.stash.get(_USED, None)
+    if model is not None and report.passed and call.when == "call" and model.looped:
+        report.outcome = "failed"
+        report.longrepr = f"an endless loop: the app asked {len(model.requests)} times, until it got HTTP 400"
     if model is not None and report.failed and call.when == "call":
         from strictreply.testing._malformed import retold  # noqa: PLC0415
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -56,28 +56,28 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("trailing_newline", "deliver", "/zip", {"country": "US", "zip": "12345\n"}),
     ("text_around_match", "deliver", "/zip", {"country": "US", "zip": "12345 (zq7x)"}),
     ("bad_format", "addresses", "/day", {"day": "zq7x"}),
-    ("date_in_other_order", "addresses", "/day", {"day": "31/01/2025"}),
-    ("date_in_words", "addresses", "/day", {"day": "January 31, 2025"}),
+    ("date_in_other_order", "addresses", "/day", {"day": "28/02/2025"}),
+    ("date_in_words", "addresses", "/day", {"day": "February 28, 2025"}),
     ("impossible_date", "addresses", "/day", {"day": "2025-02-30"}),
-    ("time_for_date", "addresses", "/day", {"day": "2025-01-31T00:00:00Z"}),
-    ("date_for_time", "addresses", "/moment", {"day": "2025-01-31", "moment": "2025-01-31"}),
-    ("time_without_offset", "addresses", "/clock", {"day": "2025-01-31", "clock": "12:00:00"}),
-    ("time_without_seconds", "addresses", "/clock", {"day": "2025-01-31", "clock": "12:00Z"}),
+    ("time_for_date", "addresses", "/day", {"day": "2025-02-28T00:00:00Z"}),
+    ("date_for_time", "addresses", "/moment", {"day": "2025-01-31", "moment": "2025-02-28"}),
+    ("time_without_offset", "addresses", "/clock", {"day": "2025-01-31", "clock": "09:30:00"}),
+    ("time_without_seconds", "addresses", "/clock", {"day": "2025-01-31", "clock": "09:30Z"}),
     ("time_of_twelve_hours", "addresses", "/clock", {"day": "2025-01-31", "clock": "3:30 PM"}),
     ("duration_in_words", "addresses", "/length", {"day": "2025-01-31", "length": "2 days"}),
     ("duration_as_clock", "addresses", "/length", {"day": "2025-01-31", "length": "01:30:00"}),
     ("email_with_name", "addresses", "/mail", {"day": "2025-01-31", "mail": "Ann <zq7x@example.com>"}),
     ("email_in_brackets", "addresses", "/mail", {"day": "2025-01-31", "mail": "<zq7x@example.com>"}),
     ("email_without_domain", "addresses", "/mail", {"day": "2025-01-31", "mail": "zq7x@"}),
-    ("uuid_without_hyphens", "addresses", "/id", {"day": "2025-01-31", "id": "123e4567e89b42d3a456426614174000"}),
-    ("uuid_in_braces", "addresses", "/id", {"day": "2025-01-31", "id": "{123e4567-e89b-42d3-a456-426614174000}"}),
-    ("uuid_too_short", "addresses", "/id", {"day": "2025-01-31", "id": "123e4567-e89b-42d3-a456-42661417400"}),
+    ("uuid_without_hyphens", "addresses", "/id", {"day": "2025-01-31", "id": "9b2d7c1e5a464f0d8e37c1a4d2b6f853"}),
+    ("uuid_in_braces", "addresses", "/id", {"day": "2025-01-31", "id": "{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}"}),
+    ("uuid_too_short", "addresses", "/id", {"day": "2025-01-31", "id": "9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85"}),
     ("uri_without_scheme", "addresses", "/page", {"day": "2025-01-31", "page": "www.example.com/zq7x"}),
     ("uri_with_space", "addresses", "/page", {"day": "2025-01-31", "page": "https://example.com/zq7x zq7x"}),
     ("uri_in_markdown", "addresses", "/page", {"day": "2025-01-31", "page": "[zq7x](https://example.com/)"}),
     ("host_with_scheme", "addresses", "/host", {"day": "2025-01-31", "host": "https://zq7x.example.com/"}),
     ("ipv4_out_of_range", "addresses", "/v4", {"day": "2025-01-31", "v4": "192.0.2.256"}),
-    ("ipv4_with_port", "addresses", "/v4", {"day": "2025-01-31", "v4": "192.0.2.1:8080"}),
+    ("ipv4_with_port", "addresses", "/v4", {"day": "2025-01-31", "v4": "198.51.100.7:8080"}),
     ("ipv6_for_ipv4", "addresses", "/v4", {"day": "2025-01-31", "v4": "2001:db8::1"}),
     ("ipv4_for_ipv6", "addresses", "/v6", {"day": "2025-01-31", "v6": "192.0.2.1"}),
     ("pointer_without_slash", "addresses", "/place", {"day": "2025-01-31", "place": "zq7x/0"}),
@@ -90,15 +90,15 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("missing_contains", "plot", "/marks", {"origin": [1, 1], "marks": [1]}),
     ("too_many_contained", "plot", "/marks", {"origin": [1, 1], "marks": [100, 101, 102]}),
     ("wrong_type", "Message", "/to", {"to": 7}),
-    ("number_as_text", "pay", "/amount", {"amount": "1"}),
-    ("number_as_text_with_unit", "pay", "/amount", {"amount": "1 zq7x"}),
+    ("number_as_text", "pay", "/amount", {"amount": "2"}),
+    ("number_as_text_with_unit", "pay", "/amount", {"amount": "2 zq7x"}),
     ("number_with_separators", "pay", "/amount", {"amount": "1,000"}),
     ("number_in_words", "pay", "/amount", {"amount": "seven"}),
-    ("fraction_for_integer", "pay", "/amount", {"amount": 1.5}),
-    ("boolean_for_number", "pay", "/amount", {"amount": True}),
-    ("boolean_as_text", "Message", "/silent", {"silent": "true"}),
-    ("boolean_in_words", "Message", "/silent", {"silent": "yes"}),
-    ("number_for_boolean", "Message", "/silent", {"silent": 1}),
+    ("fraction_for_integer", "pay", "/amount", {"amount": 2.5}),
+    ("boolean_for_number", "pay", "/amount", {"amount": False}),
+    ("boolean_as_text", "Message", "/silent", {"silent": ""}),
+    ("boolean_in_words", "Message", "/silent", {"silent": "no"}),
+    ("number_for_boolean", "Message", "/silent", {"silent": 0}),
     ("number_for_text", "addresses", "/day", {"day": 7}),
     ("timestamp_for_date", "addresses", "/day", {"day": 1767225600}),
     ("null_value", "addresses", "/day", {"day": None}),
@@ -352,3 +352,55 @@ def test_the_order_is_the_same_in_every_process() -> None:
     ]
     assert told[0]
     assert told[0] == told[1]
+
+
+CARELESS: list[Callable[[Any], object]] = [bool, int, float, list]
+"""What a reader does who takes the promised type for granted."""
+
+
+def read(reader: Callable[[Any], object], value: object) -> object:
+    """Read a value without care; a crash is seen at once."""
+    try:
+        return reader(value)
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return "a crash"
+
+
+TYPED: list[tuple[str, dict[str, Any], Any]] = [
+    *((kind, {"type": kind}, value) for kind, value in (("boolean", True), ("boolean", False))),
+    *(("integer", {"type": "integer"}, value) for value in (0, 1, 5, 7, -1)),
+    *(("number", {"type": "number"}, value) for value in (0.5, 7.5, 1)),
+    *(("array", {"type": "array", "items": {"type": "string"}}, value) for value in (["a"], ["tea", "milk"], [])),
+    ("enum", {"enum": [1, 2]}, 1),
+    ("enum", {"enum": [True]}, True),
+    ("const", {"const": True}, True),
+    ("string", {"type": "string"}, "7"),
+]
+
+
+@pytest.mark.parametrize(("schema", "good"), [row[1:] for row in TYPED], ids=[f"{row[0]}-{row[2]}" for row in TYPED])
+def test_a_careless_reader_never_reads_the_good_value(schema: dict[str, Any], good: Any) -> None:
+    """Every fault of a value flips what a reader without care makes of it: some reader, or ``==``, sees another one."""
+    tool = Tool.from_json_schema("f", {"type": "object", "properties": {"x": schema}, "required": ["x"]})
+    for entry in ENTRIES.values():
+        for fault in entry.all_for(tool, args={"x": good}):
+            if fault.at == "/x" and "x" in args_of(fault):
+                value = args_of(fault)["x"]
+                assert value != good, fault.source
+                assert any(read(one, value) != read(one, good) for one in CARELESS), fault.source
+
+
+BOOLEANS = ("boolean_as_text", "number_for_boolean", "wrong_type")
+
+
+@pytest.mark.parametrize("good", [True, False])
+@pytest.mark.parametrize("name", BOOLEANS)
+def test_a_boolean_fault_is_read_as_the_opposite(name: str, good: bool) -> None:
+    """``bool(value)`` and ``if value`` take the other branch than with the good reply."""
+    fault = ENTRIES[name](FLAGGED, "/flag", args={"flag": good})
+    assert bool(args_of(fault)["flag"]) is not good
+
+
+FLAGGED = Tool.from_json_schema(
+    "f", {"type": "object", "properties": {"flag": {"type": "boolean"}}, "required": ["flag"]}
+)

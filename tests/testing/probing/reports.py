@@ -14,6 +14,8 @@ _DETAILS = {
     ProbeOutcome.ACCEPTED: "returned dict, other than for a good reply",
     ProbeOutcome.CRASHED: "KeyError at shop.py:42",
     ProbeOutcome.HUNG: "did not return within 10 s",
+    ProbeOutcome.LOOPED: "asked again until it was ended; then openai.BadRequestError",
+    ProbeOutcome.ANSWERED_WITHOUT_TOOL: "returned dict, and no tool ran",
     ProbeOutcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
     ProbeOutcome.NOTHING: "returned None, other than for a good reply",
     ProbeOutcome.CLEAN: "openai.APIError",

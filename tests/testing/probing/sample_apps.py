@@ -97,6 +97,27 @@ def arguments(completion: Any) -> object:
     return {"order": args["order"], "reason": args["reason"]}
 
 
+def looping(base_url: str) -> object:
+    """Tell the model of each bad call in a tool turn, without a limit."""
+    turns: list[Any] = [QUESTION]
+    while True:
+        content = ask(base_url, turns)
+        verdict = judged(content)
+        if isinstance(verdict, sr.Valid):
+            return verdict.reply.to_dict()["args"]
+        message = json.loads(content)["choices"][0]["message"]
+        results = [{"role": "tool", "tool_call_id": call["id"], "content": "no"} for call in message["tool_calls"]]
+        turns += [message, *results]
+
+
+def polite(base_url: str) -> object:
+    """Say sorry when no good call came."""
+    try:
+        return strict(base_url)
+    except Refused:
+        return {"answer": "Sorry."}
+
+
 def hanging(base_url: str) -> object:
     """Do not come back when the reply is bad."""
     try:

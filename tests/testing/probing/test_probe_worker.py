@@ -7,6 +7,7 @@ import binascii
 import contextlib
 import http.client
 import json
+import re
 import ssl
 import struct
 import urllib.error
@@ -15,6 +16,7 @@ from decimal import InvalidOperation
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from strictreply.testing import ok
@@ -136,6 +138,25 @@ def test_a_crash_names_the_apps_own_line() -> None:
     assert "sample_apps.py" in answer["traceback"]
     assert "worker.py" not in answer["traceback"]
     assert behaviour(sample_apps.careless, BAD)["traceback"] == ""
+
+
+def test_a_crash_names_the_librarys_innermost_frame() -> None:
+    """Below the app's line it is module, function and line of the library; nothing where the app itself raised."""
+    crash = behaviour(sample_apps.careless, BAD)
+    assert re.fullmatch(r"json\.decoder:JSONDecoder\.\w+:[0-9]+", crash["frame"])
+    assert behaviour(sample_apps.crashing, BAD)["frame"] == ""
+    clean = behaviour(sample_apps.strict, BAD)
+    assert (clean["outcome"], clean["frame"]) == ("clean", "")
+
+
+def deep(base_url: str) -> object:
+    """Crash in the standard library, by way of another one."""
+    return httpx.get(5)  # type: ignore[arg-type]
+
+
+def test_a_frame_of_a_library_comes_before_one_of_python() -> None:
+    """Where a library called the standard library, the library's own frame is the one that says something."""
+    assert behaviour(deep, BAD)["frame"].startswith("httpx.")
 
 
 def test_no_word_of_the_reply_is_told() -> None:

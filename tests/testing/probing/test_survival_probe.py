@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import strictreply as sr
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.subjects import ProbeStage
@@ -298,3 +299,62 @@ def test_a_report_names_what_was_probed() -> None:
     report = probed(sample_apps.strict, names=("nan",))
     assert (report.app, report.versions, report.started.tzinfo is not None) == ("sample:app", {"app": "1"}, True)
     assert "refund" in report.asks
+
+
+CORRECTED = ("wrong_type", "duplicate_key", "unknown_tool", "trailing_comma")
+
+
+def test_a_loop_without_a_limit_is_ended() -> None:
+    """An app that asks for ever has looped, not hung, in as many requests as are allowed; and it recovers."""
+    report = probed(sample_apps.looping, names=CORRECTED, max_requests=5)
+    assert outcomes(report) == {ProbeOutcome.LOOPED: len(report.applicable)}
+    assert {run.requests for run in report.applicable} == {6}
+    assert report.recovered == len(report.applicable)
+
+
+def persistent(base_url: str) -> object:
+    """Ask a dozen times, with the same words."""
+    for _ in range(12):
+        verdict = sample_apps.judged(sample_apps.ask(base_url, [QUESTION]))
+        if isinstance(verdict, sr.Valid):
+            return verdict.reply.to_dict()
+    raise sample_apps.Refused
+
+
+def test_a_slow_loop_is_no_hang() -> None:
+    """An app that was still asking when its time was over has looped, whatever the bound."""
+    report = probed(persistent, names=("trailing_comma",), timeout=3.0, jobs=1, kind=Hanging)
+    assert outcomes(report).keys() == {ProbeOutcome.LOOPED}
+
+
+@pytest.mark.parametrize("name", ["wrong_type", "whole_at_length", "null_call_id"])
+def test_a_correction_by_a_tool_turn_is_a_way_to_recover(name: str) -> None:
+    """Good replies after the fault begin with the call, whatever tool turns answered the fault."""
+    report = probed(sample_apps.looping, names=(name,), max_requests=2)
+    assert report.recovered == len(report.applicable) > 0
+
+
+def test_an_answer_without_the_tool_is_told_apart() -> None:
+    """A value that is returned where no tool ran is no acceptance: neither without a call, nor with a bad one."""
+    report = probed(
+        sample_apps.polite, names=("unknown_tool", "refusal", "nothing_said", "wrong_type", "duplicate_key")
+    )
+    assert outcomes(report).keys() == {ProbeOutcome.ANSWERED_WITHOUT_TOOL}
+    assert not report.survived
+
+
+def test_a_tool_that_ran_is_an_acceptance() -> None:
+    """An app that ran its tool with what came has accepted, whatever name the call had."""
+    report = probed(sample_apps.careless, names=("missing_call_id", "duplicate_key", "unknown_tool"))
+    assert outcomes(report).keys() == {ProbeOutcome.ACCEPTED}
+
+
+@pytest.mark.parametrize(("name", "reason"), [("boolean_as_text", "cannot be made"), ("stream_reset", "stream=True")])
+def test_a_fault_without_room_is_said(name: str, reason: str) -> None:
+    """A fault that was asked for by name and cannot be served to the app fails the probe, with the reason."""
+    with pytest.raises(Unusable, match=f"{name}.*{reason}"):
+        asyncio.run(
+            Probe("sample:app", connecting(sample_apps.strict), names=("wrong_type", name)).run(
+                on_plan=lambda *_: None, on_run=lambda _: None
+            )
+        )

@@ -11,8 +11,7 @@ import pytest
 
 from strictreply.testing._probing.survival_report import (
     FINDINGS,
-    MEANINGS,
-    REMEDIES,
+    OUTCOMES,
     Behaviour,
     ProbeOutcome,
     ProbeRun,
@@ -74,8 +73,9 @@ def test_a_detail_tells_the_place() -> None:
 
 def test_every_finding_has_its_words() -> None:
     """Each outcome has a meaning, and each finding something to do."""
-    assert set(MEANINGS) == set(ProbeOutcome)
-    assert set(REMEDIES) == set(FINDINGS)
+    assert [*OUTCOMES] == [*ProbeOutcome]
+    assert all(words.title and words.meaning for words in OUTCOMES.values())
+    assert {one for one, words in OUTCOMES.items() if words.remedy and words.counted} == set(FINDINGS)
 
 
 def test_a_report_counts_what_it_holds() -> None:
@@ -126,6 +126,34 @@ def test_a_run_is_named_with_its_place() -> None:
     assert run(ProbeOutcome.CLEAN).id == "nan"
 
 
+def test_a_loop_is_no_hang() -> None:
+    """An app that had to be ended looped, whatever it did then; a leak outweighs that, too."""
+    for behaviour in (Behaviour(ProbeOutcome.HUNG, "not within 2 s"), returned("dict", "b")):
+        assert judged(behaviour, [], "a", looped=True)[0] is ProbeOutcome.LOOPED
+        assert judged(behaviour, [(2, "tool")], "a", looped=True)[0] is ProbeOutcome.LEAKED
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome"),
+    [
+        (returned("dict", "b"), ProbeOutcome.ANSWERED_WITHOUT_TOOL),
+        (returned("dict", "a"), ProbeOutcome.ACCEPTED),
+        (returned("None", "n"), ProbeOutcome.NOTHING),
+        (Behaviour(ProbeOutcome.CLEAN, "openai.APIError"), ProbeOutcome.CLEAN),
+    ],
+)
+def test_a_value_without_the_tool_is_no_acceptance(behaviour: Behaviour, outcome: ProbeOutcome) -> None:
+    """Where no tool can have run, a value other than the good one is an answer without it; None and errors stay."""
+    assert judged(behaviour, [], "a", without_tool=True)[0] is outcome
+
+
+def test_a_crash_names_the_librarys_frame() -> None:
+    """The detail has the app's line and the innermost frame of a library, and the run has the frame by itself."""
+    crash = Behaviour(ProbeOutcome.CRASHED, "KeyError at shop.py:7", frame="openai._base:Client.post:12")
+    assert judged(crash, [], None)[1] == "KeyError at shop.py:7 in openai._base:Client.post:12"
+    assert report_json(FULL)["runs"][0].keys() >= {"frame", "detail"}  # type: ignore[index, union-attr, call-overload]
+
+
 def test_nothing_is_accepted_where_nothing_is_the_good_result() -> None:
     """An app that returns None for good replies too has accepted; of good results that differ not both are None."""
     assert judged(returned("None", "n"), [], "n")[0] is ProbeOutcome.ACCEPTED
@@ -139,6 +167,8 @@ def test_the_members_are_fixed() -> None:
         "accepted": 7,
         "crashed": 7,
         "hung": 7,
+        "looped": 7,
+        "answered_without_tool": 7,
         "leaked": 7,
         "nothing": 7,
         "clean": 7,
@@ -161,9 +191,9 @@ def test_survival_is_said() -> None:
 def test_a_finding_is_a_failure() -> None:
     """Each run is a test case: findings fail, what does not apply is skipped, the rest pass; the counts agree."""
     suite = ET.fromstring(junit_xml(FULL))[0]  # noqa: S314 - our own XML
-    assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "49", "0")
-    assert (suite.get("failures"), suite.get("skipped")) == ("28", "7")
-    assert len(suite.findall("testcase")) == 49
+    assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "63", "0")
+    assert (suite.get("failures"), suite.get("skipped")) == ("42", "7")
+    assert len(suite.findall("testcase")) == 63
     failed = [case for case in suite if case.find("failure") is not None]
     assert [case.get("name") for case in failed] == [run.id for run in FULL.runs if run.outcome in FINDINGS]
     assert len(suite.findall("testcase/skipped")) == 7

@@ -42,7 +42,9 @@ LIBRARIES = (
 _TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
 """Exceptions of Python's own that do say what happened between an app and a model."""
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_PASSING = re.compile(r" at 0x[0-9a-fA-F]+|\bcall_[0-9]+\b")
+"""What differs from run to run: where objects stand in memory, and the ids of the calls that were served."""
+
 _LIBRARY_FOLDERS = tuple(
     str(Path(folder).resolve())
     for folder in (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
@@ -85,9 +87,11 @@ class App:
             if isinstance(value, Iterator):
                 value = list(value)
         except BaseException as error:  # noqa: BLE001 - whatever comes out of the app is what was asked about
-            at = _place(error.__traceback__)
+            at, frame = _places(error.__traceback__)
+            clean = is_clean(error, self._clean)
             return {
-                "outcome": "clean" if is_clean(error, self._clean) else "crashed",
+                "outcome": "clean" if clean else "crashed",
+                "frame": "" if clean else frame,
                 "told": f"{_named(type(error))} at {at}" if at else _named(type(error)),
                 "traceback": _trace(error) if told else "",
             }
@@ -121,12 +125,12 @@ def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bo
 
 
 def digest(value: object) -> str:
-    """Hash a value so that equal ones are recognised; where objects stand in memory does not count."""
+    """Hash a value so that equal ones are recognised, but for memory addresses and the ids of served calls."""
     try:
         text = json.dumps(value, default=repr, sort_keys=True)
     except Exception:  # noqa: BLE001 - whatever an app returns may refuse to be written
         text = type(value).__name__
-    return hashlib.sha256(_ADDRESS.sub("", text).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_PASSING.sub("", text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _named(kind: type[BaseException]) -> str:
@@ -142,14 +146,22 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, trace))[-MAX_TRACEBACK_CHARS:]
 
 
-def _place(trace: TracebackType | None) -> str:
-    """Return the line of the app's own code that an exception came through last, as ``file:line``."""
-    last = ""
+def _places(trace: TracebackType | None) -> tuple[str, str]:
+    """Return the app's own line that an exception came through last, and the innermost frame below it of a library.
+
+    The line is ``file:line``, the frame ``module:function:line``: of the standard library only where no other library
+    is on the way. Either is empty where there is none.
+    """
+    own, frames, here = "", dict[bool, str](), Path.cwd()
     for frame, line in traceback.walk_tb(trace):
-        path, here = Path(frame.f_code.co_filename).resolve(), Path.cwd()
+        code, path = frame.f_code, Path(frame.f_code.co_filename).resolve()
+        module = str(frame.f_globals.get("__name__", ""))
         if path.is_file() and not str(path).startswith(_LIBRARY_FOLDERS):
-            last = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
-    return last
+            own = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
+            frames.clear()
+        elif path != Path(__file__).resolve():
+            frames[module.partition(".")[0] in sys.stdlib_module_names] = f"{module}:{code.co_qualname}:{line}"
+    return own, frames.get(False) or frames.get(True, "")
 
 
 def load(source: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 import time
@@ -12,21 +13,24 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from strictreply.testing._call_ids import CallIds
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome, ProbeRun, Report, judged
-from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._scripts import MAX_REQUESTS, ScriptedModel
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Target
-from strictreply.testing._wire import Served
+from strictreply.testing._wire import HTTPReply, Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject
 
 DEFAULT_TIMEOUT = 10.0
+MIN_LOOP = 10
+"""So many requests of a run that ends by its timeout are no hang: the app went on asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,15 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
             yield ProbeTrial(fault, target, replace(run, code=fault.code, at=fault.at, source=source, served=served))
 
 
+def _calls_nothing(fault: Fault, demand: Demand) -> bool:
+    """Report whether a job that needs a tool is served no call of any: none can run with good arguments."""
+    served = fault.served
+    text = served.body.decode("latin-1") if isinstance(served, HTTPReply) else json.dumps(served, ensure_ascii=False)
+    names = {tool.name for tool in demand.callable_tools}
+    quoted = text.replace("\\", "")
+    return demand.targets[0].tool is not None and not any(f'"{name}"' in quoted for name in names)
+
+
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
     """Make one entry's faults of one good reply; those that need no tool also where the reply is a call."""
     if target.place in entry.places and target.place != "prose":
@@ -102,6 +115,7 @@ class GoodModel:
     def __init__(self, hints: DemandHints) -> None:
         self.hints = hints
         self._lock = threading.Lock()
+        self._ids = CallIds()
         self.demand: Demand | None = None
         self.trouble: ContractError | ValueError | None = None
 
@@ -114,14 +128,14 @@ class GoodModel:
             raise
         with self._lock:
             self.demand = self.demand or demand
-        return served
+        return self._ids.fresh(served, request)
 
 
 async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
     """Run the app twice with good replies; raises Unusable unless it asked the model and returned both times."""
-    model = GoodModel(hints)
-    demand, good = _understood(model, await stage.play(model, told=True))
-    _, again = _understood(model, await stage.play(model, told=True))
+    first, second = GoodModel(hints), GoodModel(hints)  # each run has its own ids
+    demand, good = _understood(first, await stage.play(first, told=True))
+    _, again = _understood(second, await stage.play(second, told=True))
     return Rehearsal(demand, good.digest if good == again else None, again.versions)
 
 
@@ -147,8 +161,9 @@ class Probe:
     """One probe of one app; :meth:`report` returns at any time what was found so far.
 
     ``name`` is how the app is called in the report, ``connect`` starts it; ``hints`` say what its requests do not.
-    ``kinds`` and ``names`` choose faults, empty ones all. ``timeout`` is how many seconds a run may take, ``jobs`` how
-    many run side by side, ``port`` where the server listens, 0 for a free one.
+    ``kinds`` and ``names`` choose faults, empty ones all. ``timeout`` is how many seconds a run may take, and
+    ``max_requests`` how many requests before it is ended as an endless loop. ``jobs`` is how many run side by side,
+    ``port`` where the server listens, 0 for a free one.
     """
 
     name: str
@@ -157,18 +172,20 @@ class Probe:
     kinds: Collection[Kind] = field(default=(), kw_only=True)
     names: Collection[str] = field(default=(), kw_only=True)
     timeout: float = field(default=DEFAULT_TIMEOUT, kw_only=True)
+    max_requests: int = field(default=MAX_REQUESTS, kw_only=True)
     jobs: int = field(default=2, kw_only=True)
     port: int = field(default=0, kw_only=True)
     _began: tuple[datetime, float] = field(init=False)
     _rehearsal: Rehearsal | None = field(default=None, init=False)
     _order: list[str] = field(default_factory=list[str], init=False)
     _runs: list[ProbeRun] = field(default_factory=list[ProbeRun], init=False)
+    _digests: dict[str, str] = field(default_factory=dict[str, str], init=False)
 
     def __post_init__(self) -> None:
         self._began = (datetime.now(UTC), time.monotonic())
 
     async def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
-        """Probe the app; raises Unusable when it does not work with good replies either.
+        """Probe the app; raises Unusable when it does not work with good replies either, or has no room for a name.
 
         ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends.
         """
@@ -180,13 +197,15 @@ class Probe:
             for stage in stages:
                 stage.warm_up = GoodModel(self.hints)
             trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
+            if self.names and (absent := [f"{run.fault} {run.detail}" for run in self._runs]):
+                raise Unusable(f"not every fault that was asked for can be served to it: {'; '.join(absent)}")
             self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)
 
             async def work(stage: ProbeStage) -> None:
                 while left:
-                    run = await self._tried(stage, left.popleft(), rehearsal.good)
+                    run = await self._tried(stage, left.popleft(), rehearsal)
                     self._runs.append(run)
                     on_run(run)
 
@@ -209,17 +228,29 @@ class Probe:
             started=started,
             seconds=time.monotonic() - begun,
             versions=self._rehearsal.versions,
-            runs=tuple(sorted(self._runs, key=lambda run: place.get(run.source, len(place)))),
+            runs=tuple(sorted(self._settled(), key=lambda run: place.get(run.source, len(place)))),
             complete=sum(1 for run in self._runs if run.source) == len(self._order),
         )
 
-    async def _tried(self, stage: ProbeStage, trial: ProbeTrial, good: str | None) -> ProbeRun:
+    def _settled(self) -> Iterator[ProbeRun]:
+        """Return the runs; one that returned what the app returns when no tool can have run ran none, either."""
+        without = ProbeOutcome.ANSWERED_WITHOUT_TOOL
+        alike = {self._digests[run.source]: run.detail for run in self._runs if run.outcome is without}
+        good = self._rehearsal and self._rehearsal.good
+        for run in self._runs:
+            digest = self._digests.get(run.source, "")
+            same = run.outcome is ProbeOutcome.ACCEPTED and digest in alike and digest != good
+            yield replace(run, outcome=without, detail=alike[digest]) if same else run
+
+    async def _tried(self, stage: ProbeStage, trial: ProbeTrial, rehearsal: Rehearsal) -> ProbeRun:
         """Serve one fault for every request, then, unless the app asked only once, for the first one only."""
-        always, once = ScriptedModel(then=trial.fault), ScriptedModel(trial.fault)
+        good = rehearsal.good
+        always, once = ScriptedModel(then=trial.fault, max_requests=self.max_requests), ScriptedModel(trial.fault)
+        ids = CallIds()
 
         def first_then_good(request: JSONObject) -> Served:
-            served = once(request)
-            return served if len(once.requests) == 1 else Demand(request, self.hints).good()
+            served, after = once(request), len(once.requests) - 1
+            return ids.fresh(Demand(request, self.hints).good(again=after == 1) if after else served, request)
 
         behaviour = await stage.play(always)
         recovered = False
@@ -227,11 +258,20 @@ class Probe:
             again = await stage.play(first_then_good)
             recovered = again.returned and good in {None, again.digest}
         echoes = [(number, role) for model in (always, once) for number, role, _ in model.echoes()]
-        outcome, detail = judged(behaviour, echoes, good)
+        self._digests[trial.run.source] = behaviour.digest
+        hung = behaviour.outcome is ProbeOutcome.HUNG
+        outcome, detail = judged(
+            behaviour,
+            echoes,
+            good,
+            looped=always.looped or (hung and len(always.requests) >= MIN_LOOP),
+            without_tool=_calls_nothing(trial.fault, rehearsal.demand),
+        )
         return replace(
             trial.run,
             outcome=outcome,
             detail=detail,
+            frame=behaviour.frame,
             seconds=behaviour.seconds,
             requests=len(always.requests),
             recovered=recovered,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from importlib.resources import files
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from strictreply.testing._steps import Kind
@@ -18,42 +19,85 @@ from strictreply.values._json import JSONObject
 
 
 class ProbeOutcome(StrEnum):
-    """What an app did with a malformed reply (see ``MEANINGS``); what it should not have done comes first."""
+    """What an app did with a malformed reply (see ``OUTCOMES``); what it should not have done comes first."""
 
     ACCEPTED = "accepted"
     CRASHED = "crashed"
     HUNG = "hung"
+    LOOPED = "looped"
     LEAKED = "leaked"
+    ANSWERED_WITHOUT_TOOL = "answered_without_tool"
     NOTHING = "nothing"
     CLEAN = "clean"
     NOT_APPLICABLE = "not_applicable"
 
 
-FINDINGS = (ProbeOutcome.ACCEPTED, ProbeOutcome.CRASHED, ProbeOutcome.HUNG, ProbeOutcome.LEAKED)
+class OutcomeWords(NamedTuple):
+    """What is said of an outcome; only one that no app should show has a ``remedy``, and is ``counted`` in a verdict.
+
+    ``title`` heads its column, ``style`` is its colour in a terminal.
+    """
+
+    title: str
+    style: str
+    meaning: str
+    counted: str = ""
+    remedy: str = ""
+
+
+OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
+    ProbeOutcome.ACCEPTED: OutcomeWords(
+        "accepted",
+        "red",
+        "The app went on with a reply that breaks its own contract.",
+        "accepted",
+        "Judge the whole reply before anything of it is used: the arguments against the tool's closed schema, the JSON "
+        "strictly, the response's finish_reason and role.",
+    ),
+    ProbeOutcome.CRASHED: OutcomeWords(
+        "crashed",
+        "yellow",
+        "An exception came out that says nothing of the reply, or the process died.",
+        "crashed it",
+        "Catch it where the reply is read, and raise an exception of your own that says the reply is bad.",
+    ),
+    ProbeOutcome.HUNG: OutcomeWords(
+        "hung",
+        "magenta",
+        "The app did not return.",
+        "hung it",
+        "Set a timeout on the client, a deadline on the whole call, and a bound on retries.",
+    ),
+    ProbeOutcome.LOOPED: OutcomeWords(
+        "looped",
+        "magenta",
+        "The app asked again and again, until the probe ended it.",
+        "sent it into an endless loop",
+        "Bound the turns of the tool loop, and give up on a model that makes the same mistake again.",
+    ),
+    ProbeOutcome.LEAKED: OutcomeWords(
+        "leaked",
+        "magenta",
+        "What the model wrote came back in a prompt of the app: an injection.",
+        "leaked into its prompts",
+        "Word corrections from your own schema; no error text that quotes the reply may stand in a prompt.",
+    ),
+    ProbeOutcome.ANSWERED_WITHOUT_TOOL: OutcomeWords(
+        "no tool ran",
+        "yellow",
+        "The app needs its tool, ran none with good arguments, and returned a value as if it were done.",
+        "answered without a tool",
+        "Raise when the job ends without the call that it needs: a caller takes a value for success.",
+    ),
+    ProbeOutcome.NOTHING: OutcomeWords(
+        "nothing", "blue", "The app returned None: it used nothing of the reply, and told nobody."
+    ),
+    ProbeOutcome.CLEAN: OutcomeWords("clean", "green", "The app refused, with an exception made for that."),
+    ProbeOutcome.NOT_APPLICABLE: OutcomeWords("n/a", "default", "The app's requests do not allow this fault."),
+}
+
+FINDINGS = tuple(outcome for outcome, words in OUTCOMES.items() if words.remedy)
 """The outcomes that no app should show."""
-
-MEANINGS: Mapping[ProbeOutcome, str] = {
-    ProbeOutcome.ACCEPTED: "The app went on with a reply that breaks its own contract.",
-    ProbeOutcome.CRASHED: "An exception came out that says nothing of the reply, or the process died.",
-    ProbeOutcome.HUNG: "The app did not return.",
-    ProbeOutcome.LEAKED: "What the model wrote came back in a prompt of the app: an injection.",
-    ProbeOutcome.NOTHING: "The app returned None: it used nothing of the reply, and told nobody.",
-    ProbeOutcome.CLEAN: "The app refused, with an exception made for that.",
-    ProbeOutcome.NOT_APPLICABLE: "The app's requests do not allow this fault.",
-}
-
-REMEDIES: Mapping[ProbeOutcome, str] = {
-    ProbeOutcome.ACCEPTED: "Judge the whole reply before anything of it is used: the arguments against the tool's "
-    "closed schema, the JSON strictly, the response's finish_reason and role.",
-    ProbeOutcome.CRASHED: "Catch it where the reply is read, and raise an exception of your own that says the reply "
-    "is bad.",
-    ProbeOutcome.HUNG: "Set a timeout on the client, a deadline on the whole call, and a bound on retries.",
-    ProbeOutcome.LEAKED: "Word corrections from your own schema; no error text that quotes the reply may stand in a "
-    "prompt.",
-}
-"""What a person can do about each finding."""
-
-_COUNTED = dict(zip(FINDINGS, ("accepted", "crashed it", "hung it", "leaked into its prompts"), strict=True))
 
 KIND_WORDS: Mapping[Kind, str] = {
     Kind.JSON: "text that is not strict JSON",
@@ -70,7 +114,7 @@ KIND_WORDS: Mapping[Kind, str] = {
 
 SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
 MAX_LISTED = 6  # names of folded findings
-_RAN = (*FINDINGS, ProbeOutcome.NOTHING, ProbeOutcome.CLEAN)
+_RAN = tuple(one for one in OUTCOMES if one is not ProbeOutcome.NOT_APPLICABLE)
 _METHOD = (
     "Each fault was served for every request of a run; where the app asked again, once more with good replies after."
 )
@@ -83,13 +127,15 @@ class Behaviour:
     """What an app did in one run, not yet compared with what it does for good replies.
 
     ``outcome`` is ACCEPTED for any value returned, whose type ``told`` names (``None`` for None); its ``digest`` is
-    equal for equal values, and says nothing of them. For anything else ``told`` says in our words what happened.
+    equal for equal values, and says nothing of them. For anything else ``told`` says in our words what happened, with
+    the line of the app, and of a crash ``frame`` is the innermost one of a library, as ``module:function:line``.
     ``lost`` is true when the app has to be started anew: its process ended, or nobody knows what it still does.
     """
 
     outcome: ProbeOutcome
     told: str
     digest: str = ""
+    frame: str = ""
     lost: bool = False
     traceback: str = field(default="", compare=False)
     versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
@@ -101,19 +147,33 @@ class Behaviour:
         return self.outcome is ProbeOutcome.ACCEPTED
 
 
-def judged(behaviour: Behaviour, echoes: Sequence[tuple[int, str]], good: str | None) -> tuple[ProbeOutcome, str]:
+def judged(
+    behaviour: Behaviour,
+    echoes: Sequence[tuple[int, str]],
+    good: str | None,
+    *,
+    looped: bool = False,
+    without_tool: bool = False,
+) -> tuple[ProbeOutcome, str]:
     """Judge one run: its outcome, and in our words what the app did.
 
     ``echoes`` are the requests, counted from 1, and the roles of the turns in which a text stood that only the model
     wrote. ``good`` is the digest of what the app gives for good replies, None when that is never twice the same.
+    ``looped`` when it asked until it was ended, ``without_tool`` when the tool that its job needs cannot have run.
     """
     outcome, told = behaviour.outcome, behaviour.told
     if behaviour.returned:
         same = "the same as" if behaviour.digest == good else "other than"
         if told == "None" and behaviour.digest != good:  # good results that differ are not all None
             outcome, told = ProbeOutcome.NOTHING, "returned None, other than for a good reply"
+        elif without_tool and behaviour.digest != good:
+            outcome, told = ProbeOutcome.ANSWERED_WITHOUT_TOOL, f"returned {told}, and no tool ran"
         else:
             told = f"returned {told}{f', {same} for a good reply' if good is not None else ''}"
+    elif behaviour.frame:
+        told = f"{told} in {behaviour.frame}"
+    if looped:
+        outcome, told = ProbeOutcome.LOOPED, f"asked again until it was ended; then {told}"
     if not echoes:
         return outcome, told
     request, role = echoes[0]
@@ -125,8 +185,10 @@ class ProbeRun:
     """One fault, and what the app did with it.
 
     ``fault`` is the entry's name in the catalogue, ``at`` the JSON Pointer of the spoiled place, ``code`` what a strict
-    gate says. ``detail`` tells what the app did, in our words. ``seconds`` is how long the run with nothing but faults
-    took, ``requests`` how many it made; ``recovered`` whether good replies after the fault gave the good result.
+    gate says. ``detail`` tells what the app did, in our words; of a crash it names the app's line and ``frame``, the
+    innermost one of a library (``module:function:line``), empty when the app's own code raised. ``seconds`` is how long
+    the run with nothing but faults took, ``requests`` how many it made; ``recovered`` whether good replies after the
+    fault gave the good result.
     ``source`` makes the fault again in a test. ``served`` is an excerpt of the reply: hostile text.
     """
 
@@ -135,6 +197,7 @@ class ProbeRun:
     code: str
     outcome: ProbeOutcome
     detail: str
+    frame: str = ""
     at: str = ""
     summary: str = ""
     seconds: float = 0.0
@@ -206,7 +269,7 @@ class Report:
             return f"Nothing was tried{part}."
         if not self.findings:
             return f"Survived all {ran} malformed replies{part}."
-        told = [f"{len(self.of(one))} {_COUNTED[one]}" for one in FINDINGS if self.of(one)]
+        told = [f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in FINDINGS if self.of(one)]
         return f"Did not survive {len(self.findings)} of {ran} malformed replies: {', '.join(told)}{part}."
 
 
@@ -250,7 +313,7 @@ def junit_xml(report: Report) -> str:
             story = (
                 run.summary,
                 run.served,
-                f"A strict gate says {run.code}. {REMEDIES[run.outcome]}",
+                f"A strict gate says {run.code}. {OUTCOMES[run.outcome].remedy}",
                 f"Look: strictreply faults --show {run.fault}",
                 f"In a test: llm.script({run.source})",
             )
@@ -336,7 +399,7 @@ def _counts(report: Report) -> ET.Element:
             *(_element("td", str(n), kind="number" if n else "number zero") for n in numbers.values()),
         )
 
-    titles = (_element("th", _dot(outcome), outcome.value, kind="number") for outcome in _RAN)
+    titles = (_element("th", _dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN)
     kinds = {kind: [run for run in report.applicable if run.kind is kind] for kind in Kind}
     return _element(
         "table",
@@ -349,9 +412,10 @@ def _counts(report: Report) -> ET.Element:
 
 def _findings(report: Report, outcome: ProbeOutcome) -> Iterator[ET.Element]:
     """Lay out the findings of one outcome by what one change would mend; of a cause all but the first are folded."""
-    yield _element("h2", _dot(outcome), f"{outcome.capitalize()}: {len(report.of(outcome))}")
-    yield _element("p", MEANINGS[outcome])
-    yield _element("p", _element("strong", "What to do: "), REMEDIES[outcome], kind="todo")
+    words = OUTCOMES[outcome]
+    yield _element("h2", _dot(outcome), f"{words.title.capitalize()}: {len(report.of(outcome))}")
+    yield _element("p", words.meaning)
+    yield _element("p", _element("strong", "What to do: "), words.remedy, kind="todo")
     for (found, detail), runs in report.causes.items():
         if found is not outcome:
             continue

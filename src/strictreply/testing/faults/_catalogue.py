@@ -141,7 +141,8 @@ class Entry:
         if others:
             more = f" and {len(others) - MAX_LISTED} more" if len(others) > MAX_LISTED else ""
             return f"cannot be made at {path}, but at {', '.join(others[:MAX_LISTED])}{more}"
-        return "cannot be made of this: nothing in it can be broken in this way"
+        what = getattr(Target.of(tool, place=place or self.usual or "call"), "name", "") or "this answer"
+        return f"cannot be made of {what}: nothing in its schema can be broken in this way"
 
 
 def response_entry(

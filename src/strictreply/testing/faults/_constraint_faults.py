@@ -105,8 +105,15 @@ def _listed_texts(spot: Spot) -> list[str]:
     return sorted(texts, key=lambda text: text != spot.value)
 
 
+def _others_first(spot: Spot) -> list[Any]:
+    """Return the allowed values, that of the good value last: a copy of it is read as good."""
+    return sorted(spot.listed("enum"), key=lambda one: one == spot.value)
+
+
 def _unlisted(spot: Spot) -> SpoiledValues:
     listed = list(spot.listed("enum"))
+    if any(isinstance(value, bool) for value in listed):  # 2 would be as true as True
+        return [False, True, CANARY]
     return [max(listed) + 1] if listed and all(isinstance(value, int | float) for value in listed) else [CANARY]
 
 
@@ -116,7 +123,7 @@ def _in_other_case(spot: Spot) -> SpoiledValues:
 
 def _other_constant(spot: Spot) -> SpoiledValues:
     for value in spot.rules("const"):
-        yield from (value + 1,) if isinstance(value, int | float) else ()
+        yield from (not value if isinstance(value, bool) else value + 1,) if isinstance(value, int | float) else ()
         yield CANARY
 
 
@@ -135,7 +142,7 @@ enum_alternatives: Entry = _enum(
 )
 enum_as_text: Entry = _enum(
     "An allowed value that is no string is written as one.",
-    lambda spot: [json.dumps(value) for value in spot.listed("enum") if not isinstance(value, str)],
+    lambda spot: [json.dumps(one) for one in _others_first(spot) if not isinstance(one, str)],
 )
 wrong_const: Entry = at_place("const", "A value is not the only one that is allowed.", _other_constant)
 
@@ -204,7 +211,7 @@ text_around_match: Entry = at_place(
     [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"],
 )
 
-# Formats
+# Formats. No text stands for the same as the example of its format: a lenient parser must not read the good value.
 
 
 def _format(summary: str, **texts: str) -> Entry:
@@ -218,19 +225,19 @@ bad_format: Entry = at_place(
     "A string is not of the format at all.",
     [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"],
 )
-date_in_other_order: Entry = _format("A date is written day first.", date="31/01/2025")
-date_in_words: Entry = _format("A date is written with the name of its month.", date="January 31, 2025")
+date_in_other_order: Entry = _format("A date is written day first.", date="28/02/2025")
+date_in_words: Entry = _format("A date is written with the name of its month.", date="February 28, 2025")
 impossible_date: Entry = _format(
     "A date has the right form, but its month is not that long.", date="2025-02-30", date_time="2025-02-30T12:00:00Z"
 )
-time_for_date: Entry = _format("A date comes with a time of day.", date="2025-01-31T00:00:00Z")
-date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-01-31")
+time_for_date: Entry = _format("A date comes with a time of day.", date="2025-02-28T00:00:00Z")
+date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-02-28")
 time_without_offset: Entry = _format(
     "A time has no offset from UTC (RFC 3339 section 5.6 demands one).",
-    date_time="2025-01-31T12:00:00",
-    time="12:00:00",
+    date_time="2025-02-28T09:30:00",
+    time="09:30:00",
 )
-time_without_seconds: Entry = _format("A time has no seconds.", date_time="2025-01-31T12:00Z", time="12:00Z")
+time_without_seconds: Entry = _format("A time has no seconds.", date_time="2025-02-28T09:30Z", time="09:30Z")
 time_of_twelve_hours: Entry = _format(
     "A time is written with am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM"
 )
@@ -244,10 +251,10 @@ email_with_name: Entry = _format(
 email_in_brackets: Entry = _format("An email address stands in angle brackets.", email=f"<{CANARY}@example.com>")
 email_without_domain: Entry = _format("An email address ends at its @.", email=f"{CANARY}@")
 uuid_without_hyphens: Entry = _format(
-    "A UUID is written as 32 digits in a row.", uuid="123e4567e89b42d3a456426614174000"
+    "A UUID is written as 32 digits in a row.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853"
 )
-uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{123e4567-e89b-42d3-a456-426614174000}")
-uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="123e4567-e89b-42d3-a456-42661417400")
+uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}")
+uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85")
 uri_without_scheme: Entry = _format(
     "A URI begins at its host.", uri=f"www.example.com/{CANARY}", iri=f"www.example.com/{CANARY}"
 )
@@ -258,7 +265,7 @@ uri_with_space: Entry = _format(
 uri_in_markdown: Entry = _format("A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)")
 host_with_scheme: Entry = _format("A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/")
 ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256")
-ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="192.0.2.1:8080")
+ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="198.51.100.7:8080")
 ipv6_for_ipv4: Entry = _format("An IPv6 address stands where an IPv4 address belongs.", ipv4="2001:db8::1")
 ipv4_for_ipv6: Entry = _format("An IPv4 address stands where an IPv6 address belongs.", ipv6="192.0.2.1")
 pointer_without_slash: Entry = _format("A JSON Pointer does not begin with a slash.", json_pointer=f"{CANARY}/0")

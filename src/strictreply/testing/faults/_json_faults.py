@@ -85,7 +85,8 @@ def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax",
 
     ``$text`` is the inside of a string as it is written, without its quotes, and the canary for other values. Where a
     literal stands in place of each ``member``, ``$key`` and ``$value`` are those of the member as they are written,
-    ``$name`` is the key without its quotes, and ``$escaped`` the key with its first letter escaped.
+    ``$name`` is the key without its quotes, and ``$escaped`` the key with its first letter escaped. ``$other`` is
+    Python's False for a good true, and True for anything else.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
@@ -93,6 +94,7 @@ def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax",
         for slot in [one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}] or every[:1]:
             key, value = slot.key, written(slot.value)
             parts = {"key": key, "value": value, "text": value[1:-1] if isinstance(slot.value, str) else CANARY}
+            parts["other"] = str(slot.value is not True)
             if key:
                 parts |= {"name": key[1:-1], "escaped": f'"\\u{ord(key[1]):04x}{key[2:]}'}
             text = (slot.before if sort == "member" else slot.cut("")) + Template(literal).substitute(parts)
@@ -144,7 +146,9 @@ arithmetic: Entry = _number("A calculation stands where its result should: 60 * 
 number_with_unit: Entry = _number("A number carries its unit: 5 km.", "5 km")
 
 # Words
-python_literal: Entry = _word("A Python literal stands for true, false or null.", "None")
+python_literal: Entry = _word(
+    "A Python literal stands for true, false or null, and for another one than the good.", "$other"
+)
 undefined: Entry = _word("JavaScript's undefined stands for a value.", "undefined")
 
 # Strings

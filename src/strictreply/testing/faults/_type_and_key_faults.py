@@ -2,7 +2,8 @@
 
 Another type than the schema has; a value dressed as a text, a list or an object; keys that are missing, added, renamed,
 or at another level than the schema has them. A row of a table is ``name = factory(rule, summary, spoil, where)``: at
-each place that ``where`` chooses, the value is spoiled so.
+each place that ``where`` chooses, the value is spoiled so. What is served is no copy of the good value: who reads it
+with ``int()``, ``bool()``, ``==`` or in an ``if`` gets another result than for the good one.
 """
 
 from __future__ import annotations
@@ -56,26 +57,53 @@ def _may_be_null(spot: Spot) -> bool:
     return "null" in (kind for rule in spot.rules("type") for kind in ([rule] if isinstance(rule, str) else rule))
 
 
+def _numbers(spot: Spot) -> SpoiledValues:
+    """Return numbers that ``int()`` and ``float()`` tell from the good one."""
+    return spot.value + 1, spot.value - 1
+
+
+def _of_other_type(spot: Spot) -> SpoiledValues:
+    """Return values of the other types; none of them is true where a good boolean is."""
+    if spot.value is True:
+        return [0, "", [], {}]
+    return [value for kind, value in _OF_TYPE.items() if kind != spot.kind]
+
+
+def _one_item(spot: Spot) -> SpoiledValues:
+    """Return single items; a text of one character, which reads as a list of it, is none."""
+    items = (*spot.value, *spot.examples_below(0), CANARY)
+    return [one for one in items if not isinstance(one, dict | list) and len(str(one)) > isinstance(one, str)]
+
+
 def _items(spot: Spot) -> list[JSON]:
     """Return the good array, with one item at least."""
     return spot.value or spot.examples_below(0)
 
 
-wrong_type: Entry = _typed(
-    "A value is of another JSON type.", lambda spot: [value for kind, value in _OF_TYPE.items() if kind != spot.kind]
+wrong_type: Entry = _typed("A value is of another JSON type.", _of_other_type)
+number_as_text: Entry = _number("A number is written as a string.", lambda spot: map(str, _numbers(spot)))
+number_as_text_with_unit: Entry = _number(
+    "A number is written as a string with a unit.", lambda spot: [f"{number} {CANARY}" for number in _numbers(spot)]
 )
-number_as_text: Entry = _number("A number is written as a string.", ["$written"])
-number_as_text_with_unit: Entry = _number("A number is written as a string with a unit.", [f"$written {CANARY}"])
 number_with_separators: Entry = _number(
     "A number is written as a string with separators between the thousands.", ["1,000"]
 )
 number_in_words: Entry = _number("A number is written as a word.", ["seven"])
-fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5])
-boolean_for_number: Entry = _number("A boolean stands where a number belongs.", [True, False])
-boolean_as_text: Entry = _boolean("A boolean is written as a string.", ["$written"])
-boolean_in_words: Entry = _boolean("A boolean is written as yes or no.", lambda spot: ["yes" if spot.value else "no"])
-number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(spot.value)])
-number_for_text: Entry = _typed("A number stands where a string belongs.", [7, 7.5], "string")
+fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 1.5, spot.value - 1.5])
+boolean_for_number: Entry = _number(
+    "A boolean stands where a number belongs.", lambda spot: [one for one in (True, False) if one != spot.value]
+)
+boolean_as_text: Entry = _boolean(
+    'A boolean is written as a string that Python reads as its opposite: "false" is true, and only "" is false.',
+    lambda spot: ["" if spot.value else "false"],
+)
+boolean_in_words: Entry = _boolean('A boolean is written as the word "no", which Python takes for true.', ["no"])
+number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)])
+number_for_text: Entry = _typed(
+    "A number stands where a string belongs.",
+    lambda spot: [one for one in (7, 7.5) if str(one) != spot.value],
+    "string",
+)
 timestamp_for_date: Entry = _typed("A date or a time is written as seconds since 1970.", [_EPOCH_SECONDS], _is_moment)
 null_value: Entry = _typed("Null stands where the schema demands a value.", [None], lambda spot: not spot.optional)
 null_for_optional: Entry = _typed(
@@ -91,10 +119,7 @@ array_as_text: Entry = _array("An array is written as a string of JSON.", lambda
 array_as_comma_list: Entry = _array(
     "An array is written as a string with commas.", lambda spot: [", ".join([*map(str, _items(spot)), CANARY])]
 )
-scalar_for_array: Entry = _array(
-    "One item stands where an array belongs.",
-    lambda spot: [one for one in (*spot.value, *spot.examples_below(0), CANARY) if not isinstance(one, dict | list)],
-)
+scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
 object_for_array: Entry = _array(
     "An array is written as an object with numbered keys.",
     lambda spot: [{str(number): item for number, item in enumerate(_items(spot) or [CANARY])}],
