@@ -12,6 +12,7 @@ from typing import Any
 
 import openai
 import pytest
+from openai.types.chat import ChatCompletion
 from tenacity import wait_none
 
 import strictreply as sr
@@ -63,11 +64,12 @@ THE_SDKS_RETRIES = "create of the completions"
 def replied(client: Any) -> Any:
     """Ask for a reply, of either twin."""
     result = client.reply(**ASK)
+    return asyncio.run(awaited(result)) if inspect.isawaitable(result) else result
 
-    async def awaited() -> Any:
-        return await result
 
-    return asyncio.run(awaited()) if inspect.isawaitable(result) else result
+async def awaited(result: Any) -> Any:
+    """Await what an async client returned."""
+    return await result
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -190,3 +192,37 @@ def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
         sr.wrap(proxy, policy=POLICY).reply(**ASK)
     assert len(seen) == 1
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("way", ["reply", "create", "parse", "raw"])
+@pytest.mark.parametrize("twin", ["sync", "async"])
+def test_what_is_put_around_a_completion_is_read_through(twin: str, way: str) -> None:
+    """Some recorders return an object that passes everything on to the completion; what we make anew is the SDK's."""
+
+    class Around:
+        """Passes on to what it is around."""
+
+        def __init__(self, inside: Any) -> None:
+            self.inside = inside
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inside, name)
+
+    server = Server(WRONG, GOOD)
+    inner: Any = server.client() if twin == "sync" else server.async_client()
+    create = inner.chat.completions.create
+
+    async def aover(**keywords: Any) -> Any:
+        return Around(await create(**keywords))
+
+    inner.chat.completions.create = aover if twin == "async" else lambda **keywords: Around(create(**keywords))
+    client: Any = sr.wrap(inner, tools=[SEARCH])
+    if way == "reply":
+        assert replied(client).args == {"query": "tea"}
+        return
+    completions = client.chat.completions
+    result = completions.with_raw_response.create(**ASK) if way == "raw" else getattr(completions, way)(**ASK)
+    given = result if twin == "sync" else asyncio.run(awaited(result))
+    completed = given.parse() if way == "raw" else given
+    assert isinstance(completed, ChatCompletion)
+    assert completed.choices[0].message.tool_calls
