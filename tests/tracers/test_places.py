@@ -126,6 +126,20 @@ def test_retries_have_one_owner_in_every_place(place: str, twin: str) -> None:
     assert len(server.requests) == (2 if place == THE_SDKS_RETRIES else 4)
 
 
+@pytest.mark.parametrize("place", [place for place in PLACES if place.endswith("of the class")])
+@pytest.mark.parametrize("twin", ["sync", "async"])
+def test_the_cap_of_a_response_holds_under_a_patch_of_a_class(place: str, twin: str) -> None:
+    """What is put over a class is called with the client that sends within bounds."""
+    server = Server(completion("x" * 100_000))
+    inner: Any = server.client() if twin == "sync" else server.async_client()
+    holder, name = PLACES[place]
+    with sdk_left_as_it_was():
+        spy(holder(inner), name, [])
+        with pytest.raises(sr.TransportFailed) as raised:
+            replied(sr.wrap(inner, limits=sr.Limits(reply_bytes=1000), policy=POLICY))
+    assert raised.value.reason == "response_too_large"
+
+
 @pytest.mark.parametrize(("owned", "asked"), [(None, 3), (0, 1), (2, 1)])
 def test_a_client_of_another_library_that_repeats_by_itself_owns_the_retries(owned: int | None, asked: int) -> None:
     """Where ``max_retries`` of the client says that it repeats, nothing is repeated by us; None says nothing."""
