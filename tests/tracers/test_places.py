@@ -12,6 +12,7 @@ from typing import Any
 
 import openai
 import pytest
+from openai.types.chat import ChatCompletion
 from tenacity import wait_none
 
 import strictreply as sr
@@ -63,11 +64,12 @@ THE_SDKS_RETRIES = "create of the completions"
 def replied(client: Any) -> Any:
     """Ask for a reply, of either twin."""
     result = client.reply(**ASK)
+    return asyncio.run(awaited(result)) if inspect.isawaitable(result) else result
 
-    async def awaited() -> Any:
-        return await result
 
-    return asyncio.run(awaited()) if inspect.isawaitable(result) else result
+async def awaited(result: Any) -> Any:
+    """Await what an async client returned."""
+    return await result
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -122,6 +124,20 @@ def test_retries_have_one_owner_in_every_place(place: str, twin: str) -> None:
         with pytest.raises(sr.TransportFailed):
             replied(sr.wrap(inner, tools=[SEARCH], policy=policy))
     assert len(server.requests) == (2 if place == THE_SDKS_RETRIES else 4)
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place.endswith("of the class")])
+@pytest.mark.parametrize("twin", ["sync", "async"])
+def test_the_cap_of_a_response_holds_under_a_patch_of_a_class(place: str, twin: str) -> None:
+    """What is put over a class is called with the client that sends within bounds."""
+    server = Server(completion("x" * 100_000))
+    inner: Any = server.client() if twin == "sync" else server.async_client()
+    holder, name = PLACES[place]
+    with sdk_left_as_it_was():
+        spy(holder(inner), name, [])
+        with pytest.raises(sr.TransportFailed) as raised:
+            replied(sr.wrap(inner, limits=sr.Limits(reply_bytes=1000), policy=POLICY))
+    assert raised.value.reason == "response_too_large"
 
 
 @pytest.mark.parametrize(("owned", "asked"), [(None, 3), (0, 1), (2, 1)])
@@ -190,3 +206,37 @@ def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
         sr.wrap(proxy, policy=POLICY).reply(**ASK)
     assert len(seen) == 1
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("way", ["reply", "create", "parse", "raw"])
+@pytest.mark.parametrize("twin", ["sync", "async"])
+def test_what_is_put_around_a_completion_is_read_through(twin: str, way: str) -> None:
+    """Some recorders return an object that passes everything on to the completion; what we make anew is the SDK's."""
+
+    class Around:
+        """Passes on to what it is around."""
+
+        def __init__(self, inside: Any) -> None:
+            self.inside = inside
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inside, name)
+
+    server = Server(WRONG, GOOD)
+    inner: Any = server.client() if twin == "sync" else server.async_client()
+    create = inner.chat.completions.create
+
+    async def aover(**keywords: Any) -> Any:
+        return Around(await create(**keywords))
+
+    inner.chat.completions.create = aover if twin == "async" else lambda **keywords: Around(create(**keywords))
+    client: Any = sr.wrap(inner, tools=[SEARCH])
+    if way == "reply":
+        assert replied(client).args == {"query": "tea"}
+        return
+    completions = client.chat.completions
+    result = completions.with_raw_response.create(**ASK) if way == "raw" else getattr(completions, way)(**ASK)
+    given = result if twin == "sync" else asyncio.run(awaited(result))
+    completed = given.parse() if way == "raw" else given
+    assert isinstance(completed, ChatCompletion)
+    assert completed.choices[0].message.tool_calls

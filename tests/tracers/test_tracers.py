@@ -151,3 +151,17 @@ def test_two_recorders_at_once_see_every_ask() -> None:
         client = joined(inner, server.client(), "after")
         assert limit_of(client.reply(**ASK)) == 9
         assert [one.tokens for one in outer.asked()] == [one.tokens for one in inner.asked()] == [(10, 5), (20, 7)]
+
+
+@pytest.mark.parametrize("way", ["reply", "create"])
+@pytest.mark.parametrize("twin", ["sync", "async"])
+def test_keywords_of_a_recorder_reach_it(twin: str, way: str) -> None:
+    """Langfuse's drop-in takes keywords of its own: they are there for each ask, and not in what is sent."""
+    server = Server(WRONG, GOOD)
+    with attached("langfuse") as at_work:
+        client = sr.wrap(at_work.patch(client_of(server, twin)), tools=[SEARCH])
+        method = client.reply if way == "reply" else client.chat.completions.create
+        assert limit_of(done(method(**ASK, langfuse_public_key="pk", name="zq-generation"))) == 9
+        asked = at_work.asked()
+    assert len(asked) == 2
+    assert not any(b"langfuse" in body or b"zq-generation" in body for body in server.bodies)

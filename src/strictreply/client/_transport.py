@@ -46,6 +46,7 @@ _ON_THE_WAY = ("post", "request", "_prepare_options", "_build_request")
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
+_HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
@@ -179,7 +180,7 @@ class Transport:
         source = sent.source
         given = source.parse() if is_raw(source) else source
         if spliced:
-            construct = getattr(type(given), "model_construct", None)
+            construct = getattr(given, "model_construct", None)  # of the object: a tracer may have put one around it
             given = construct(**response) if callable(construct) else response
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
@@ -199,8 +200,8 @@ def is_async_openai(completions: Any) -> bool:
 
 
 def is_raw(source: Any) -> bool:
-    """Return whether something is a raw response of the SDK."""
-    return type(source).__module__.partition(".")[0] == "openai" and hasattr(source, "http_response")
+    """Return whether something is a raw response of the SDK, or an object that a tracer has put around one."""
+    return type(getattr(source, "http_response", None)).__module__.partition(".")[0] in _HTTP_LIBRARIES
 
 
 def _raw(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
@@ -208,7 +209,7 @@ def _raw(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> An
 
     ``replaced`` is the body where it is another one than what was sent, None where it is that.
     """
-    http, kind = source.http_response, type(source)
+    http, kind = source.http_response, import_module("openai._legacy_response").LegacyAPIResponse
     if replaced is not None or form == "stream":
         body = http.content if replaced is None else json.dumps(replaced).encode()
         headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
