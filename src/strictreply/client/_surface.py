@@ -40,7 +40,10 @@ def class_over(ours: Any, client: Any) -> Any:
 
 @cache
 def _class_of(ours: Any, kind: Any) -> Any:
-    return type(kind.__name__, (ours, kind), {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__})
+    copied = ("__init__", "copy", "with_options")
+    methods = {name: _like_the_sdks(getattr(ours, name), getattr(kind, name)) for name in copied}
+    told = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (ours, kind), told | methods)
 
 
 Call: TypeAlias = Callable[[JSONObject, Way, JSONObject | None], Any]
