@@ -1,5 +1,5 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo quick test test-openai2 test-newest test-instructor test-tracers llamacpp survival frameworks
+.PHONY: help demo quick test test-openai2 test-newest test-instructor test-tracers llamacpp survival frameworks suites
 .PHONY: coverage bounds lint format types wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -43,6 +43,9 @@ survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes
 
 frameworks: .venv/.ready ## run a small program under each framework, with and without the guard (ARGS=--only=NAME,…)
 	@$(PY) tools/run_frameworks.py $(ARGS)
+
+suites: .venv/.ready ## run openai's own chat tests and LangChain's standard suites on a wrapped client (ARGS=openai)
+	@$(PY) tools/run_suites.py $(ARGS)
 
 coverage: .venv/.ready ## run the tests on the newest openai and show the branches they miss
 	@$(PY) $(PYTEST) --cov $(ARGS)

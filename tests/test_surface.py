@@ -244,6 +244,11 @@ def test_signatures_are_the_sdks() -> None:
     for name in ("create", "parse"):
         ours = inspect.signature(getattr(client.chat.completions, name)).parameters
         assert list(ours) == list(inspect.signature(getattr(client.unwrapped.chat.completions, name)).parameters)
+    for given in (client, sr.wrap(Server(GOOD).async_client())):
+        for name in ("__init__", "copy", "with_options"):
+            theirs = inspect.signature(getattr(given.unwrapped, name))
+            assert inspect.signature(getattr(given, name)).parameters == theirs.parameters
+        assert given.copy(timeout=3).unwrapped.timeout == 3
 
 
 @pytest.mark.parametrize("side", ["outside", "inside"])
@@ -372,6 +377,9 @@ def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(answer: Any, kind: t
     with pytest.raises(sr.CallFailed) as raised:
         client.reply(**ASK)
     assert isinstance(raised.value, kind)
+    if not issubclass(kind, openai.APIResponseValidationError):
+        told: Any = raised.value
+        assert told.completion.choices[0].finish_reason in {"content_filter", "length"}
     assert type(pickle.loads(pickle.dumps(raised.value))).__mro__[1] is not kind  # noqa: S301 - our own
 
 

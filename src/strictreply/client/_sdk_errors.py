@@ -28,7 +28,8 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed
         return error
     if isinstance(error, TransportFailed) and isinstance(error.cause, sdk.OpenAIError):
         return _both(error, type(error.cause), vars(error.cause))
-    response = getattr(last.source, "http_response", None) if last is not None and is_raw(last.source) else None
+    source = last.source if last is not None and is_raw(last.source) else None
+    response = getattr(source, "http_response", None)
     request = getattr(response, "request", None)
     if isinstance(error, ReplyHalted) and error.reason == "deadline":
         return _both(error, sdk.APITimeoutError, _told(error, request))

@@ -40,9 +40,10 @@ def class_over(ours: Any, client: Any) -> Any:
 
 @cache
 def _class_of(ours: Any, kind: Any) -> Any:
+    copied = ("__init__", "copy", "with_options")
+    methods = {name: _like_the_sdks(getattr(ours, name), getattr(kind, name)) for name in copied}
     told = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
-    copying = {name: _like_the_sdks(ours.with_options, getattr(kind, name)) for name in ("copy", "with_options")}
-    return type(kind.__name__, (ours, kind), told | copying)
+    return type(kind.__name__, (ours, kind), told | methods)
 
 
 Call: TypeAlias = Callable[[JSONObject, Way, JSONObject | None], Any]
