@@ -208,7 +208,7 @@ def main() -> None:
     print("\ngiven with every call")
     for what, ratio in measure_given_per_call():
         print(f"{ratio:>8.2f}  {what}")
-    print("\nrecorded by a tracer; 2 tools, raw with the same tracer\n     raw    reply     x   create     x")
+    print("\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer\n     raw    reply     x   create     x")
     for name, raw, reply, create in measure_with_tracers():
         print(f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  {name}")
 

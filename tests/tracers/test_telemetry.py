@@ -268,6 +268,22 @@ def test_another_instrumentation_that_records_the_asks_is_left_alone_with_them(r
         assert recorded.counts["strictreply.attempts", "accepted"] == 1
 
 
+def test_a_hook_of_a_subclass_is_no_tracer() -> None:
+    """A client that signs what it sends, by the SDK's hook for that, is recorded as any."""
+    needs("opentelemetry.sdk")
+
+    class Signing(openai.OpenAI):
+        """A client with a hook."""
+
+        def _prepare_options(self, options: Any) -> Any:
+            return super()._prepare_options(options)
+
+    made: dict[str, Any] = {"api_key": "none", "base_url": "http://model.invalid/v1"}
+    recorded = Recorded(Server(GOOD), patch=lambda client: Signing(**made, http_client=client._client))
+    recorded.reply()
+    assert list(recorded.spans) == ["invoke_workflow strictreply", "chat m"]
+
+
 def test_asks_are_left_out_when_told() -> None:
     """``asks=False`` is for those whose instrumentation stands where we cannot see it."""
     needs("opentelemetry.sdk")

@@ -41,8 +41,12 @@ _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repe
 _PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
 """What may bypass the transform, and the placeholder that keeps its position in the body."""
 
-_ON_THE_WAY = ("post", "request", "_prepare_options", "_build_request")
-"""The methods of the SDK's clients that a request passes as an object: whoever replaces one must see the real one."""
+_CALLED = ("post", "request")
+_ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request")
+"""The methods of the SDK's clients that a request passes as an object: whoever replaces one must see the real one.
+
+The last two are the SDK's own hooks for subclasses, the first two where tracers stand.
+"""
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
@@ -118,7 +122,11 @@ class Transport:
         completions = self.client.chat.completions
         if way.through is not None or not is_openai(completions):
             return way.through is not None
-        return "create" in vars(completions) or not self._is_untouched(self._sender_of(completions))
+        sender = self._sender_of(completions)
+        kind, state = type(sender._client), vars(sender._client)
+        passed = type(sender).create, *(getattr(kind, name) for name in _CALLED)
+        is_patched = "create" in vars(completions) or not state.keys().isdisjoint(_CALLED)
+        return is_patched or not all(map(_is_sdks_own, passed))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
