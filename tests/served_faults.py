@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import strictreply as sr
@@ -36,14 +37,19 @@ def ask(client: Any, transport_retries: int = 0) -> Any:
     """Ask through a wrapped sync client: no correction, and no wait before a retry."""
     policy = sr.RetryPolicy(max_retries=0, transport_retries=transport_retries)
     with no_backoff():
-        return sr.wrap(client, tools=[SEARCH], policy=policy).reply(**ASKED)
+        return _numbered(sr.wrap(client, tools=[SEARCH], policy=policy).reply(**ASKED))
 
 
 async def ask_async(client: Any, transport_retries: int = 0) -> Any:
     """Ask as :func:`ask` does, through the async twin."""
     policy = sr.RetryPolicy(max_retries=0, transport_retries=transport_retries)
     with no_backoff():
-        return await sr.wrap(client, tools=[SEARCH], policy=policy).reply(**ASKED)
+        return _numbered(await sr.wrap(client, tools=[SEARCH], policy=policy).reply(**ASKED))
+
+
+def _numbered(reply: Any) -> Any:
+    """Give a call the id of the first: a script gives a new one in every reply."""
+    return replace(reply, id="call_1") if isinstance(reply, sr.ToolCall) else reply
 
 
 def ask_in_memory(model: ScriptedModel, transport_retries: int = 0, *, asynchronous: bool = False) -> Any:

@@ -147,7 +147,7 @@ def search(query: str) -> str:
 
 
 TEXT = sr.Contract(tools=[search], channel="text")
-NATIVE = sr.Contract(tools=[search], parallel=True)
+NATIVE = sr.Contract(tools=[search], parallel=True, dialects="strict")
 
 
 @pytest.mark.parametrize(

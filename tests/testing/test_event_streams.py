@@ -177,7 +177,7 @@ WHOLE_COMPLETIONS = st.builds(
     st.sampled_from(["stop", "length", "tool_calls", "content_filter"]),
 )
 GOOD = completion(assistant(None, [native_call("search", '{"query": "tea"}')]))
-CONTRACT = sr.Contract(tools=[search])
+CONTRACT = sr.Contract(tools=[search], dialects="strict")
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(["", "a", "stop", "assistant"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "index", "x"]), inner),
@@ -276,6 +276,7 @@ def test_no_fault_of_a_stream_passes_for_whole(entry: Entry) -> None:
             tools=[search] if place != "json" else [],
             answer=int if place == "json" else str,
             channel="text" if place == "union" else "native",
+            dialects="strict",
         )
         whole = assembled(body)
         assert whole is None or isinstance(contract.check(whole), sr.Invalid), place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -22,6 +23,8 @@ from strictreply.testing._targets import ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from testing.faults.schemas import schemas
 from testing.tool_sample import SAMPLE, search
+
+CALL_ID = r"call_\d+"
 
 TOOLS = {tool.name: tool for tool in map(Tool.of, SAMPLE)}
 PLACES: tuple[ReplyPlace, ...] = ("call", "union", "json")
@@ -173,8 +176,9 @@ def test_faults_are_steps_of_a_script() -> None:
     def check(bad: Fault, good: Any) -> None:
         """Play one script."""
         model = ScriptedModel(bad, good)
-        assert model({"messages": []}) == bad.served
-        assert model({"messages": []}) == good.served
+        for step in (bad, good):
+            served = json.dumps(model({"messages": []}))
+            assert re.sub(CALL_ID, "call_1", served) == re.sub(CALL_ID, "call_1", json.dumps(step.served))
         model.assert_spent()
 
     check()

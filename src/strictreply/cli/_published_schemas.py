@@ -112,7 +112,7 @@ _TEXT_REPLY: JSONObject = {"anyOf": [_object({"tool": _TOOL_NAME, "args": _ARGS}
 _ARGUMENTS: JSONObject = {
     "type": "string",
     "contentMediaType": "application/json",
-    "description": "The JSON text of an object that is valid for the tool; empty means no arguments.",
+    "description": "The JSON text of an object that is valid for the tool.",
 }
 _FUNCTION: JSONObject = {
     "type": "object",
@@ -121,7 +121,7 @@ _FUNCTION: JSONObject = {
 }
 _NATIVE_CALL: JSONObject = {
     "type": "object",
-    "properties": {"id": _SAYS_SOMETHING, "type": {"enum": ["function", None]}, "function": _FUNCTION},
+    "properties": {"id": _SAYS_SOMETHING, "type": {"const": "function"}, "function": _FUNCTION},
     "required": ["id", "function"],
 }
 _NATIVE_CALLS: JSONObject = {"type": "array", "items": _NATIVE_CALL, "minItems": 1}

@@ -52,7 +52,6 @@ class Demand:
             answer=str if self.hints.answer is None else self.hints.answer,
             channel="text" if self.hints.tools and not native else "native",
             parallel=True,
-            dialects="strict",
         )
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
         if self.hints.answer is not None:

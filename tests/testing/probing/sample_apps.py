@@ -21,7 +21,7 @@ PARAMETERS: dict[str, Any] = {
     "additionalProperties": False,
 }
 REFUND: dict[str, Any] = {"type": "function", "function": {"name": "refund", "parameters": PARAMETERS}}
-CONTRACT = sr.Contract(tools=[REFUND], parallel=True)
+CONTRACT = sr.Contract(tools=[REFUND], parallel=True, dialects="strict")
 TIMEOUT = 0.5
 QUESTION = {"role": "user", "content": "Refund order 7."}
 

@@ -327,7 +327,7 @@ def test_a_slow_loop_is_no_hang() -> None:
     assert outcomes(report).keys() == {ProbeOutcome.LOOPED}
 
 
-@pytest.mark.parametrize("name", ["wrong_type", "whole_at_length", "null_call_id"])
+@pytest.mark.parametrize("name", ["wrong_type", "whole_at_length", "duplicate_key"])
 def test_a_correction_by_a_tool_turn_is_a_way_to_recover(name: str) -> None:
     """Good replies after the fault begin with the call, whatever tool turns answered the fault."""
     report = probed(sample_apps.looping, names=(name,), max_requests=2)
@@ -345,7 +345,7 @@ def test_an_answer_without_the_tool_is_told_apart() -> None:
 
 def test_a_tool_that_ran_is_an_acceptance() -> None:
     """An app that ran its tool with what came has accepted, whatever name the call had."""
-    report = probed(sample_apps.careless, names=("missing_call_id", "duplicate_key", "unknown_tool"))
+    report = probed(sample_apps.careless, names=("wrong_type", "duplicate_key", "unknown_tool"))
     assert outcomes(report).keys() == {ProbeOutcome.ACCEPTED}
 
 
