@@ -147,7 +147,7 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
     import strictreply  # noqa: PLC0415 - as above
 
     if not guarded:
-        strictreply.wrap = lambda client, **_: client  # type: ignore[assignment]
+        strictreply.wrap = lambda client, **_: client
     module = importlib.import_module(f"frameworks.{name}")
     ways = [way for way in ("run", "arun") if hasattr(module, way)]
     return [attempt(module, way, scenario) for way in ways for scenario in SCENARIOS]
@@ -155,7 +155,7 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
 
 def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
     """Run one program in its environment; raise RuntimeError when it gives no results."""
-    command = [program.python, __file__, "--inside", program.module, *([] if guarded else ["--raw"])]
+    command = [str(program.python), __file__, "--inside", program.module, *([] if guarded else ["--raw"])]
     quiet = {"OTEL_SDK_DISABLED": "true", "CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false"}
     environment = os.environ | quiet | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "NO_PROXY": "127.0.0.1"}
     done = subprocess.run(

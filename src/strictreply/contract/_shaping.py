@@ -121,9 +121,10 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
         message = "response_format must be of type text, json_object or json_schema"
         raise ContractError(message)
     if wanted["type"] == "json_schema":
-        answer = _answer(contract, _schema_in(wanted.get("json_schema")))
+        described: Mapping[str, Any] = wanted.get("json_schema")  # type: ignore[assignment]  # read by _schema_in
+        answer = _answer(contract, _schema_in(described))
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
-            request["response_format"] = {**wanted, "json_schema": {**wanted["json_schema"], "schema": answer.document}}
+            request["response_format"] = {**wanted, "json_schema": {**described, "schema": answer.document}}
         return contract.replace(answer=answer), request
     if wanted["type"] == "json_object" and contract.answer.is_text:
         return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request

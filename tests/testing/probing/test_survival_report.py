@@ -151,7 +151,7 @@ def test_a_crash_names_the_librarys_frame() -> None:
     """The detail has the app's line and the innermost frame of a library, and the run has the frame by itself."""
     crash = Behaviour(ProbeOutcome.CRASHED, "KeyError at shop.py:7", frame="openai._base:Client.post:12")
     assert judged(crash, [], None)[1] == "KeyError at shop.py:7 in openai._base:Client.post:12"
-    assert report_json(FULL)["runs"][0].keys() >= {"frame", "detail"}  # type: ignore[index, union-attr, call-overload]
+    assert report_json(FULL)["runs"][0].keys() >= {"frame", "detail"}
 
 
 def test_nothing_is_accepted_where_nothing_is_the_good_result() -> None:
