@@ -81,13 +81,19 @@ def test_then_is_what_follows(then: Any) -> None:
     assert run.steps[1:] == ((ok.answer("b"),) if isinstance(then, list) else ())
 
 
+WAYS_OF_SERVERS = frozenset(
+    {"arguments_not_encoded", "missing_call_id", "empty_call_id", "null_call_id", "number_as_call_id"}
+)
+"""Faults for a strict contract only: by default they are read as the API's form."""
+
+
 @pytest.mark.parametrize("said", [{"stream": True}, {"tool_choice": "required"}, {"tool_choice": "none"}])
 def test_only_what_is_a_fault_of_the_apps_requests_is_served(said: Any) -> None:
-    """Faults that need a keyword come only when the app's requests have it."""
+    """Faults that need a keyword come only when the app's requests have it; a known way of servers, where it says no."""
     usual = {run.id for run in scripts_of(tools=[search], kinds=list(Kind))}
     more = [run for run in scripts_of(tools=[search], kinds=list(Kind), request=said) if run.id not in usual]
     assert more
-    assert all(run.fault.needs for run in more)
+    assert all(run.fault.needs or run.fault.name in WAYS_OF_SERVERS for run in more)
 
 
 def a(order: int) -> None:
