@@ -89,7 +89,7 @@ WAYS_OF_SERVERS = frozenset(
 
 @pytest.mark.parametrize("said", [{"stream": True}, {"tool_choice": "required"}, {"tool_choice": "none"}])
 def test_only_what_is_a_fault_of_the_apps_requests_is_served(said: Any) -> None:
-    """Faults that need a keyword come only when the app's requests have it; a known way of servers, where it says no."""
+    """Faults that need a keyword come only when the requests have it; a known way of servers, where it says no."""
     usual = {run.id for run in scripts_of(tools=[search], kinds=list(Kind))}
     more = [run for run in scripts_of(tools=[search], kinds=list(Kind), request=said) if run.id not in usual]
     assert more
