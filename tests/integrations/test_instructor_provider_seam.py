@@ -74,7 +74,7 @@ def test_a_correction_of_text_is_text() -> None:
         (json.dumps(blocks(use(ADA))).replace("36", "NaN"), "json.not_finite"),
         (json.dumps(blocks(use(ADA))).replace("36", "[" * 300 + "]" * 300), "json.too_deep"),
         (blocks(use(ADA), stop_reason="max_tokens"), "reply.truncated"),
-        (blocks({"type": "tool_use"}), "call.id_missing"),
+        (blocks({"type": "tool_use"}), "shape.wrong_type"),
     ],
 )
 def test_a_message_that_does_not_fit_is_asked_for_again(answer: Any, code: str) -> None:
