@@ -64,7 +64,7 @@ format: .venv/.ready ## mend what can be mended by itself
 types: .venv/.ready ## check types, with mypy and basedpyright
 	@$(PY) -m mypy
 	@$(PY) -m basedpyright --pythonpath $(PY)
-	@PYTHONPATH=src $(PY) -m basedpyright --pythonpath $(PY) --verifytypes strictreply --ignoreexternal
+	@PATH=$(dir $(abspath $(PY))):$$PATH PYTHONPATH=src python -m basedpyright --verifytypes strictreply --ignoreexternal
 
 wheel-smoke: .venv/.ready ## build the wheel and use it in a fresh environment
 	@tools/wheel_smoke.sh

@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
+    from strictreply.client._client import AsyncStrictClient, StrictClient
     from strictreply.client._surface import guarded
     from strictreply.client._wrap import wrap
+    from strictreply.client._wrapped import Exchange
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
@@ -96,9 +97,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "client._client": "AsyncStrictClient Exchange StrictClient",
+    "client._client": "AsyncStrictClient StrictClient",
     "client._surface": "guarded",
     "client._wrap": "wrap",
+    "client._wrapped": "Exchange",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",
     "pipeline._invoke_result": "InvokeFailed IterationsExceeded",

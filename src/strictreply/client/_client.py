@@ -1,32 +1,23 @@
 """The wrapped client: the SDK's own client, out of which only valid replies come.
 
-A wrapped client is an instance of the class of the client inside and shares its state, so that nothing which is set on
-either side, or patched, is lost; see :mod:`strictreply.client._surface` for the methods that are guarded in it. The
-sync and the async twin run the same flow and differ only in how its effects are performed.
+The sync and the async twin run the same flow and differ only in how its effects are performed; what they share is in
+:mod:`strictreply.client._wrapped`.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
-import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import anyio
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._observing import CallObserver, Telemetry
-from strictreply.client._sdk_errors import as_sdks_too
-from strictreply.client._surface import Namespaces, class_over, is_sdks
-from strictreply.client._transport import RetryBucket, Sending, Transport, Way, is_passing
+from strictreply.client._transport import Sending, Way, is_passing
+from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
-from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure, classify
 from strictreply.retry._flow import (
@@ -34,23 +25,17 @@ from strictreply.retry._flow import (
     Claim,
     Claimed,
     Effect,
-    Ended,
     Event,
     Failed,
     Noted,
     Notify,
-    Outcome,
     Replied,
     Sleep,
     Woke,
     reply_flow,
 )
-from strictreply.retry._policy import RetryPolicy, is_transport_fault
-from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.values._attempts import Attempt, Usage, plain, total_usage
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import printable
-from strictreply.values._json import JSONObject, Message
+from strictreply.values._json import JSONObject
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 
 if TYPE_CHECKING:
@@ -60,291 +45,6 @@ if TYPE_CHECKING:
 else:
     OpenAI = AsyncOpenAI = object  # the SDK is not imported: the class is that of the client at hand
 
-MAX_ENDPOINTS = 256
-"""How many endpoints and models it is remembered of what they refuse."""
-
-logger = logging.getLogger("strictreply")
-
-A = TypeVar("A")
-
-OnAttempt = Callable[[Attempt], Awaitable[None] | None]
-"""Told of every attempt as soon as it is judged; may be async with an async client.
-
-What it raises changes nothing of the call: the type is logged as an error, not the words, which may be the model's.
-KeyboardInterrupt, cancellation and other exceptions that are no ``Exception`` pass through.
-"""
-
-Redact = Callable[[str], str]
-"""Given the raw reply as JSON text, gives what may be logged."""
-
-
-UsageOf: TypeAlias = Literal["last", "total"]
-"""Whether ``completion.usage`` is what the API said of the last ask, or the sum of all asks of the call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange(Generic[A_co]):
-    """A call with its story.
-
-    ``reply`` is what fits; ``completion`` the SDK's own completion that carries it; ``attempts`` every ask in order;
-    ``usage`` the tokens of all of them; ``transcript`` the caller's messages and the accepted assistant turn, as if
-    the first shot had hit (requirement T26); ``contract`` what the reply was held to.
-    """
-
-    reply: AssistantReply[A_co]
-    attempts: tuple[Attempt, ...]
-    transcript: list[Message] = field(repr=False)
-    contract: Contract[A_co] = field(repr=False)
-    _complete: Callable[[], Any] = field(repr=False)
-
-    @property
-    def completion(self) -> ChatCompletion:
-        """The SDK's own ``ChatCompletion``, valid by the contract; see ``wrap(usage=…)`` for its ``usage``."""
-        given: ChatCompletion = self._complete()
-        return given
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of all attempts together."""
-        return total_usage(self.attempts)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a wrapped client was given beside its contract."""
-
-    policy: RetryPolicy = RetryPolicy()
-    steering: Steering = TieredSteering()
-    on_attempt: OnAttempt | None = None
-    log_replies: Redact | None = None
-    usage: UsageOf = "last"
-    telemetry: Telemetry | None = None
-
-
-class Learnt:
-    """What endpoints refuse of what we add to requests, by address and model; for any thread.
-
-    Believed when the same request without it was served. Bounded: the endpoints learnt of last are remembered.
-    """
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
-
-    def unwanted(self, endpoint: tuple[str, str]) -> frozenset[str]:
-        """Return what an endpoint is known to refuse."""
-        return self._known.get(endpoint, frozenset())
-
-    def learn(self, endpoint: tuple[str, str], attempts: tuple[Attempt, ...]) -> None:
-        """Remember what was refused in a call, as far as a later attempt without it was served."""
-        served = [number for number, one in enumerate(attempts) if one.failure is None]
-        refused = {name for one in attempts[: max(served, default=0)] for name in one.refused}
-        if refused:
-            self._known[endpoint] = self._known.pop(endpoint, frozenset()) | refused
-            while len(self._known) > MAX_ENDPOINTS:
-                self._known.popitem(last=False)
-
-
-@dataclass(slots=True)
-class Guard:
-    """What a wrapped client holds beside the state of the client inside."""
-
-    inner: Any
-    contract: Contract[Any]
-    settings: Settings
-    bucket: RetryBucket
-    transport: Transport
-    namespaces: Namespaces
-    learnt: Learnt
-
-
-class Wrapped(Generic[A_co]):
-    """What both twins share: reading keywords, and turning an outcome into a return value or an exception."""
-
-    __slots__ = ("_guard",)
-    _guard: Guard
-
-    def __init__(
-        self,
-        client: Any,
-        contract: Contract[A_co],
-        settings: Settings,
-        bucket: RetryBucket | None = None,
-        origin: Guard | None = None,
-    ) -> None:
-        """Guard a client by a contract; ``origin`` is what this is a copy of: it shares what that has learnt."""
-        if is_sdks(client):
-            object.__setattr__(self, "__dict__", client.__dict__)
-        same = origin if origin is not None and origin.inner is client else None
-        transport = Transport(client) if same is None else same.transport
-        is_free = not contract.tools and contract.answer.is_text
-        namespaces = Namespaces(
-            transport, self.create, self._drop_in, is_free=is_free, origin=None if same is None else same.namespaces
-        )
-        bucket = bucket or (RetryBucket() if origin is None else origin.bucket)
-        learnt = Learnt() if origin is None else origin.learnt
-        guard = Guard(client, contract, settings, bucket, transport, namespaces, learnt)
-        object.__setattr__(self, "_guard", guard)
-
-    @classmethod
-    def over(cls, client: Any, *held: Any) -> Self:
-        """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
-        made: Self = class_over(cls, client)(client, *held)
-        return made
-
-    def __getattr__(self, name: str) -> Any:
-        """Pass everything that is not ours to the client inside; what Python looks for on objects is not there."""
-        if name.startswith("__") or name == "_guard":
-            raise AttributeError(name)
-        return getattr(self._guard.inner, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set it on the client inside: there is one state."""
-        setattr(self._guard.inner, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        """Delete it from the client inside."""
-        delattr(self._guard.inner, name)
-
-    def __dir__(self) -> list[str]:
-        """List our own names and those of the client inside."""
-        return sorted({*object.__dir__(self), *dir(self._guard.inner)})
-
-    @property
-    def contract(self) -> Contract[A_co]:
-        """What replies are held to."""
-        return self._guard.contract
-
-    @property
-    def unwrapped(self) -> Any:
-        """The client inside, as it was given: its replies are not checked."""
-        return self._guard.inner
-
-    @property
-    def beta(self) -> Any:
-        """The SDK's ``beta`` namespace, whose ``chat`` is the guarded one."""
-        return self._guard.namespaces.beta
-
-    @property
-    def responses(self) -> Any:
-        """The SDK's ``responses`` namespace, which is not guarded yet: its use is warned of once."""
-        return self._guard.namespaces.responses
-
-    def __copy__(self) -> Self:
-        """Return another wrapped client over the same client inside."""
-        return self._remade()
-
-    def with_options(self, **options: Any) -> Self:
-        """Return a copy with other SDK options (``timeout``, ``api_key``, …), held to the same contract."""
-        return self._remade(client=self._guard.inner.with_options(**options))
-
-    copy = with_options
-
-    def contract_for(self, **keywords: Unpack[CallKeywords]) -> Contract[Any]:
-        """Return what the reply to a call with these keywords is held to, without making it."""
-        return self._ask({"messages": [], **keywords}).contract
-
-    def watched(self, on_attempt: OnAttempt) -> Self:
-        """Return a copy that calls ``on_attempt`` with every attempt too, before the watcher it was wrapped with."""
-        watchers = (on_attempt, self._guard.settings.on_attempt)
-        return self._remade(settings=replace(self._guard.settings, on_attempt=partial(_tell_each, watchers)))
-
-    def observed_by(self, telemetry: Telemetry | None) -> Self:
-        """Return a copy whose calls ``telemetry`` observes; see :func:`strictreply.integrations.otel.instrument`."""
-        return self._remade(settings=replace(self._guard.settings, telemetry=telemetry))
-
-    def counting_in(self, bucket: RetryBucket) -> Self:
-        """Return a copy that counts its repeats (``RetryPolicy.quota``) in a bucket shared with other clients."""
-        return self._remade(bucket=bucket)
-
-    def _remade(
-        self, *, client: Any = None, settings: Settings | None = None, bucket: RetryBucket | None = None
-    ) -> Self:
-        guard = self._guard
-        base: Any = AsyncStrictClient if isinstance(self, AsyncStrictClient) else StrictClient
-        inner = guard.inner if client is None else client
-        made: Self = base.over(inner, guard.contract, settings or guard.settings, bucket, guard)
-        return made
-
-    def _ask(self, keywords: JSONObject, *, drop_in: bool = False) -> Ask:
-        """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's.
-
-        ``drop_in`` is true where the SDK's own method was called: parallel calls are then allowed unless the request
-        forbids them, as the API has it.
-        """
-        if keywords.get("stream"):
-            message = "stream=True is not served yet; call create() without it, or stream unchecked: client.unwrapped"
-            raise NotImplementedError(message)
-        settings = self._guard.settings
-        contract: Contract = keywords.pop("contract", None) or self._guard.contract
-        policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
-        if policy.transport_retries and self._guard.transport.repeats_itself():
-            policy = replace(policy, transport_retries=None)
-        steering = keywords.pop("steering", None) or settings.steering
-        if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
-            contract = contract.replace(parallel=True)
-        contract, base = shape(contract, keywords)
-        unwanted = self._guard.learnt.unwanted(self._endpoint(base))
-        return Ask(contract, base, policy, steering, unwanted, self._guard.transport.owned_retries())
-
-    def _endpoint(self, base: JSONObject) -> tuple[str, str]:
-        return str(getattr(self._guard.inner, "base_url", "")), str(base.get("model", ""))
-
-    def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
-        """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
-        if not is_transport_fault(attempt):
-            sending.succeeded()
-        codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
-        logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
-        redact = self._guard.settings.log_replies
-        if redact is not None and logger.isEnabledFor(logging.DEBUG):
-            with unharmed("log_replies"):
-                shown = printable(redact(json.dumps(plain(attempt.raw))))
-                logger.debug("attempt %d: raw reply %s", attempt.number, shown)
-        if sending.observer is not None:
-            sending.observer.judged(attempt)
-        watcher = self._guard.settings.on_attempt
-        return None if watcher is None else watcher(attempt)
-
-    def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        """Make the call of a guarded method of the SDK; each twin in its own way."""
-        raise NotImplementedError
-
-    def create(self, **keywords: Unpack[CallKeywords]) -> Any:
-        """Make one call; each twin in its own way."""
-        raise NotImplementedError
-
-    def _asked_by_method(self, keywords: JSONObject, response_format: JSONObject | None) -> Ask:
-        ask = self._ask(keywords, drop_in=True)
-        if response_format is not None:
-            ask.base["response_format"] = response_format
-        return ask
-
-    def _sending(self, ask: Ask, way: Way | None) -> Sending:
-        """Open the line for one call: by default through what somebody has put in the place of ``create``."""
-        way = Way(through=self._guard.namespaces.patched_create()) if way is None else way
-        return Sending(self._guard.transport, ask.contract.limits, self._guard.bucket, way=way)
-
-    def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
-        telemetry, transport = self._guard.settings.telemetry, sending.transport
-        if telemetry is None:
-            return nullcontext()
-        return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
-
-    def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
-        """Return the exchange, or raise what the outcome calls for."""
-        self._guard.learnt.learn(self._endpoint(ask.base), outcome.attempts)
-        if isinstance(outcome, Ended):
-            error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
-            raise as_sdks_too(error, self._guard.inner, sending.last)
-        response, spliced = outcome.response, outcome.spliced
-        if self._guard.settings.usage == "total" and len(outcome.attempts) > 1:
-            usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
-            response, spliced = {**response, "usage": usage | asdict(total_usage(outcome.attempts))}, True
-        complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
-        return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
-
 
 class StrictClient(Wrapped[A_co], OpenAI):
     """A wrapped sync client; everything not named here is the client's own.
@@ -353,6 +53,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
     """
 
     __slots__ = ()
+
+    def _twin(self) -> type[StrictClient[Any]]:
+        return StrictClient
 
     def __enter__(self) -> Self:
         """Enter the client's own context."""
@@ -441,6 +144,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     """A wrapped async client: the twin of :class:`StrictClient`."""
 
     __slots__ = ()
+
+    def _twin(self) -> type[AsyncStrictClient[Any]]:
+        return AsyncStrictClient
 
     async def __aenter__(self) -> Self:
         """Enter the client's own context."""
@@ -540,23 +246,6 @@ def _answer_of(exchange: Exchange[A_co]) -> A_co:
         return exchange.reply.answer
     message = "answer() needs replies that are answers; this contract's answers hold calls"
     raise ContractError(message)
-
-
-def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awaitable[None] | None:
-    """Call every watcher with an attempt; return what is to be awaited as one awaitable."""
-    waiting: list[Awaitable[None]] = []
-    for watcher in watchers:
-        with unharmed("on_attempt"):
-            told = None if watcher is None else watcher(attempt)
-            waiting += [] if told is None else [told]
-    return _await_each(waiting) if waiting else None
-
-
-async def _await_each(waiting: list[Awaitable[None]]) -> None:
-    """Await one after the other."""
-    for one in waiting:
-        with unharmed("on_attempt"):
-            await one
 
 
 def _failure(error: Exception) -> Failure:

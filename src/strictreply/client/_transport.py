@@ -100,7 +100,7 @@ class Transport:
         completions = getattr(getattr(client, "chat", None), "completions", None)
         if not callable(getattr(completions, "create", None)):
             raise TypeError("wrap() needs a client with chat.completions.create, such as openai.OpenAI()")
-        self.client = client
+        self.client: Any = client
         self._sender: tuple[Any, Any] = (None, None)
         self._judged: tuple[tuple[Any, ...], bool] = ((), False)
 

@@ -6,17 +6,9 @@ import inspect
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args, overload
 
-from strictreply.client._client import (
-    AsyncStrictClient,
-    OnAttempt,
-    Redact,
-    Settings,
-    StrictClient,
-    UsageOf,
-    Wrapped,
-    refuse_async_checks,
-)
+from strictreply.client._client import AsyncStrictClient, StrictClient, refuse_async_checks
 from strictreply.client._transport import is_async_openai, is_openai
+from strictreply.client._wrapped import OnAttempt, Redact, Settings, UsageOf, Wrapped
 from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._tool import must_be_awaited

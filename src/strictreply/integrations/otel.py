@@ -12,10 +12,11 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from strictreply.client._client import Wrapped
+from strictreply.client._wrapped import Wrapped
 from strictreply.integrations._extras import load
 from strictreply.retry._asking import Ask
 from strictreply.values._attempts import Attempt
@@ -25,8 +26,8 @@ from strictreply.values._json import JSONObject
 from strictreply.wires._chat import peek
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.metrics import Counter, MeterProvider
+    from opentelemetry.trace import Span, Tracer, TracerProvider
 
 W = TypeVar("W", bound=Wrapped[Any])
 
@@ -55,7 +56,10 @@ _ASKED = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
 }
-_QUIET = {"record_exception": False, "set_status_on_exception": False}  # an exception holds words of others
+_QUIET: dict[str, Any] = {
+    "record_exception": False,
+    "set_status_on_exception": False,
+}  # exceptions hold words of others
 _PORTS = {"http": 80, "https": 443}
 _CALL = re.compile(r"/tool_calls/(\d+)")
 
@@ -83,13 +87,16 @@ class OpenTelemetry:
     """The tracer and the counters of an instrumented client."""
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None, *, asks: bool | None) -> None:
-        self.trace, self._context = load("opentelemetry.trace"), load("opentelemetry.context")
+        self.trace: ModuleType = load("opentelemetry.trace")
+        self._context: ModuleType = load("opentelemetry.context")
         own = version(_NAME)
-        self.tracer = self.trace.get_tracer(_NAME, own, tracers)
+        self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
-        self.attempts = meter.create_counter("strictreply.attempts", "{attempt}", "Asks, by what became of them.")
-        self.issues = meter.create_counter("strictreply.issues", "{issue}", "Faults of replies, by code and tool.")
-        self.tokens = meter.create_counter(
+        self.attempts: Counter = meter.create_counter(
+            "strictreply.attempts", "{attempt}", "Asks, by what became of them."
+        )
+        self.issues: Counter = meter.create_counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
+        self.tokens: Counter = meter.create_counter(
             "strictreply.rejected.tokens", "{token}", "Tokens spent on replies that were not accepted."
         )
         self._asks = asks
@@ -135,7 +142,7 @@ class ObservedCall:
         self._open: Span | None = None
         self._until: int | None = None
         self._cut = "_OTHER"
-        self.count = 0
+        self.count: int = 0
 
     @contextmanager
     def asking(self, request: JSONObject) -> Generator[None]:

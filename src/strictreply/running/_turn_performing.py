@@ -21,7 +21,8 @@ from typing import Any, Final, TypeVar
 
 import anyio
 
-from strictreply.client._client import AsyncStrictClient, Exchange, StrictClient
+from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Contract
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._loop_policy import LoopPolicy

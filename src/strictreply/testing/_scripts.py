@@ -104,7 +104,7 @@ class ScriptedModel:
             self._max_requests = max_requests
             self._requests: list[Asked] = []
             self._ids = CallIds()
-            self.looped = False
+            self.looped: bool = False
 
     def __call__(self, request: JSONObject) -> Served:
         with self._lock:

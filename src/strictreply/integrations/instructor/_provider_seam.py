@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from strictreply.client._client import OnAttempt
+from strictreply.client._wrapped import OnAttempt
 from strictreply.integrations._extras import load
 from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed, ContractError

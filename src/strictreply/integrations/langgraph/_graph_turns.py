@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
-from strictreply.client._client import Exchange
+from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Check
 from strictreply.contract._describing import compact
 from strictreply.coordination._action_rules import refused
