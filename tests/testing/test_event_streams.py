@@ -13,7 +13,9 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 import strictreply as sr
 from scripted import USER
 from strictreply.testing import faults
-from strictreply.testing._event_streams import BROKEN_OFF, DONE, PIECES, assembled, chunks, event, events, events_in
+from strictreply.testing._event_streams import PIECES, assembled, chunks, events, events_in
+from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._events import DONE, event
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade

@@ -137,19 +137,23 @@ def _first_installed(names: tuple[str, ...]) -> Any:
     return None
 
 
-def bounded_body(stream: Any, size: BodySize, check_time: Callable[[], object]) -> Any:
-    """Return the body of a response that counts itself, and calls ``check_time`` before each piece is given on."""
+def bounded_body(stream: Any, size: BodySize, check_time: Callable[[], object], *, at_once: bool = False) -> Any:
+    """Return the body of a response that counts itself, and calls ``check_time`` before each piece is given on.
+
+    ``at_once`` gives on each piece as it comes: somebody reads them one by one.
+    """
     kind: Any = type(stream)
-    return _bounded_class(kind)(stream, size, check_time)
+    return _bounded_class(kind)(stream, size, check_time, 1 if at_once else _PIECE_BYTES)
 
 
 class _BoundedBody:
     """The body of a response, read under a byte cap and a deadline; sync and async as the one behind it is."""
 
-    def __init__(self, behind: Any, size: BodySize, check_time: Callable[[], object]) -> None:
+    def __init__(self, behind: Any, size: BodySize, check_time: Callable[[], object], least: int) -> None:
         self._behind = behind
         self._size = size
         self._check_time = check_time
+        self._least = least
 
     def __iter__(self) -> Iterator[bytes]:
         kept = bytearray()
@@ -175,7 +179,7 @@ class _BoundedBody:
         self._check_time()
         self._size.feed(piece)
         kept += piece
-        if len(kept) < _PIECE_BYTES:
+        if len(kept) < self._least:
             return ()
         joined = bytes(kept)
         kept.clear()

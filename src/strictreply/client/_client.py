@@ -7,19 +7,23 @@ The sync and the async twin run the same flow and differ only in how its effects
 from __future__ import annotations
 
 import inspect
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import anyio
 
 from strictreply.client._keywords import CallKeywords
+from strictreply.client._relay import ChunkRelay
+from strictreply.client._streaming import as_sdks_stream, astreamed, streamed
 from strictreply.client._transport import Sending, Way, is_passing
 from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
 from strictreply.retry._asking import Ask
-from strictreply.retry._failures import Failure, classify
+from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
     Call,
     Claim,
@@ -29,6 +33,7 @@ from strictreply.retry._flow import (
     Failed,
     Noted,
     Notify,
+    Outcome,
     Replied,
     Sleep,
     Woke,
@@ -100,7 +105,19 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return self._exchanged(self._ask({**keywords}, drop_in=True), Way()).completion
 
     def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        return self._exchanged(self._asked_by_method(keywords, response_format), way).completion
+        ask = self._asked_by_method(keywords, response_format)
+        return self._streamed(ask, way) if ask.base.get("stream") else self._exchanged(ask, way).completion
+
+    def _streamed(self, ask: Ask, way: Way) -> Any:
+        refuse_async_checks(ask.contract)
+        sending = self._sending(ask, way)
+        pieces = self._pieces(ask, sending, self._chunk_relay(ask))
+        return as_sdks_stream(next(pieces), pieces, sending, is_async=False)
+
+    def _pieces(self, ask: Ask, sending: Sending, relay: ChunkRelay) -> Generator[Any]:
+        """Yield the response that opened first, then what goes out to the caller."""
+        outcome = yield from streamed(ask, sending, relay, lambda effect: self._perform(effect, sending))
+        yield from self._released(ask, outcome, sending, relay)
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call like :meth:`reply`, and return it with its story."""
@@ -136,7 +153,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
             with sending.bounds(request):
                 source = sending.send(request, sending.left())
         except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
-            return Failed(_failure(error), sending.lap(), before)
+            return Failed(failure_of(error), sending.lap(), before)
         return Replied(sending.receive(source), sending.lap(), before)
 
 
@@ -179,7 +196,26 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         return (await self._exchanged(self._ask({**keywords}, drop_in=True), Way())).completion
 
     async def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        return (await self._exchanged(self._asked_by_method(keywords, response_format), way)).completion
+        ask = self._asked_by_method(keywords, response_format)
+        return await (self._streamed(ask, way) if ask.base.get("stream") else self._completed(ask, way))
+
+    async def _completed(self, ask: Ask, way: Way) -> Any:
+        return (await self._exchanged(ask, way)).completion
+
+    async def _streamed(self, ask: Ask, way: Way) -> Any:
+        sending = self._sending(ask, way)
+        pieces = self._pieces(ask, sending, self._chunk_relay(ask))
+        return as_sdks_stream(await anext(pieces), pieces, sending, is_async=True)
+
+    async def _pieces(self, ask: Ask, sending: Sending, relay: ChunkRelay) -> AsyncGenerator[Any]:
+        """Yield as the twin does."""
+        ended: list[Outcome] = []
+        perform = partial(self._aperform, sending=sending)
+        async with aclosing(astreamed(ask, sending, relay, perform, ended)) as pieces:
+            async for piece in pieces:
+                yield piece
+        for chunk in self._released(ask, ended[0], sending, relay):
+            yield chunk
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
@@ -227,7 +263,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
             with nullcontext() if left is None else anyio.fail_after(left), sending.bounds(request):
                 source = await sending.send(request, left)
         except Exception as error:  # noqa: BLE001 - as in the twin
-            return Failed(_failure(error), sending.lap(), before)
+            return Failed(failure_of(error), sending.lap(), before)
         return Replied(sending.receive(source), sending.lap(), before)
 
 
@@ -246,14 +282,6 @@ def _answer_of(exchange: Exchange[A_co]) -> A_co:
         return exchange.reply.answer
     message = "answer() needs replies that are answers; this contract's answers hold calls"
     raise ContractError(message)
-
-
-def _failure(error: Exception) -> Failure:
-    """Read an exception as a failure of the transport; anything else goes on up."""
-    failure = classify(error)
-    if failure is None:
-        raise error
-    return failure
 
 
 def refuse_async_checks(contract: Contract) -> None:

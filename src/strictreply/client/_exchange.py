@@ -42,6 +42,7 @@ _MAX_LAYERS = 4
 """How many objects are around a network stream (HTTP inside a tunnel inside a proxy), or transports around one."""
 
 _READ_BYTES = 4096
+_STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
 _WRITE_BYTES = 16_384
 _PORTS = {"http": 80, "https": 443}
 
@@ -56,6 +57,7 @@ class Bounds:
 
     until: float | None
     max_body_bytes: int
+    is_streamed: bool = False
     redirected: Any = field(default=None, repr=False)
     redirects: int = 0
     connected: bool = False
@@ -104,7 +106,9 @@ class Bounds:
 
     def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
-        response.stream = bounded_body(response.stream, BodySize(response, self.max_body_bytes), self.left)
+        most = self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1)
+        size = BodySize(response, most)
+        response.stream = bounded_body(response.stream, size, self.left, at_once=self.is_streamed)
         if response.has_redirect_location:
             self.redirected = response
 
@@ -185,7 +189,7 @@ class _SyncStandIn(_StandIn):
         bounds, client = _current.get(), type(self.stood_for)
         if bounds is None:
             return client.send(self.stood_for, request, stream=stream, **options)
-        bounds = replace(bounds)
+        bounds = replace(bounds, is_streamed=stream)
         sender = self._sender(bounds.check_request, bounds.bound_response)
         self._time(request, bounds, _joined)
         # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
@@ -203,7 +207,7 @@ class _AsyncStandIn(_StandIn):
         bounds, client = _current.get(), type(self.stood_for)
         if bounds is None:
             return await client.send(self.stood_for, request, stream=stream, **options)
-        bounds = replace(bounds)
+        bounds = replace(bounds, is_streamed=stream)
 
         async def check_request(request: Any) -> None:
             bounds.check_request(request)

@@ -6,7 +6,8 @@ import sys
 from functools import cache
 from typing import Any
 
-from strictreply.client._transport import Sent, is_raw
+from strictreply.client._sdk_responses import is_raw
+from strictreply.client._transport import Sent
 from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
 from strictreply.values._issues import Remedy
 

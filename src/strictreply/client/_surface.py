@@ -23,7 +23,6 @@ from strictreply.values._replies import AssistantReply, DirectAnswer
 _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
 """What is ours in a namespace of the SDK, or made of what is ours."""
 
-_UNSERVED = "{0} is not served yet; call chat.completions.create() without stream, or client.reply()"
 _UNGUARDED = "responses.{0}() is not guarded by strictreply yet: its result was not judged. Use client.reply()"
 
 
@@ -182,10 +181,6 @@ class _Guarded:
         form, parsing = _form(keywords), _Parsing.of(keywords)
         return self._strictreply_call(keywords, Way(form, parsing.finish), parsing.response_format)
 
-    def stream(self, **_keywords: Any) -> Any:
-        """Refuse: streams are not guarded yet."""
-        raise NotImplementedError(_UNSERVED.format("chat.completions.stream()"))
-
 
 class GuardedCompletions(_Guarded):
     """``chat.completions`` of a wrapped client."""
@@ -309,7 +304,7 @@ class _Namespace:
 Held: TypeAlias = Literal["guarded", "passes", "refuses"]
 """What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
 
-_HELD: Mapping[str, Held] = {"create": "guarded", "parse": "guarded", "stream": "refuses"}
+_HELD: Mapping[str, Held] = {"create": "guarded", "parse": "guarded", "stream": "guarded"}
 _CHAT = "chat.completions"
 _MAX_NESTED = 6
 

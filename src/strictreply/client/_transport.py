@@ -8,10 +8,9 @@ sees the real request and the SDK's own completion.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -24,6 +23,7 @@ from typing import Any
 
 from strictreply.client._exchange import bounded, stand_in
 from strictreply.client._observing import CallObserver
+from strictreply.client._sdk_responses import is_raw, raw_response
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -50,8 +50,6 @@ The last two are the SDK's own hooks for subclasses, the first two where tracers
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
-_HTTP_LIBRARIES = ("httpx", "httpx2")
-_ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 
@@ -194,7 +192,7 @@ class Transport:
             given = way.finish(given, reply)
         if way.form is None or not is_raw(source):
             return given
-        return _raw(source, response if spliced else None, way.form, given)
+        return raw_response(source, response if spliced else None, way.form, given)
 
 
 def is_openai(completions: Any) -> bool:
@@ -205,34 +203,6 @@ def is_openai(completions: Any) -> bool:
 def is_async_openai(completions: Any) -> bool:
     """Return whether completions are the openai SDK's async ones, whatever was put over their methods."""
     return any(base.__name__ == "AsyncAPIResource" for base in type(completions).__mro__)
-
-
-def is_raw(source: Any) -> bool:
-    """Return whether something is a raw response of the SDK, or an object that a tracer has put around one."""
-    return type(getattr(source, "http_response", None)).__module__.partition(".")[0] in _HTTP_LIBRARIES
-
-
-def _raw(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
-    """Return a raw response of the SDK in the form that was asked for: its ``parse()`` returns ``parsed``.
-
-    ``replaced`` is the body where it is another one than what was sent, None where it is that.
-    """
-    http, kind = source.http_response, import_module("openai._legacy_response").LegacyAPIResponse
-    if replaced is not None or form == "stream":
-        body = http.content if replaced is None else json.dumps(replaced).encode()
-        headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
-        # with a stream the body is still to be read, as the SDK's caller expects
-        stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
-        given = {"stream": stream} if form == "stream" else {"content": body}
-        http = type(http)(http.status_code, headers=headers, request=http.request, **given)
-    if form == "stream":
-        module = import_module("openai._response")
-        is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
-        kind = module.AsyncAPIResponse if is_async else module.APIResponse
-    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
-    raw = kind(raw=http, stream=False, stream_cls=None, retries_taken=source.retries_taken, **told)
-    raw._parsed_by_type[source._cast_to] = parsed
-    return raw
 
 
 def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
@@ -367,6 +337,11 @@ class Sending:
                 yield
         finally:
             _passing.reset(token)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Bound one read of a stream that was opened inside of :meth:`bounds`."""
+        left = self.left()
+        return nullcontext() if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
 
     def take(self, quota: int) -> bool:
         """Take the tokens of a repeat; see :meth:`RetryBucket.take`."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
 
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._observing import CallObserver, Telemetry
+from strictreply.client._relay import ChunkRelay
 from strictreply.client._sdk_errors import as_sdks_too
 from strictreply.client._surface import Namespaces, class_over, is_sdks
 from strictreply.client._transport import RetryBucket, Sending, Transport, Way
@@ -24,10 +25,11 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._driving import unharmed
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
-from strictreply.retry._flow import Ended, Outcome
+from strictreply.retry._flow import Accepted, Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._attempts import Attempt, Usage, plain, total_usage
+from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply
@@ -251,9 +253,8 @@ class Wrapped(Generic[A_co]):
         ``drop_in`` is true where the SDK's own method was called: parallel calls are then allowed unless the request
         forbids them, as the API has it.
         """
-        if keywords.get("stream"):
-            message = "stream=True is not served yet; call create() without it, or stream unchecked: client.unwrapped"
-            raise NotImplementedError(message)
+        if keywords.get("stream") and not drop_in:
+            raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
         settings = self._guard.settings
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
         policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
@@ -310,16 +311,31 @@ class Wrapped(Generic[A_co]):
             return nullcontext()
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
+    def _with_usage(self, outcome: Accepted) -> JSONObject:
+        """Return the accepted response, with the tokens of all asks where that is wanted."""
+        response = outcome.response
+        if self._guard.settings.usage != "total" or len(outcome.attempts) == 1:
+            return response
+        usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
+        return {**response, "usage": usage | asdict(total_usage(outcome.attempts))}
+
+    def _chunk_relay(self, ask: Ask) -> ChunkRelay:
+        options = ask.base.get("stream_options")
+        return ChunkRelay(ask.contract, wants_usage=isinstance(options, Mapping) and bool(options.get("include_usage")))
+
+    def _released(self, ask: Ask, outcome: Outcome, sending: Sending, relay: ChunkRelay) -> Iterator[JSONObject]:
+        """Return the chunks of the accepted reply that were held, or raise what the outcome calls for."""
+        self._exchange(ask, outcome, sending)
+        return relay.released(self._with_usage(cast("Accepted", outcome)))
+
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""
         self._guard.learnt.learn(self._endpoint(ask.base), outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, self._guard.inner, sending.last)
-        response, spliced = outcome.response, outcome.spliced
-        if self._guard.settings.usage == "total" and len(outcome.attempts) > 1:
-            usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
-            response, spliced = {**response, "usage": usage | asdict(total_usage(outcome.attempts))}, True
+        response = self._with_usage(outcome)
+        spliced = outcome.spliced or response is not outcome.response
         complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
         return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
 

@@ -29,9 +29,9 @@ Result = TypeVar("Result")
 def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Event]) -> Result:
     """Run ``flow`` to its result, performing each effect in turn; what ``perform`` raises closes the flow."""
     try:
-        step = _advanced(flow)
-        while not isinstance(step, _Done):
-            step = _advanced(flow, perform(step))
+        step = advanced(flow)
+        while not isinstance(step, Done):
+            step = advanced(flow, perform(step))
         return step.result
     finally:
         flow.close()
@@ -40,27 +40,27 @@ def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Ev
 async def adrive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Awaitable[Event]]) -> Result:
     """Run ``flow`` like :func:`drive`, awaiting each effect."""
     try:
-        step = _advanced(flow)
-        while not isinstance(step, _Done):
-            step = _advanced(flow, await perform(step))
+        step = advanced(flow)
+        while not isinstance(step, Done):
+            step = advanced(flow, await perform(step))
         return step.result
     finally:
         flow.close()
 
 
 @dataclass(frozen=True, slots=True)
-class _Done(Generic[Result]):
+class Done(Generic[Result]):
     """The flow is over: a value, so that a StopIteration of ``perform`` is never taken for the end of the flow."""
 
     result: Result
 
 
-def _advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | _Done[Result]:
+def advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | Done[Result]:
     """Run a flow to its next effect, or to its result; without an event it begins."""
     try:
         return flow.send(*event) if event else next(flow)
     except StopIteration as stop:
-        return _Done(stop.value)
+        return Done(stop.value)
 
 
 _skipping: list[object] = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from strictreply.contract._answer import Answer
 from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
 from strictreply.contract._judge_text import judge_content, judge_text
-from strictreply.contract._spelled_calls import is_call
+from strictreply.contract._spelled_calls import is_call, may_become_call
 from strictreply.reading._decoding import decode
 from strictreply.reading._extraction import extract
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -197,9 +197,17 @@ def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
 
 def _is_call_as_text(contract: Contract, text: str) -> bool:
     """Return whether a model wrote a call as its answer; an answer that is more than a schema judges that itself."""
-    if contract.calls_as_text == "answer" or contract.choice == "none" or type(contract.answer) is not Answer:
-        return False
-    return bool(contract.tools) and len(text) <= contract.limits.reply_bytes and is_call(text, contract.by_name)
+    return _refuses_spelled(contract) and len(text) <= contract.limits.reply_bytes and is_call(text, contract.by_name)
+
+
+def text_may_be_call(contract: Contract, beginning: str) -> bool:
+    """Return whether a text that begins so may turn out to be a call that is refused as an answer."""
+    return _refuses_spelled(contract) and may_become_call(beginning, contract.by_name)
+
+
+def _refuses_spelled(contract: Contract) -> bool:
+    barred = contract.calls_as_text != "answer" and contract.choice != "none" and type(contract.answer) is Answer
+    return barred and bool(contract.tools)
 
 
 def _answer_barred(contract: Contract, content: object) -> Issue | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
+from collections.abc import Collection, Container
 from typing import Any, NamedTuple
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
@@ -222,3 +222,55 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
 def _is_schema(args: dict[str, Any]) -> bool:
     """Return whether an object holds the parameters of a definition, not the arguments of a call."""
     return "properties" in args or (args.get("type") == "object" and _SCHEMA_WORDS.issuperset(args))
+
+
+_OPENED = re.compile(
+    r"(?:[\s\ufeff;,}\]]|(?:```|~~~)[a-z_]{0,20}[ \t]*\r?\n|```(?:json)?(?=\s*[\[{<]))*", re.IGNORECASE
+)
+_OPENS = re.compile(
+    r"(?:`{1,3}|~{1,3})[a-z_]{0,20}[ \t]*\r?\Z"  # half a fence
+    r"|\{|\[\s*(?:[\[{\"'<]|\Z)|\[/?(?:TOOL_CALLS?|\Z)|\[/?[TOL_CA]{1,9}\Z"
+    r"|</?(?:[|\uff5c]|\Z|s(?:>|\Z)|[a-z]{1,20}:)"
+    r"|(?:Thought|Action|Observation|call):|(?:print|python)\(|functools|<\|",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"</?(\w+)(\Z)?")
+_TAGS = ("think", "tool", "function", "invoke", "toolcall")
+_WORD = re.compile(r"""\[?\s*["']?((?:functions\.|default_api\.)?[\w./-]{0,128})["']?""", re.IGNORECASE)
+_AFTER_NAME = re.compile(r"(?:\.call)?(?:[(<\[]|:?[0-9]*\s*(?:\Z|[{<]))", re.IGNORECASE)
+_TO = re.compile(r"(?:assistant\S*)?\w{1,20}(?:\s+(?:to=|to?\Z|\Z)|\Z)|to=", re.IGNORECASE)
+_HALVES = (
+    "functools",
+    "functions.",
+    "default_api.",
+    "print(",
+    "python(",
+    "thought:",
+    "action:",
+    "observation:",
+    "call:",
+)
+
+
+def may_become_call(text: str, tools: Collection[str]) -> bool:
+    """Return whether a text that is still coming may turn out to be a call: only its first words are looked at.
+
+    What is a call only for words that come later (``</think>`` without its opening tag) is not foreseen.
+    """
+    opened = _OPENED.match(text)
+    rest = text[opened.end() :] if opened else text
+    if not rest or _OPENS.match(rest):
+        return True
+    tag = _TAG.match(rest)
+    if tag:
+        word = tag[1].lower()
+        return tag[2] is not None or any(word.startswith(known) for known in _TAGS)
+    if _TO.match(rest) or any(half.startswith(rest.lower()) for half in _HALVES):
+        return True
+    found = _WORD.match(rest)
+    if found is None:
+        return False
+    word, after = found[1].removeprefix("functions.").removeprefix("default_api."), rest[found.end() :]
+    if not after:
+        return any(name.startswith(word) or word.startswith(name) for name in tools)
+    return word.removesuffix(".call") in tools and _AFTER_NAME.match(after) is not None

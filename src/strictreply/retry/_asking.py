@@ -44,6 +44,7 @@ ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
     "tool_choice": ("tool choice",),
     "response_format": ("response format", "json schema", "structured output"),
+    "stream_options": ("stream options", "include usage"),
 }
 """What we add to requests by ourselves, and the words by which endpoints refuse it.
 
@@ -198,8 +199,9 @@ def _dressed(
     if contract.channel == "text":
         request = base | {"messages": _instructed(messages, instructions(contract))} | _union_format(contract, base)
         request.pop("parallel_tool_calls", None)  # there are no tools in this request
-        return request, frozenset()
-    request, ours = base | {"messages": messages}, JSONObject()
+        ours = _usage_of_stream(base, unwanted)
+        return request | ours, frozenset(ours)
+    request, ours = base | {"messages": messages}, _usage_of_stream(base, unwanted)
     definitions = _definitions(contract)
     if definitions:
         choice = _choice(contract)
@@ -217,6 +219,12 @@ def _dressed(
     if "response_format" in ours and "response_format" not in added:
         request["messages"] = _instructed(messages, answer_instructions(contract))
     return request | {name: ours[name] for name in ours if name in added}, added
+
+
+def _usage_of_stream(base: JSONObject, unwanted: frozenset[str]) -> JSONObject:
+    """Ask for the usage of a stream, which is not sent unasked; an attempt has it like any other."""
+    is_silent = bool(base.get("stream")) and base.get("stream_options") is None and "stream_options" not in unwanted
+    return {"stream_options": {"include_usage": True}} if is_silent else {}
 
 
 def _definitions(contract: Contract) -> Definitions:

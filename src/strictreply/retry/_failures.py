@@ -86,6 +86,14 @@ def classify(error: Exception) -> Failure | None:
     return None
 
 
+def failure_of(error: Exception) -> Failure:
+    """Read an exception as a failure of the transport; anything else is raised again."""
+    failure = classify(error)
+    if failure is None:
+        raise error
+    return failure
+
+
 def _by_status(error: Exception, status: int) -> Failure:
     headers = getattr(getattr(error, "response", None), "headers", None)
     wait = retry_after(cast("Mapping[str, str]", headers)) if isinstance(headers, Mapping) else None

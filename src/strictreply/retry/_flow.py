@@ -63,20 +63,27 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call."""
+    """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call.
+
+    Of a stream, ``fault`` is what ended its reading before its own end, and ``is_behind_text`` says that text of the
+    reply has gone out to the caller: the reply is one with that text, and only calls beside it can still be mended.
+    """
 
     response: JSON = field(repr=False)
     seconds: float = 0.0
     before: float = 0.0
+    fault: Issue | None = None
+    is_behind_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Event: the call brought no response; ``seconds`` and ``before`` are those of :class:`Replied`."""
+    """Event: the call brought no response; the rest is as in :class:`Replied`."""
 
     failure: Failure
     seconds: float = 0.0
     before: float = 0.0
+    is_behind_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +147,8 @@ class Judged:
     """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked.
 
     The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
-    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised.
+    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised;
+    ``is_behind_text`` is that of the event.
     """
 
     verdict: Verdict | None
@@ -149,6 +157,7 @@ class Judged:
     response: JSON = field(default=None, repr=False)
     limit_refused: bool = False
     content: JSON = field(default=None, repr=False)
+    is_behind_text: bool = False
 
     @property
     def turn(self) -> JSONObject | None:
@@ -184,6 +193,8 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         scope = None if bad is None else bad.scope
         alone = scope is not None and not ask.policy.allow_tool_switch
         step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone, clients_retries=ask.clients_retries)
+        if isinstance(step, Again) and judged.is_behind_text:
+            step = _behind_text(judged, step)
         if isinstance(step, Again):
             step, spent = yield from _prepared(ask, step, spent)
         if isinstance(step, End):
@@ -196,6 +207,7 @@ def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tupl
     event = yield Call(turn.request, ask.policy.time_left(spent))
     spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
     judged = _judge_event(ask, turn, event)
+    judged = replace(judged, is_behind_text=isinstance(event, Replied | Failed) and event.is_behind_text)
     check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
     if check is not None:
         checked = yield check
@@ -204,6 +216,15 @@ def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tupl
     if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
         judged = Judged(None, failure=_TOO_LATE, response=judged.response)
     return judged, event.seconds, spent
+
+
+def _behind_text(judged: Judged, step: Again) -> NextStep:
+    """Go on behind text that went out only where the faults lie in the calls beside it: nothing else can be mended."""
+    if step.tier == 0:
+        return End("failed", "malformed_response" if judged.failure is None else judged.failure.kind)
+    if all(issue.path.startswith("/tool_calls") for issue in judged.issues):
+        return step
+    return End("rejected", "streamed")
 
 
 def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, tuple[NextStep, float]]:
@@ -233,6 +254,8 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
     if isinstance(event, Failed) and error_code(event.failure.error) is Code.ENVELOPE_ERROR:
         return _judge_failure(turn, event.failure)
     response = _response_of(event)
+    if isinstance(event, Replied) and event.fault is not None:
+        return Judged(Invalid((event.fault,)), _message_in(response), response=response)
     opened = opened_for(ask.contract, response)
     came = _message_in(response)
     if isinstance(opened, Invalid):

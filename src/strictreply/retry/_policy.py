@@ -38,6 +38,7 @@ _REJECTED_WORDS = {  # requirement T35 has the words for bad calls
     "arg_retries": "argument retries spent",
     "bad_calls": "too many bad tool calls",
     "category": "a fault of a category in stop_on",
+    "streamed": "its text had been streamed to the caller",
 }
 
 

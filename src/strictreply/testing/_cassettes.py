@@ -23,7 +23,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from strictreply.contract._shaping import SHAPING
 from strictreply.reading._decoding import decode
-from strictreply.testing._event_streams import BROKEN_OFF, assembled, events
+from strictreply.testing._event_streams import assembled, events
 from strictreply.testing._recordings import LINE_LIMITS, RecordedVerdict, RecordingJudge, open_lines
 from strictreply.testing._redaction import REDACTED, Redaction, RedactText
 from strictreply.testing._steps import Fault, Kind, Step
@@ -33,6 +33,7 @@ from strictreply.testing.mounting import library_of
 from strictreply.values._attempts import credentials_of
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
+from strictreply.wires._chat_stream import BROKEN_OFF
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 

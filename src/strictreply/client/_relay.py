@@ -1,0 +1,185 @@
+"""What becomes of the chunks of a streamed call: each is put together with the others, watched, and passed on or held.
+
+One relay serves all asks of a call. Text of a text answer is passed on as it comes, once its first words cannot be a
+call; everything else is held, and passed on as chunks made of the reply that was accepted. Behind text that went out
+the reply keeps that text: a later ask may only bring the calls beside it, or more text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from strictreply.contract._contract import Contract
+from strictreply.contract._judge import text_may_be_call
+from strictreply.values._issues import Code, Issue
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import Limits
+from strictreply.wires._chat_stream import Assembly, chunks_of
+from strictreply.wires._events import DONE_DATA, Event
+from strictreply.wires._received import read_body
+
+_BETWEEN_TEXTS = "\n\n"
+_ENDINGS = ("tool_calls", "function_call", "refusal")
+
+
+class Came(NamedTuple):
+    """A chunk as plain JSON (None for what is no JSON), and as it is passed on: its bytes, or the client's object."""
+
+    plain: JSON
+    kept: Any
+    is_end: bool = False
+
+
+def came_in(event: Event, limits: Limits) -> Came:
+    """Read one server-sent event of a stream."""
+    if event.data == DONE_DATA:
+        return Came(None, event.raw, is_end=True)
+    plain = read_body(event.data, limits)
+    if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
+        plain = {"error": plain, "choices": []}
+    return Came(plain, event.raw)
+
+
+class Relay:
+    """Follows the stream of each ask of one call. Nothing is passed on here: see the two kinds of it.
+
+    ``sent`` is the text that the caller has already; ``is_over`` says that nothing more of a stream needs to be read.
+    """
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+        self.sent = ""
+        self._is_opened = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with the stream of one ask."""
+        self.assembly = Assembly()
+        self.is_over = False
+        self._size = 0
+
+    def opened(self, source: Any) -> list[Any]:
+        """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
+        first, self._is_opened = not self._is_opened, True
+        return [source] if first else []
+
+    def feed(self, came: Came) -> list[Any]:
+        """Take one chunk; return what can be passed on."""
+        if came.is_end:
+            self.assembly.is_done = self.is_over = True
+            return []
+        self.assembly.add(came.plain)
+        delta = _delta_in(came.plain)
+        text = delta.get("content")
+        self._size += sum(map(len, _texts(delta)))
+        if self._size > self.contract.limits.reply_bytes:
+            self.assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self.contract.limits.reply_bytes))
+        self.is_over = self.assembly.fault is not None or _has_error(came.plain)
+        return [] if self.is_over else self.passed(came, delta, text if isinstance(text, str) else "")
+
+    @property
+    def fault(self) -> Issue | None:
+        """What ended the reading before the stream's own end; None when nothing did."""
+        return self.assembly.fault
+
+    def passed(self, came: Came, delta: JSONObject, text: str) -> list[Any]:  # noqa: ARG002 - for the kinds of relays
+        """Return what may be passed on of a chunk."""
+        return []
+
+    def rejected(self, issues: tuple[Issue, ...]) -> list[Any]:  # noqa: ARG002
+        """Return what is said of a reply that did not fit."""
+        return []
+
+    def response(self) -> JSONObject:
+        """Return the completion that came, whole or not, behind the text that the caller has."""
+        return self.assembly.response()
+
+
+class ChunkRelay(Relay):
+    """Passes chunks on: live text as it came, the rest of an accepted reply as chunks of our own.
+
+    ``wants_usage`` is the caller's own ``stream_options.include_usage``.
+    """
+
+    def __init__(self, contract: Contract, *, wants_usage: bool) -> None:
+        self._wants_usage = wants_usage
+        self._around: JSONObject = {}
+        super().__init__(contract)
+
+    def begin(self) -> None:
+        """Begin with the stream of one ask; a second text is not live, it may have to stand behind the first."""
+        super().begin()
+        self._is_open = False
+        self._is_held = bool(self.sent) or not _may_be_live(self.contract)
+        self._first = ""
+        self._waiting: list[Any] = []
+        self._before = self.sent
+
+    def passed(self, came: Came, delta: JSONObject, text: str) -> list[Any]:
+        """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear."""
+        if self._is_held or not _is_text_alone(came.plain, delta):
+            return []
+        if self._is_open:
+            self.sent += text
+            return [came.kept]
+        self._waiting.append(came.kept)
+        self._first += text
+        if not self._first.strip() or text_may_be_call(self.contract, self._first):
+            return []
+        waiting, self._waiting = self._waiting, []
+        self._is_open, self.sent = True, self._first
+        plain: Any = came.plain
+        self._around = {name: plain[name] for name in ("id", "created", "model") if name in plain}
+        return waiting
+
+    def response(self) -> JSONObject:
+        """Return the completion behind the text that went out in an earlier ask: the reply is one with it."""
+        response = super().response()
+        choices: Any = response["choices"]
+        if not self._before or not choices:
+            return response
+        message = choices[0]["message"]
+        text = message.get("content")
+        more = bool(text) and isinstance(text, str) and not message.get("tool_calls")
+        message["content"] = f"{self._before}{_BETWEEN_TEXTS}{text}" if more else self._before
+        return response
+
+    def released(self, response: JSONObject) -> Iterator[JSONObject]:
+        """Yield the chunks of an accepted reply that were held."""
+        completion = response | self._around
+        return chunks_of(completion, sent=self.sent, usage=self._wants_usage)
+
+
+def _may_be_live(contract: Contract) -> bool:
+    """Return whether text may go out before the reply is judged: it is any text, or prose beside calls."""
+    return contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"
+
+
+def _delta_in(chunk: JSON) -> JSONObject:
+    choices: Any = chunk.get("choices") if isinstance(chunk, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    delta = choice.get("delta") if isinstance(choice, dict) else None
+    return delta if isinstance(delta, dict) else {}
+
+
+def _is_text_alone(chunk: JSON, delta: JSONObject) -> bool:
+    choices: Any = chunk.get("choices") if isinstance(chunk, dict) else None
+    if not isinstance(choices, list) or len(choices) != 1 or choices[0].get("finish_reason") is not None:
+        return False
+    return not any(delta.get(name) for name in _ENDINGS)
+
+
+def _texts(delta: JSONObject) -> Iterator[str]:
+    """Yield the texts of a delta whose sum is held to the cap of a reply."""
+    for name, value in delta.items():
+        if isinstance(value, str):
+            yield value
+        elif name == "tool_calls" and isinstance(value, list):
+            for call in value:
+                function = call.get("function") if isinstance(call, dict) else None
+                yield from (one for one in (function or {}).values() if isinstance(one, str))
+
+
+def _has_error(chunk: JSON) -> bool:
+    return isinstance(chunk, dict) and bool(chunk.get("error"))

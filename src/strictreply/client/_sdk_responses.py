@@ -1,0 +1,93 @@
+"""The response objects of the openai SDK and of its HTTP library, made anew around what is let out to the caller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from strictreply.values._json import JSONObject
+
+_HTTP_LIBRARIES = ("httpx", "httpx2")
+_ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
+
+
+def is_raw(source: Any) -> bool:
+    """Return whether something is a raw response of the SDK, or an object that a tracer has put around one."""
+    return type(getattr(source, "http_response", None)).__module__.partition(".")[0] in _HTTP_LIBRARIES
+
+
+def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
+    """Return a raw response of the SDK in the form that was asked for: its ``parse()`` returns ``parsed``.
+
+    ``replaced`` is the body where it is another one than what was sent, None where it is that.
+    """
+    http, kind = source.http_response, import_module("openai._legacy_response").LegacyAPIResponse
+    if replaced is not None or form == "stream":
+        body = http.content if replaced is None else json.dumps(replaced).encode()
+        headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+        # with a stream the body is still to be read, as the SDK's caller expects
+        stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
+        given = {"stream": stream} if form == "stream" else {"content": body}
+        http = type(http)(http.status_code, headers=headers, request=http.request, **given)
+    if form == "stream":
+        module = import_module("openai._response")
+        is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
+        kind = module.AsyncAPIResponse if is_async else module.APIResponse
+    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
+    raw = kind(raw=http, stream=False, stream_cls=None, retries_taken=source.retries_taken, **told)
+    raw._parsed_by_type[source._cast_to] = parsed
+    return raw
+
+
+def raw_stream(source: Any, http: Any, form: str | None, *, is_async: bool) -> Any:
+    """Return the SDK's stream over a response, or a raw response of it in the form that was asked for."""
+    kind = import_module("openai._legacy_response").LegacyAPIResponse
+    if form == "stream":
+        module = import_module("openai._response")
+        kind = module.AsyncAPIResponse if is_async else module.APIResponse
+    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
+    raw = kind(raw=http, stream=True, stream_cls=source._stream_cls, retries_taken=source.retries_taken, **told)
+    return raw if form is not None else raw.parse()
+
+
+def http_of(source: Any) -> Any:
+    """Return the HTTP response behind what the SDK returned; None when there is none of a library that is known."""
+    http = source.http_response if is_raw(source) else getattr(source, "response", None)
+    return http if type(http).__module__.partition(".")[0] in _HTTP_LIBRARIES else None
+
+
+def body_over(http: Any, pieces: Any, write: Callable[[Any], Any]) -> Any:
+    """Return a response like ``http`` whose body is what ``write`` makes of ``pieces``, a generator, sync or async."""
+    library = import_module(type(http).__module__.partition(".")[0])
+    base = library.AsyncByteStream if hasattr(pieces, "aclose") else library.SyncByteStream
+    headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+    kept = {name: value for name, value in http.extensions.items() if name != "network_stream"}
+    body = _body_class(base)(pieces, write)
+    return type(http)(http.status_code, headers=headers, request=http.request, stream=body, extensions=kept)
+
+
+@cache
+def _body_class(base: Any) -> Any:
+    # derived from the library's class: HTTP libraries know sync and async bodies by their class
+    return type("GuardedBody", (_Body, base), {})
+
+
+class _Body:
+    def __init__(self, pieces: Any, write: Callable[[Any], Any]) -> None:
+        self._pieces = pieces
+        self._write = write
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._write(self._pieces))
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._write(self._pieces))
+
+    def close(self) -> None:
+        self._pieces.close()
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()

@@ -1,0 +1,285 @@
+"""Driving a call whose replies are streamed: the same flow as for any call, with chunks passed on while it runs.
+
+A generator yields what goes out to the caller, and its first value as soon as the first response is open, so that
+what fails before raises where the call is made. What it yields is written as server-sent events into a response of the
+SDK's own HTTP library, which the SDK reads as it reads any: every form in which it streams is its own object.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import nullcontext
+from importlib import import_module
+from typing import Any, Self
+
+import anyio
+
+from strictreply.client._relay import Came, Relay, came_in
+from strictreply.client._sdk_responses import body_over, http_of, is_raw, raw_stream
+from strictreply.client._transport import Sending
+from strictreply.contract._driving import Done, advanced
+from strictreply.retry._asking import Ask
+from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
+from strictreply.retry._flow import Call, Effect, Event, Failed, Notify, Outcome, Replied, reply_flow
+from strictreply.wires._events import DONE, EventReader, event
+from strictreply.wires._received import as_json
+
+
+def streamed(
+    ask: Ask, sending: Sending, relay: Relay, perform: Callable[[Any], Event]
+) -> Generator[Any, None, Outcome]:
+    """Run the flow of a call, and yield what the relay passes on; ``perform`` does all but the calls."""
+    flow = reply_flow(ask)
+    try:
+        step = advanced(flow)
+        while not isinstance(step, Done):
+            if isinstance(step, Call):
+                step = advanced(flow, (yield from _called(step, sending, relay)))
+            else:
+                happened = perform(step)
+                yield from _told(step, relay)
+                step = advanced(flow, happened)
+        return step.result
+    finally:
+        flow.close()
+
+
+async def astreamed(
+    ask: Ask, sending: Sending, relay: Relay, perform: Callable[[Any], Awaitable[Event]], ended: list[Outcome]
+) -> AsyncGenerator[Any]:
+    """Run the flow like :func:`streamed`; the outcome is put into ``ended``, as async generators return nothing."""
+    flow = reply_flow(ask)
+    try:
+        step = advanced(flow)
+        while not isinstance(step, Done):
+            if isinstance(step, Call):
+                happened: list[Event] = []
+                async for piece in _acalled(step, sending, relay, happened):
+                    yield piece
+                step = advanced(flow, happened[0])
+            else:
+                event_ = await perform(step)
+                for piece in _told(step, relay):
+                    yield piece
+                step = advanced(flow, event_)
+        ended.append(step.result)
+    finally:
+        flow.close()
+
+
+def _told(effect: Effect, relay: Relay) -> list[Any]:
+    return relay.rejected(effect.attempt.issues) if isinstance(effect, Notify) and effect.attempt.issues else []
+
+
+def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None, Replied | Failed]:
+    """Send one request, and pass on what may be of its stream; the connection is closed at the end in any case."""
+    before = sending.begin(effect.timeout)
+    relay.begin()
+    try:
+        with sending.bounds(effect.request):
+            source = sending.send(effect.request, sending.left())
+    except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
+        return Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent))
+    incoming = Incoming(source, sending)
+    try:
+        yield from relay.opened(source)
+        pieces = iter(incoming.pieces())
+        while not relay.is_over:
+            try:
+                with sending.reading():
+                    several = next(pieces, None)
+            except Exception as error:  # noqa: BLE001 - as above
+                return Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent))
+            if several is None:
+                break
+            yield from _fed(relay, several)
+    finally:
+        incoming.close()
+    return _replied(relay, sending, before)
+
+
+async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[Event]) -> AsyncGenerator[Any]:
+    """Send one request like :func:`_called`; what happened is put into the list."""
+    before = sending.begin(effect.timeout)
+    relay.begin()
+    try:
+        with _until(sending), sending.bounds(effect.request):
+            source = await sending.send(effect.request, sending.left())
+    except Exception as error:  # noqa: BLE001 - as in the twin
+        happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent)))
+        return
+    incoming = Incoming(source, sending)
+    try:
+        for opened in relay.opened(source):
+            yield opened
+        pieces = aiter(incoming.apieces())
+        while not relay.is_over:
+            try:
+                with _until(sending), sending.reading():
+                    several = await anext(pieces, None)
+            except Exception as error:  # noqa: BLE001 - as in the twin
+                happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent)))
+                return
+            if several is None:
+                break
+            for piece in _fed(relay, several):
+                yield piece
+    finally:
+        with anyio.CancelScope(shield=True):
+            await incoming.aclose()
+    happened.append(_replied(relay, sending, before))
+
+
+def _until(sending: Sending) -> Any:
+    left = sending.left()
+    return nullcontext() if left is None else anyio.fail_after(left)
+
+
+def _fed(relay: Relay, several: list[Came]) -> Iterator[Any]:
+    for came in several:
+        yield from relay.feed(came)
+        if relay.is_over:
+            return
+
+
+def _replied(relay: Relay, sending: Sending, before: float) -> Replied:
+    return Replied(relay.response(), sending.lap(), before, fault=relay.fault, is_behind_text=bool(relay.sent))
+
+
+class Incoming:
+    """The stream of one response, piece by piece: events of a raw response, or the chunks of a client's own object."""
+
+    def __init__(self, source: Any, sending: Sending) -> None:
+        self._source = source
+        self._http = source.http_response if is_raw(source) else None
+        self._limits = sending.limits
+        self._reader = EventReader()
+        self._idle = _read_timeout(self._http)
+        self._at = time.monotonic()
+
+    def pieces(self) -> Iterator[list[Came]]:
+        """Yield the chunks that come together."""
+        if self._http is None:
+            for item in self._source:
+                yield [Came(as_json(item), item)]
+            yield [Came(None, None, is_end=True)]
+            return
+        for piece in self._http.iter_bytes():
+            yield self._read(piece)
+
+    async def apieces(self) -> AsyncIterator[list[Came]]:
+        """Yield the chunks that come together."""
+        if self._http is None:
+            async for item in self._source:
+                yield [Came(as_json(item), item)]
+            yield [Came(None, None, is_end=True)]
+            return
+        async for piece in self._http.aiter_bytes():
+            yield self._read(piece)
+
+    def _read(self, piece: bytes) -> list[Came]:
+        found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
+        now = time.monotonic()
+        if found or self._idle is None:
+            self._at = now
+        elif now - self._at > self._idle:  # comments keep a connection busy, and bring nothing
+            detail = "no event came within the client's read timeout"
+            raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
+        return found
+
+    def close(self) -> None:
+        """Close the response: a server that is still generating stops."""
+        close = getattr(self._http if self._http is not None else self._source, "close", None)
+        if callable(close):
+            close()
+
+    async def aclose(self) -> None:
+        """Close the response, like :meth:`close`."""
+        if self._http is not None:
+            await self._http.aclose()
+            return
+        close = getattr(self._source, "aclose", None) or getattr(self._source, "close", None)
+        if callable(close):
+            await close()
+
+
+def _read_timeout(http: Any) -> float | None:
+    extensions = getattr(getattr(http, "request", None), "extensions", {})
+    return dict(extensions.get("timeout") or {}).get("read")
+
+
+def as_sdks_stream(source: Any, rest: Any, sending: Sending, *, is_async: bool) -> Any:
+    """Return what the SDK returns for a stream, in the form that was asked for, over the pieces in ``rest``.
+
+    A client that is not the SDK's, or whose stream has no response, gets a plain iterator of chunks.
+    """
+    http = http_of(source)
+    if http is None:
+        return AsyncChunks(rest) if is_async else Chunks(rest)
+    body = body_over(http, rest, _awritten if is_async else _written)
+    if is_raw(source):
+        return raw_stream(source, body, sending.way.form, is_async=is_async)
+    library = import_module("openai")
+    kind = library.AsyncStream if is_async else library.Stream
+    return kind(cast_to=library.types.chat.ChatCompletionChunk, response=body, client=sending.transport.client)
+
+
+def _written(pieces: Iterator[Any]) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece if isinstance(piece, bytes) else event(as_json(piece))
+    yield DONE
+
+
+async def _awritten(pieces: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield piece if isinstance(piece, bytes) else event(as_json(piece))
+    yield DONE
+
+
+class Chunks:
+    """The chunks of a guarded stream, for a client that is not the SDK's."""
+
+    def __init__(self, pieces: Generator[Any]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._pieces
+
+    def __next__(self) -> Any:
+        """Return the next chunk."""
+        return next(self._pieces)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the stream: nothing more is generated."""
+        self._pieces.close()
+
+
+class AsyncChunks:
+    """The chunks of a guarded stream, for an async client that is not the SDK's."""
+
+    def __init__(self, pieces: AsyncGenerator[Any]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._pieces
+
+    async def __anext__(self) -> Any:
+        """Return the next chunk."""
+        return await anext(self._pieces)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the stream: nothing more is generated."""
+        await self._pieces.aclose()

@@ -1,0 +1,214 @@
+"""A streamed chat completion: its chunks put together into one completion, and a completion taken apart into chunks.
+
+Deltas are joined as the API means them: texts in order, calls by their index. What is not what the API sends (an event
+that is no chunk, calls that contradict themselves, words after the end) is a fault, whatever the rest says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, cast
+
+from strictreply.values._issues import Code, Issue, pointer, quote
+from strictreply.values._json import JSON, JSONObject
+
+BROKEN_OFF = "error"
+"""The finish reason of a stream that ended without one, or without ``[DONE]``: it must not pass for whole."""
+
+_TEXTS = ("content", "refusal")
+
+
+class Assembly:
+    """The chunks of one stream so far.
+
+    ``fault`` is the first thing in them that is not what the API sends, None while there is none. ``is_done`` says that
+    the stream said that it is at its end. ``chunks`` counts them.
+    """
+
+    def __init__(self) -> None:
+        self.fault: Issue | None = None
+        self.is_done = False
+        self.chunks = 0
+        self._around: JSONObject = {}
+        self._choices: dict[int, _Choice] = {}
+
+    def add(self, chunk: JSON) -> None:
+        """Take one chunk."""
+        if not isinstance(chunk, dict):
+            self.refuse(Code.ENVELOPE_MALFORMED, "", expected="a chunk of a stream, an object", found=quote(chunk))
+            return
+        self.chunks += 1
+        _keep(self._around, chunk)
+        parts: Any = chunk.get("choices")
+        if not isinstance(parts, list):
+            if not chunk.get("error"):
+                self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(parts))
+            return
+        for part in parts:
+            index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
+            if index is None:
+                self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected="a choice with its index", found=quote(part))
+            fault = None if index is None else self._choices.setdefault(index, _Choice()).add(part)
+            self.fault = self.fault or fault
+
+    def refuse(self, code: Code, path: str, **words: str) -> None:
+        """Report a fault; the first one counts."""
+        self.fault = self.fault or Issue.of(code, path, **words)
+
+    @property
+    def reason(self) -> JSON:
+        """The finish reason, None as long as none came."""
+        return self._choices[0].reason if 0 in self._choices else None
+
+    def response(self, *, is_whole: bool = True) -> JSONObject:
+        """Return the completion that the chunks make; without its end, or not ``is_whole``, as one broken off."""
+        sound = is_whole and self.is_done
+        choices: list[JSON] = [self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)]
+        around = {name: value for name, value in self._around.items() if name != "choices"}
+        return {**around, "object": "chat.completion", "choices": choices}
+
+
+def _index_in(part: Any) -> int | None:
+    index = part.get("index") if isinstance(part, dict) else None
+    return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
+
+
+def _keep(around: JSONObject, given: JSONObject) -> None:
+    """Keep what every chunk says anew, the last word of it; null overwrites nothing."""
+    for name, value in given.items():
+        if value is not None or name not in around:
+            around[name] = value
+
+
+@dataclass(slots=True)
+class _Pieces:
+    """An object so far: members that are said once, and members that come in pieces."""
+
+    said: JSONObject = field(default_factory=dict[str, JSON])
+    pieces: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
+
+    def add(self, delta: JSONObject, once: Container[str]) -> bool:
+        """Take a delta; return whether nothing contradicts what was said before. Null says nothing."""
+        agrees = True
+        for name, value in delta.items():
+            if name in once:
+                agrees &= not value or self.said.get(name) in (None, "", value)
+                self.said[name] = self.said.get(name) or value
+            else:
+                self.pieces.setdefault(name, []).extend([] if value is None else [value])
+        return agrees
+
+    @property
+    def whole(self) -> JSONObject:
+        """Texts and lists are joined; of anything else the first that is no text stands for all, to be noticed."""
+        whole = dict(self.said)
+        for name, parts in self.pieces.items():
+            if not parts:
+                whole[name] = None
+            elif all(isinstance(part, str) for part in parts):
+                whole[name] = "".join(map(str, parts))
+            elif all(isinstance(part, list) for part in parts):
+                whole[name] = [*chain.from_iterable(cast("Any", parts))]
+            else:
+                whole[name] = next(part for part in parts if not isinstance(part, str))
+        return whole
+
+
+@dataclass(slots=True)
+class _Call:
+    around: _Pieces = field(default_factory=_Pieces)
+    function: _Pieces = field(default_factory=_Pieces)
+
+    def add(self, part: JSONObject) -> bool:
+        """Take a delta; return whether it fits what was said before."""
+        function: Any = part.get("function", {})
+        if not isinstance(function, dict):
+            return False
+        named = self.function.said.get("name")
+        agrees = self.around.add({name: part[name] for name in part if name not in {"index", "function"}}, part)
+        self.function.add(function, ("name",))
+        fits = "name" not in function if named else bool(function.get("name") or not function.get("arguments"))
+        return agrees and fits
+
+    @property
+    def whole(self) -> JSONObject:
+        return {"type": "function"} | self.around.whole | {"function": self.function.whole}
+
+
+@dataclass(slots=True)
+class _Choice:
+    around: JSONObject = field(default_factory=dict[str, JSON])
+    message: _Pieces = field(default_factory=_Pieces)
+    calls: list[_Call] = field(default_factory=list[_Call])
+    reason: JSON = None
+
+    def add(self, part: JSONObject) -> Issue | None:
+        """Take a choice of a chunk; return what is wrong with it."""
+        reason, delta = part.get("finish_reason"), cast("Any", part.get("delta"))
+        _keep(self.around, part)
+        if not isinstance(delta, dict):
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="an object as delta", found=quote(delta))
+        more = reason is not None or any(delta[name] for name in delta if name != "role")
+        late = self.reason is not None and more  # nothing may be said once a finish reason has come
+        self.reason = self.reason if reason is None else reason
+        agrees = self.message.add({name: delta[name] for name in delta if name != "tool_calls"}, ("role",))
+        if late or not agrees:
+            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="nothing after its finish_reason")
+        strange = next((delta[name] for name in _TEXTS if not isinstance(delta.get(name), str | None)), None)
+        if strange is not None:
+            return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(strange))
+        parts: Any = delta.get("tool_calls") or []
+        if not isinstance(parts, list):
+            return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(parts))
+        return next((fault for one in parts if (fault := self._add_call(one)) is not None), None)
+
+    def _add_call(self, part: Any) -> Issue | None:
+        index = _index_in(part)  # that of a call so far, or of the next one
+        if index == len(self.calls):
+            self.calls.append(_Call())
+        if index is not None and index < len(self.calls) and self.calls[index].add(part):
+            return None
+        at = pointer("/tool_calls", len(self.calls) if index is None else index)
+        return Issue.of(Code.CALL_MALFORMED, at, expected="pieces of one call under one index", found=quote(part))
+
+    def whole(self, index: int, *, sound: bool) -> JSONObject:
+        message: JSONObject = {"role": "assistant", "content": None} | self.message.whole
+        if self.calls:
+            message["tool_calls"] = [call.whole for call in self.calls]
+        reason = self.reason if sound and self.reason else BROKEN_OFF
+        around = {name: value for name, value in self.around.items() if name not in {"index", "delta"}}
+        return {**around, "index": index, "message": message, "finish_reason": reason}
+
+
+def chunks_of(completion: JSONObject, *, sent: str = "", usage: bool = False) -> Iterator[JSONObject]:
+    """Take a valid completion apart into chunks, behind a text of its content that was ``sent`` already.
+
+    Each call is one chunk with its index, id and name, and one with its arguments. ``usage`` adds the last chunk that
+    ``stream_options.include_usage`` asks for.
+    """
+    choice = completion["choices"][0]
+    message: JSONObject = choice["message"]
+    around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
+    around["object"] = "chat.completion.chunk"
+    beside = {name: value for name, value in choice.items() if name not in {"message", "finish_reason", "index"}}
+    for delta in _deltas(message, sent):
+        yield around | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield around | {"choices": [{**beside, "index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    if usage:
+        yield around | {"choices": [], "usage": completion.get("usage")}
+
+
+def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
+    content = message.get("content")
+    left = content[len(sent) :] if isinstance(content, str) else content
+    first = {name: value for name, value in message.items() if name != "tool_calls"} | {"content": left}
+    if not sent:
+        yield first
+    elif left:
+        yield {"content": left}
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+        yield {"tool_calls": [opening]}
+        yield {"tool_calls": [{"index": index, "function": {"arguments": call["function"]["arguments"]}}]}
