@@ -15,7 +15,6 @@ from strictreply.contract._tool import Tool
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (
-    Accepted,
     Call,
     Claim,
     Claimed,
@@ -25,6 +24,7 @@ from strictreply.retry._flow import (
     Notify,
     Outcome,
     Replied,
+    Settled,
     Sleep,
     Woke,
     reply_flow,
@@ -81,7 +81,7 @@ def calls(effects: list[Any]) -> list[Call]:
 def test_the_happy_path_is_one_call_and_one_note() -> None:
     """A reply that fits at once ends the loop; the completion is the one that came."""
     outcome, effects = finish(flow_of(), GOOD)
-    assert isinstance(outcome, Accepted)
+    assert isinstance(outcome, Settled)
     assert outcome.reply == ToolCall("search", {"query": "tea"}, "call_a")
     assert outcome.response == GOOD
     assert not outcome.spliced
@@ -101,7 +101,7 @@ def test_calls_are_one_and_the_retries(retries: int) -> None:
 def test_each_attempt_is_recorded_with_what_asked_for_it() -> None:
     """Attempts say their number, tier, scope, correction, faults, tokens and seconds."""
     outcome, _ = finish(flow_of(), Replied(WRONG, 1.5), Failed(Failure("timeout", retryable=True), 2.0), GOOD)
-    assert isinstance(outcome, Accepted)
+    assert isinstance(outcome, Settled)
     first, second, third = outcome.attempts
     assert (first.number, first.tier, first.scope, first.correction, first.seconds) == (1, 0, None, None, 1.5)
     assert [issue.code for issue in first.issues] == ["args.type"]
@@ -118,7 +118,7 @@ def test_a_failed_transport_is_repeated_unchanged_after_a_pause() -> None:
     """The same request goes out again, after the pause that the policy chose."""
     flow = flow_of(RetryPolicy(wait=wait_fixed(3)))
     outcome, effects = finish(flow, Failed(Failure("connection", retryable=True)), GOOD)
-    assert isinstance(outcome, Accepted)
+    assert isinstance(outcome, Settled)
     first, second = calls(effects)
     assert first.request == second.request
     assert [effect.seconds for effect in effects if isinstance(effect, Sleep)] == [3]
@@ -170,7 +170,7 @@ def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> No
     flow = flow_of(RetryPolicy(quota=7, wait=wait_fixed(3), max_retry_after=5))
     failed = Failed(Failure("server_error", retryable=True, status_code=503))
     outcome, effects = finish(flow, WRONG, failed, {"no": "completion"}, GOOD)
-    assert isinstance(outcome, Accepted)
+    assert isinstance(outcome, Settled)
     assert [effect for effect in effects if isinstance(effect, Claim)] == [Claim(7), Claim(7)]
     again = flow_of(RetryPolicy(quota=7))
     next(again)
@@ -185,7 +185,7 @@ def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> No
 def test_v7_without_a_quota_nothing_is_claimed() -> None:
     """``quota=None`` leaves repeats to ``transport_retries`` alone."""
     outcome, effects = finish(flow_of(RetryPolicy(quota=None)), Failed(Failure("connection", retryable=True)), GOOD)
-    assert isinstance(outcome, Accepted)
+    assert isinstance(outcome, Settled)
     assert not any(isinstance(effect, Claim) for effect in effects)
 
 
@@ -275,7 +275,7 @@ class TestScoped:
         """The new arguments stand under the original id, the sibling is untouched, the order is kept."""
         fixed = completion(calls=[call("search", {"query": "tea", "limit": 3}, "zzz")], finish_reason="stop")
         outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, fixed)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert outcome.spliced
         assert outcome.reply == ToolCalls(
             (ToolCall("search", {"query": "tea", "limit": 3}, "a"), ToolCall("weather", {"city": "Oslo"}, "b"))
@@ -297,7 +297,7 @@ class TestScoped:
     def test_another_tool_is_a_failed_attempt(self, switched: dict[str, Any]) -> None:
         """A switch is reported, and the same call is asked for again with its own faults."""
         outcome, effects = finish(flow_of(), WRONG, switched, GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert outcome.reply == ToolCall("search", {"query": "tea"}, "call_a")
         assert [issue.code for issue in outcome.attempts[1].issues] == ["tool.switched"]
         third = calls(effects)[2].request
@@ -316,21 +316,21 @@ class TestScoped:
     def test_a_switch_may_be_allowed(self, switched: dict[str, Any], reply: Any) -> None:
         """With ``allow_tool_switch`` the other reply is judged by itself, and comes back as it came."""
         outcome, _ = finish(flow_of(RetryPolicy(allow_tool_switch=True)), WRONG, switched)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert (outcome.reply, outcome.response, outcome.spliced) == (reply, switched, False)
 
     def test_an_allowed_switch_spends_no_argument_budget(self) -> None:
         """Where a switch is allowed the whole reply is re-asked, so that ``arg_retries`` has nothing to count."""
         policy = RetryPolicy(allow_tool_switch=True, arg_retries=0, max_retries=1)
         outcome, _ = finish(flow_of(policy), WRONG, GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert len(outcome.attempts) == 2
 
     def test_an_allowed_switch_loses_no_sibling(self) -> None:
         """Where a switch is allowed the whole reply is asked for again: nothing is frozen, and nothing forgotten."""
         flow = flow_of(RetryPolicy(allow_tool_switch=True), parallel=True)
         outcome, effects = finish(flow, TWO_WRONG_FIRST, GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         request = calls(effects)[1].request
         assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
         assert "tool_choice" not in request
@@ -341,7 +341,7 @@ class TestScoped:
         ask = Ask(contract, {"messages": USER, "max_tokens": 10}, RetryPolicy(), TieredSteering())
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")
         outcome, effects = finish(reply_flow(ask), TWO_WRONG_FIRST, cut, GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert [made.scope for made in outcome.attempts] == [None, "search", "search"]
         last = calls(effects)[2].request
         assert last["max_tokens"] == 20
@@ -353,7 +353,7 @@ class TestScoped:
         """Faults in two calls cannot be mended in one: the whole reply is asked for, with all tools."""
         both = completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": 2}, "b")])
         outcome, effects = finish(flow_of(parallel=True), both, GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         request = calls(effects)[1].request
         assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
         assert "tool_choice" not in request
@@ -371,7 +371,7 @@ class TestScoped:
     def test_arguments_that_do_not_read_are_asked_for_alone(self) -> None:
         """Malformed JSON in the arguments of one call is mended in that call."""
         outcome, effects = finish(flow_of(), completion(calls=[call("search", '{"query":')]), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "search"
         assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
 
@@ -379,7 +379,7 @@ class TestScoped:
         """There the instructions describe that tool alone, and the reply comes back as it came."""
         wrong, good = completion('{"tool":"search","args":{}}'), completion('{"tool":"search","args":{"query":"x"}}')
         outcome, effects = finish(flow_of(channel="text"), wrong, good)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert (outcome.response, outcome.spliced) == (good, False)
         instructions = calls(effects)[1].request["messages"][0]["content"]
         assert "search" in instructions
@@ -444,7 +444,7 @@ class TestTokenLimits:
     def test_v6_a_refused_limit_is_a_cut_reply(self) -> None:
         """A 400 for a limit that we raised goes on with the limit before it, and asks for less."""
         outcome, effects = finish(cut_flow(), truncated("long"), failed({"code": "invalid_value"}), truncated(), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert limits(effects) == [4096, 8192, 4096, 4096]
         _, refused, again, _ = outcome.attempts
         assert [issue.code for issue in refused.issues] == ["reply.truncated"]
@@ -471,7 +471,7 @@ class TestTokenLimits:
     def test_v6_a_limit_that_a_longer_prompt_makes_too_much(self) -> None:
         """Raised for an earlier cut and refused beside another fault: that fault is corrected under the old limit."""
         outcome, effects = finish(cut_flow(), truncated(), WRONG, failed(), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert limits(effects) == [4096, 8192, 8192, 4096]
         codes = [[issue.code for issue in made.issues] for made in outcome.attempts]
         assert codes == [["reply.truncated"], ["args.type"], ["reply.truncated", "args.type"], []]
@@ -480,14 +480,14 @@ class TestTokenLimits:
         """Some servers answer a reply that met its limit with HTTP 400: the model is asked again, with more room."""
         said = "Could not finish the message because max_tokens or model output limit was reached. Please try again."
         outcome, effects = finish(cut_flow(), failed({"message": said, "code": None}), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert limits(effects) == [4096, 8192]
 
     def test_v6_a_call_re_asked_alone_keeps_its_scope(self) -> None:
         """Where one call alone was cut, the siblings stay frozen when the server refuses more room."""
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")
         outcome, effects = finish(cut_flow(parallel=True), TWO_WRONG_FIRST, cut, failed(), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert isinstance(outcome.reply, ToolCalls)
         assert limits(effects) == [4096, 4096, 8192, 4096]
         assert [made.scope for made in outcome.attempts] == [None, "search", "search", "search"]
@@ -498,7 +498,7 @@ class TestTokenLimits:
         """A reply of as many tokens as its own request allowed is cut: asked for again, with more room."""
         relabelled = completion(**of, finish_reason=reason, tokens=(10, 50))
         outcome, effects = finish(cut_flow(50), relabelled, GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert limits(effects) == [50, 100]
         assert [issue.code for issue in outcome.attempts[0].issues] == ["reply.truncated"]
 
@@ -506,9 +506,9 @@ class TestTokenLimits:
         """Once raised, it is the raised limit that a count is compared with."""
         at_first = completion(calls=[call("search", {"query": "tea"})], tokens=(10, 50))
         outcome, _ = finish(cut_flow(50), truncated(), at_first)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         again, _ = finish(cut_flow(50), at_first, completion("x" * 9, tokens=(10, 100)), at_first)
-        assert isinstance(again, Accepted)
+        assert isinstance(again, Settled)
         assert [len(made.issues) for made in again.attempts] == [1, 1, 0]
 
     def test_v8_a_call_without_a_message_is_asked_for_again(self) -> None:
@@ -528,7 +528,7 @@ class TestErrorsOfTheModel:
     def test_v9_what_the_provider_could_not_read_is_corrected(self, kind: dict[str, Any]) -> None:
         """The generation in the error is replayed as the assistant's own turn, and nowhere else."""
         outcome, effects = finish(flow_of(), failed(TOOL_USE_FAILED, replace(BAD_REQUEST, **kind)), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         first, second = outcome.attempts
         assert [issue.code for issue in first.issues] == ["call.unreadable"]
         assert (first.failure, first.raw, second.tier) == (None, {"error": TOOL_USE_FAILED}, 1)
@@ -541,7 +541,7 @@ class TestErrorsOfTheModel:
     def test_v9_an_error_without_a_generation_is_corrected_too(self, written: object) -> None:
         """Where the generation is not there, or no text, the assistant's turn says that nothing came."""
         outcome, effects = finish(flow_of(), failed(TOOL_USE_FAILED | {"failed_generation": written}), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
 
     def test_v9_it_is_corrected_as_often_as_any_reply(self) -> None:
@@ -554,7 +554,7 @@ class TestErrorsOfTheModel:
     def test_v9_a_call_re_asked_alone_keeps_its_scope(self) -> None:
         """What was frozen stays frozen when the re-asked call cannot be read."""
         outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, failed(TOOL_USE_FAILED), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert isinstance(outcome.reply, ToolCalls)
 
     @pytest.mark.parametrize(
@@ -578,7 +578,7 @@ class TestErrorsOfTheModel:
         """A malformed call whose tail leaks as text is corrected, and its tail is no answer."""
         leaked = completion('query": "tea"})', finish_reason="function_call_filter: MALFORMED_FUNCTION_CALL")
         outcome, _ = finish(flow_of(), leaked, GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert [issue.code for issue in outcome.attempts[0].issues] == ["call.unreadable"]
 
 
@@ -589,7 +589,7 @@ class TestConversation:
         """The text is replayed as it came, and the correction says where a call belongs."""
         text = '<tool_call>{"name": "search", "arguments": {"query": "tea"}}</tool_call>'
         outcome, effects = finish(flow_of(), completion(text), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         replayed, correction = calls(effects)[1].request["messages"][-2:]
         assert (replayed["role"], replayed["content"]) == ("assistant", text)
         assert "tool_calls" in correction["content"]
@@ -603,7 +603,7 @@ class TestConversation:
         contract = Contract(tools=[SEARCH, WEATHER])
         flow = reply_flow(Ask(contract, {"messages": earlier}, RetryPolicy(), TieredSteering()))
         outcome, effects = finish(flow, completion(calls=[call("search", wrong, "call_1")]), GOOD)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         issues = [(issue.code, issue.path) for issue in outcome.attempts[0].issues]
         assert ("call.id_duplicate", "/tool_calls/0/id") in issues
         assert outcome.attempts[1].scope is None
@@ -619,7 +619,7 @@ class TestConversation:
         ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
         repeated = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, effects = finish(reply_flow(ask), repeated, repeated, repeated)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert len(calls(effects)) == (2 if len(ids) == 1 else 1)
         assert isinstance(outcome.reply, ToolCall)
         (sent,) = outcome.response["choices"][0]["message"]["tool_calls"]
@@ -633,7 +633,7 @@ class TestConversation:
         wrong = completion(calls=[call("search", {"query": 1}, "call_1")])
         right = completion(calls=[call("search", {"query": "tea"}, "call_1")])
         outcome, _ = finish(reply_flow(ask), wrong, wrong, right)
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)
         assert [attempt.scope for attempt in outcome.attempts] == [None, None, "search"]
         assert isinstance(outcome.reply, ToolCall)
         assert (outcome.reply.id, outcome.reply.args) == ("call_1.2", {"query": "tea"})
@@ -642,4 +642,4 @@ class TestConversation:
         """An id that a correction showed is no id of the conversation."""
         first = completion(calls=[call("bogus", {}, "call_a")])
         outcome, _ = finish(flow_of(), first, completion(calls=[call("search", {"query": "x"}, "call00001")]))
-        assert isinstance(outcome, Accepted)
+        assert isinstance(outcome, Settled)

@@ -152,15 +152,6 @@ def test_parse_reads_the_arguments_of_pydantic_tools() -> None:
     assert given.choices[0].message.tool_calls[0].function.parsed_arguments == Invoice(number=7)
 
 
-def test_streams_are_refused_by_name() -> None:
-    """What is not guarded raises, and says what is."""
-    client, server = wrapped(GOOD)
-    for ask in (client.chat.completions.stream, lambda **asked: client.chat.completions.create(**asked, stream=True)):
-        with pytest.raises(NotImplementedError, match="create"):
-            ask(**ASK)
-    assert not server.requests
-
-
 def test_the_sdk_complains_about_its_own_arguments() -> None:
     """A missing argument, and a class as ``response_format``, are the SDK's TypeErrors, and nothing is sent."""
     client, server = wrapped(GOOD)
@@ -202,12 +193,12 @@ def test_responses_are_warned_of_once() -> None:
 
 
 def test_each_method_says_what_becomes_of_it() -> None:
-    """``guarded`` lists every method of the client: what is a completion is guarded or refused, all else passes."""
+    """``guarded`` lists every method of the client: what is a completion is guarded, all else passes."""
     client, _ = wrapped(GOOD)
     held = sr.guarded(client)
     assert held["chat.completions.create"] == held["beta.chat.completions.parse"] == "guarded"
     assert held["chat.completions.with_raw_response.create"] == "guarded"
-    assert held["chat.completions.stream"] == "refuses"
+    assert held["chat.completions.stream"] == "guarded"
     assert held["responses.create"] == held["embeddings.create"] == "passes"
     with pytest.raises(TypeError, match="wrap"):
         sr.guarded(client.unwrapped)

@@ -14,12 +14,12 @@ import strictreply as sr
 from scripted import USER
 from strictreply.testing import faults
 from strictreply.testing._event_streams import PIECES, assembled, chunks, events, events_in
-from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._events import DONE, event
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
+from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._events import DONE, event
 
 TEXT = st.text(max_size=30)
 CALLS = st.lists(st.builds(native_call, TEXT, TEXT, TEXT), max_size=3)

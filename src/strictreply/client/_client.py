@@ -19,6 +19,7 @@ from strictreply.client._keywords import CallKeywords
 from strictreply.client._relay import ChunkRelay
 from strictreply.client._streaming import as_sdks_stream, astreamed, streamed
 from strictreply.client._transport import Sending, Way, is_passing
+from strictreply.client._typed_stream import Accepted, AsyncReplyStream, EventRelay, ReplyStream, StreamEvent
 from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
@@ -116,8 +117,25 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
     def _pieces(self, ask: Ask, sending: Sending, relay: ChunkRelay) -> Generator[Any]:
         """Yield the response that opened first, then what goes out to the caller."""
-        outcome = yield from streamed(ask, sending, relay, lambda effect: self._perform(effect, sending))
+        perform = partial(self._perform, sending=sending)
+        outcome = yield from streamed(ask, sending, relay, perform)
         yield from self._released(ask, outcome, sending, relay)
+
+    def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
+        """Make one call like :meth:`reply`, and return its events as they come; see :class:`ReplyStream`.
+
+        The request is sent when the first event is asked for.
+        """
+        ended: list[Exchange[A_co]] = []
+        return ReplyStream(self._events(self._ask_to_stream({**keywords}), ended), ended)
+
+    def _events(self, ask: Ask, ended: list[Exchange[A_co]]) -> Generator[StreamEvent[A_co]]:
+        refuse_async_checks(ask.contract)
+        sending = self._sending(ask, None)
+        perform = partial(self._perform, sending=sending)
+        outcome = yield from streamed(ask, sending, EventRelay(ask.contract), perform)
+        ended.append(self._exchange(ask, outcome, sending))
+        yield Accepted(ended[0].reply)
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call like :meth:`reply`, and return it with its story."""
@@ -216,6 +234,21 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 yield piece
         for chunk in self._released(ask, ended[0], sending, relay):
             yield chunk
+
+    def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
+        """Make one call, and return its events as they come; see :meth:`StrictClient.stream`."""
+        ended: list[Exchange[A_co]] = []
+        return AsyncReplyStream(self._events(self._ask_to_stream({**keywords}), ended), ended)
+
+    async def _events(self, ask: Ask, ended: list[Exchange[A_co]]) -> AsyncGenerator[StreamEvent[A_co]]:
+        sending = self._sending(ask, None)
+        outcomes: list[Outcome] = []
+        perform = partial(self._aperform, sending=sending)
+        async with aclosing(astreamed(ask, sending, EventRelay(ask.contract), perform, outcomes)) as pieces:
+            async for piece in pieces:
+                yield piece
+        ended.append(self._exchange(ask, outcomes[0], sending))
+        yield Accepted(ended[0].reply)
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""

@@ -7,11 +7,14 @@ the reply keeps that text: a later ask may only bring the calls beside it, or mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import jiter
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import text_may_be_call
+from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -20,7 +23,7 @@ from strictreply.wires._events import DONE_DATA, Event
 from strictreply.wires._received import read_body
 
 _BETWEEN_TEXTS = "\n\n"
-_ENDINGS = ("tool_calls", "function_call", "refusal")
+_MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
 class Came(NamedTuple):
@@ -35,7 +38,10 @@ def came_in(event: Event, limits: Limits) -> Came:
     """Read one server-sent event of a stream."""
     if event.data == DONE_DATA:
         return Came(None, event.raw, is_end=True)
-    plain = read_body(event.data, limits)
+    try:
+        plain: JSON = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
+    except ValueError:  # it is read once more, by what tolerates a little in what is not ours
+        plain = read_body(event.data, limits)
     if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
         plain = {"error": plain, "choices": []}
     return Came(plain, event.raw)
@@ -44,51 +50,59 @@ def came_in(event: Event, limits: Limits) -> Came:
 class Relay:
     """Follows the stream of each ask of one call. Nothing is passed on here: see the two kinds of it.
 
-    ``sent`` is the text that the caller has already; ``is_over`` says that nothing more of a stream needs to be read.
+    ``is_over`` says that nothing more of a stream needs to be read.
     """
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
-        self.sent = ""
+        self._sent: list[str] = []
         self._is_opened = False
+        self._most = contract.limits.reply_bytes
         self.begin()
 
     def begin(self) -> None:
         """Begin with the stream of one ask."""
         self.assembly = Assembly()
         self.is_over = False
-        self._size = 0
 
-    def opened(self, source: Any) -> list[Any]:
+    @property
+    def sent(self) -> str:
+        """The text of the reply that the caller has already."""
+        return "".join(self._sent)
+
+    @property
+    def is_behind_text(self) -> bool:
+        """Whether the caller has some text of the reply already."""
+        return bool(self._sent)
+
+    def opened(self, source: Any) -> Sequence[Any]:
         """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
         first, self._is_opened = not self._is_opened, True
         return [source] if first else []
 
-    def feed(self, came: Came) -> list[Any]:
+    def feed(self, came: Came) -> Sequence[Any]:
         """Take one chunk; return what can be passed on."""
         if came.is_end:
             self.assembly.is_done = self.is_over = True
             return []
-        self.assembly.add(came.plain)
-        delta = _delta_in(came.plain)
-        text = delta.get("content")
-        self._size += sum(map(len, _texts(delta)))
-        if self._size > self.contract.limits.reply_bytes:
-            self.assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self.contract.limits.reply_bytes))
-        self.is_over = self.assembly.fault is not None or _has_error(came.plain)
-        return [] if self.is_over else self.passed(came, delta, text if isinstance(text, str) else "")
+        assembly = self.assembly
+        assembly.add(came.plain)
+        if assembly.size > self._most:
+            assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self._most))
+        self.is_over = assembly.fault is not None or _has_error(came.plain)
+        return [] if self.is_over else self.passed(came, assembly)
 
     @property
     def fault(self) -> Issue | None:
         """What ended the reading before the stream's own end; None when nothing did."""
         return self.assembly.fault
 
-    def passed(self, came: Came, delta: JSONObject, text: str) -> list[Any]:  # noqa: ARG002 - for the kinds of relays
+    def passed(self, came: Came, assembly: Assembly) -> Sequence[Any]:  # noqa: ARG002 - for the kinds of relays
         """Return what may be passed on of a chunk."""
         return []
 
-    def rejected(self, issues: tuple[Issue, ...]) -> list[Any]:  # noqa: ARG002
-        """Return what is said of a reply that did not fit."""
+    def rejected(self, attempt: Attempt) -> Sequence[Any]:  # noqa: ARG002
+        """Return what is said of an attempt that was not accepted."""
         return []
 
     def response(self) -> JSONObject:
@@ -111,24 +125,26 @@ class ChunkRelay(Relay):
         """Begin with the stream of one ask; a second text is not live, it may have to stand behind the first."""
         super().begin()
         self._is_open = False
-        self._is_held = bool(self.sent) or not _may_be_live(self.contract)
+        self._is_held = bool(self._sent) or not _may_be_live(self.contract)
         self._first = ""
         self._waiting: list[Any] = []
         self._before = self.sent
 
-    def passed(self, came: Came, delta: JSONObject, text: str) -> list[Any]:
+    def passed(self, came: Came, assembly: Assembly) -> list[Any]:
         """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear."""
-        if self._is_held or not _is_text_alone(came.plain, delta):
+        if self._is_held or not assembly.is_text_alone:
             return []
+        text: Any = assembly.delta.get("content") or ""
         if self._is_open:
-            self.sent += text
+            self._sent.append(text)
             return [came.kept]
         self._waiting.append(came.kept)
         self._first += text
         if not self._first.strip() or text_may_be_call(self.contract, self._first):
+            self._is_held = len(self._first) > _MOST_FIRST  # a call, as far as anybody can tell
             return []
         waiting, self._waiting = self._waiting, []
-        self._is_open, self.sent = True, self._first
+        self._is_open, self._sent = True, [self._first]
         plain: Any = came.plain
         self._around = {name: plain[name] for name in ("id", "created", "model") if name in plain}
         return waiting
@@ -154,31 +170,6 @@ class ChunkRelay(Relay):
 def _may_be_live(contract: Contract) -> bool:
     """Return whether text may go out before the reply is judged: it is any text, or prose beside calls."""
     return contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"
-
-
-def _delta_in(chunk: JSON) -> JSONObject:
-    choices: Any = chunk.get("choices") if isinstance(chunk, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    delta = choice.get("delta") if isinstance(choice, dict) else None
-    return delta if isinstance(delta, dict) else {}
-
-
-def _is_text_alone(chunk: JSON, delta: JSONObject) -> bool:
-    choices: Any = chunk.get("choices") if isinstance(chunk, dict) else None
-    if not isinstance(choices, list) or len(choices) != 1 or choices[0].get("finish_reason") is not None:
-        return False
-    return not any(delta.get(name) for name in _ENDINGS)
-
-
-def _texts(delta: JSONObject) -> Iterator[str]:
-    """Yield the texts of a delta whose sum is held to the cap of a reply."""
-    for name, value in delta.items():
-        if isinstance(value, str):
-            yield value
-        elif name == "tool_calls" and isinstance(value, list):
-            for call in value:
-                function = call.get("function") if isinstance(call, dict) else None
-                yield from (one for one in (function or {}).values() if isinstance(one, str))
 
 
 def _has_error(chunk: JSON) -> bool:

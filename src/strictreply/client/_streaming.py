@@ -8,7 +8,7 @@ SDK's own HTTP library, which the SDK reads as it reads any: every form in which
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, Self
@@ -68,8 +68,8 @@ async def astreamed(
         flow.close()
 
 
-def _told(effect: Effect, relay: Relay) -> list[Any]:
-    return relay.rejected(effect.attempt.issues) if isinstance(effect, Notify) and effect.attempt.issues else []
+def _told(effect: Effect, relay: Relay) -> Sequence[Any]:
+    return relay.rejected(effect.attempt) if isinstance(effect, Notify) and not effect.attempt.accepted else ()
 
 
 def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None, Replied | Failed]:
@@ -80,7 +80,7 @@ def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None
         with sending.bounds(effect.request):
             source = sending.send(effect.request, sending.left())
     except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
-        return Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent))
+        return Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text)
     incoming = Incoming(source, sending)
     try:
         yield from relay.opened(source)
@@ -90,7 +90,7 @@ def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None
                 with sending.reading():
                     several = next(pieces, None)
             except Exception as error:  # noqa: BLE001 - as above
-                return Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent))
+                return Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text)
             if several is None:
                 break
             yield from _fed(relay, several)
@@ -107,7 +107,7 @@ async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[
         with _until(sending), sending.bounds(effect.request):
             source = await sending.send(effect.request, sending.left())
     except Exception as error:  # noqa: BLE001 - as in the twin
-        happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent)))
+        happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text))
         return
     incoming = Incoming(source, sending)
     try:
@@ -119,7 +119,7 @@ async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[
                 with _until(sending), sending.reading():
                     several = await anext(pieces, None)
             except Exception as error:  # noqa: BLE001 - as in the twin
-                happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=bool(relay.sent)))
+                happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text))
                 return
             if several is None:
                 break
@@ -144,7 +144,7 @@ def _fed(relay: Relay, several: list[Came]) -> Iterator[Any]:
 
 
 def _replied(relay: Relay, sending: Sending, before: float) -> Replied:
-    return Replied(relay.response(), sending.lap(), before, fault=relay.fault, is_behind_text=bool(relay.sent))
+    return Replied(relay.response(), sending.lap(), before, fault=relay.fault, is_behind_text=relay.is_behind_text)
 
 
 class Incoming:

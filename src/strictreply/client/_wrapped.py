@@ -25,7 +25,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._driving import unharmed
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
-from strictreply.retry._flow import Accepted, Ended, Outcome
+from strictreply.retry._flow import Ended, Outcome, Settled
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._attempts import Attempt, Usage, plain, total_usage
@@ -267,6 +267,11 @@ class Wrapped(Generic[A_co]):
         unwanted = self._guard.learnt.unwanted(self._endpoint(base))
         return Ask(contract, base, policy, steering, unwanted, self._guard.transport.owned_retries())
 
+    def _ask_to_stream(self, keywords: JSONObject) -> Ask:
+        ask = self._ask(keywords)
+        ask.base["stream"] = True
+        return ask
+
     def _endpoint(self, base: JSONObject) -> tuple[str, str]:
         return str(getattr(self._guard.inner, "base_url", "")), str(base.get("model", ""))
 
@@ -311,7 +316,7 @@ class Wrapped(Generic[A_co]):
             return nullcontext()
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
-    def _with_usage(self, outcome: Accepted) -> JSONObject:
+    def _with_usage(self, outcome: Settled) -> JSONObject:
         """Return the accepted response, with the tokens of all asks where that is wanted."""
         response = outcome.response
         if self._guard.settings.usage != "total" or len(outcome.attempts) == 1:
@@ -326,7 +331,7 @@ class Wrapped(Generic[A_co]):
     def _released(self, ask: Ask, outcome: Outcome, sending: Sending, relay: ChunkRelay) -> Iterator[JSONObject]:
         """Return the chunks of the accepted reply that were held, or raise what the outcome calls for."""
         self._exchange(ask, outcome, sending)
-        return relay.released(self._with_usage(cast("Accepted", outcome)))
+        return relay.released(self._with_usage(cast("Settled", outcome)))
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""

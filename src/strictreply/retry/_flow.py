@@ -113,7 +113,7 @@ Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class Settled:
     """Outcome: a reply that fits; ``response`` is the completion it stands in, ``spliced`` says we put it there.
 
     ``turn`` is the assistant's turn as the provider wants it back: the message, with what the model thought in it.
@@ -139,7 +139,7 @@ class Ended:
     tool: str | None = None
 
 
-Outcome: TypeAlias = Accepted | Ended
+Outcome: TypeAlias = Settled | Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,12 +379,12 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: f
     )
 
 
-def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Accepted:
+def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Settled:
     """Return the reply with the completion that carries it, as if the first reply had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
     turn, message = judged.turn or {}, judged.message or {}
     if message is _message_in(response):
-        return Accepted(verdict.reply, response, attempts, turn=turn)
+        return Settled(verdict.reply, response, attempts, turn=turn)
     choice = {"index": 0, **response["choices"][0], "message": message}
     choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
-    return Accepted(verdict.reply, {**response, "choices": [choice]}, attempts, spliced=True, turn=turn)
+    return Settled(verdict.reply, {**response, "choices": [choice]}, attempts, spliced=True, turn=turn)

@@ -17,7 +17,6 @@ from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import classify
 from strictreply.retry._flow import (
-    Accepted,
     Call,
     Claim,
     Claimed,
@@ -28,6 +27,7 @@ from strictreply.retry._flow import (
     Notify,
     Outcome,
     Replied,
+    Settled,
     Sleep,
     Woke,
     reply_flow,
@@ -136,7 +136,7 @@ def next_request(
 
 def _ended(outcome: Outcome) -> NextRequest[Any]:
     attempts = outcome.attempts
-    if isinstance(outcome, Accepted):
+    if isinstance(outcome, Settled):
         verdict = Valid(outcome.reply, attempts[-1].leniency)
         return NextRequest(verdict, completion=outcome.response, attempts=attempts)
     error = outcome.end.error(attempts, outcome.failure, outcome.tool)

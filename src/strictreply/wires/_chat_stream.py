@@ -18,28 +18,55 @@ BROKEN_OFF = "error"
 """The finish reason of a stream that ended without one, or without ``[DONE]``: it must not pass for whole."""
 
 _TEXTS = ("content", "refusal")
+_NO_TEXT = ("tool_calls", "function_call", "refusal")
 
 
 class Assembly:
     """The chunks of one stream so far.
 
     ``fault`` is the first thing in them that is not what the API sends, None while there is none. ``is_done`` says that
-    the stream said that it is at its end. ``chunks`` counts them.
+    the stream said that it is at its end. ``chunks`` counts them, ``size`` the characters of their texts. ``delta`` is
+    that of the chunk which came last, ``is_text_alone`` whether that chunk holds nothing but text of the content.
     """
 
     def __init__(self) -> None:
         self.fault: Issue | None = None
         self.is_done = False
         self.chunks = 0
+        self.size = 0
+        self.delta: JSONObject = {}
+        self.is_text_alone = False
         self._around: JSONObject = {}
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
         """Take one chunk."""
+        self.chunks += 1
+        if not self._add_usual(chunk):
+            self._add(chunk)
+
+    def _add_usual(self, chunk: JSON) -> bool:
+        """Take a chunk that only goes on with a text, as nearly all do; False for any other."""
+        parts: Any = chunk.get("choices") if type(chunk) is dict and "error" not in chunk else None
+        part = parts[0] if type(parts) is list and len(parts) == 1 else None
+        first = self._choices.get(0)
+        if first is None or first.reason is not None or type(part) is not dict or part.get("index") != 0:
+            return False
+        delta = part.get("delta")
+        if part.get("finish_reason") is not None or part.get("logprobs") is not None or type(delta) is not dict:
+            return False
+        size = first.goes_on(delta)
+        if not size:
+            return False
+        self.delta, self.is_text_alone = delta, "content" in delta
+        self.size += size
+        return True
+
+    def _add(self, chunk: JSON) -> None:
+        self.delta, self.is_text_alone = {}, False
         if not isinstance(chunk, dict):
             self.refuse(Code.ENVELOPE_MALFORMED, "", expected="a chunk of a stream, an object", found=quote(chunk))
             return
-        self.chunks += 1
         _keep(self._around, chunk)
         parts: Any = chunk.get("choices")
         if not isinstance(parts, list):
@@ -50,8 +77,16 @@ class Assembly:
             index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
             if index is None:
                 self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected="a choice with its index", found=quote(part))
-            fault = None if index is None else self._choices.setdefault(index, _Choice()).add(part)
+                return
+            fault = self._choices.setdefault(index, _Choice()).add(part)
             self.fault = self.fault or fault
+            if fault is None and index == 0:
+                self._look_at(part)
+
+    def _look_at(self, part: JSONObject) -> None:
+        self.delta = part["delta"]
+        self.size += sum(map(len, _texts(self.delta)))
+        self.is_text_alone = part.get("finish_reason") is None and not any(self.delta.get(one) for one in _NO_TEXT)
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
@@ -73,6 +108,15 @@ class Assembly:
 def _index_in(part: Any) -> int | None:
     index = part.get("index") if isinstance(part, dict) else None
     return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
+
+
+def _texts(delta: JSONObject) -> Iterator[str]:
+    """Yield the texts of a delta whose sum is held to the cap of a reply."""
+    for value in delta.values():
+        if isinstance(value, str):
+            yield value
+    for call in delta.get("tool_calls") or ():
+        yield from (one for one in call.get("function", {}).values() if isinstance(one, str))
 
 
 def _keep(around: JSONObject, given: JSONObject) -> None:
@@ -137,17 +181,43 @@ class _Call:
         return {"type": "function"} | self.around.whole | {"function": self.function.whole}
 
 
+_GOING_ON = 2  # members of a call that goes on: its index and its function
+
+
 @dataclass(slots=True)
 class _Choice:
     around: JSONObject = field(default_factory=dict[str, JSON])
     message: _Pieces = field(default_factory=_Pieces)
     calls: list[_Call] = field(default_factory=list[_Call])
+    logprobs: _Pieces = field(default_factory=_Pieces)
     reason: JSON = None
+
+    def goes_on(self, delta: JSONObject) -> int:
+        """Take a delta that is one more piece of the content or of a call's arguments; return its size, 0 for none."""
+        if len(delta) != 1:
+            return 0
+        text = delta.get("content")
+        if type(text) is str:
+            self.message.pieces.setdefault("content", []).append(text)
+            return len(text)
+        calls: Any = delta.get("tool_calls")
+        call = calls[0] if type(calls) is list and len(calls) == 1 else None
+        function = call.get("function") if type(call) is dict and len(call) == _GOING_ON else None
+        index = call["index"] if type(call) is dict and "index" in call else None
+        if type(function) is not dict or type(index) is not int or not 0 <= index < len(self.calls):
+            return 0
+        arguments = function.get("arguments")
+        if len(function) != 1 or type(arguments) is not str or "name" not in self.calls[index].function.said:
+            return 0
+        self.calls[index].function.pieces.setdefault("arguments", []).append(arguments)
+        return len(arguments)
 
     def add(self, part: JSONObject) -> Issue | None:
         """Take a choice of a chunk; return what is wrong with it."""
         reason, delta = part.get("finish_reason"), cast("Any", part.get("delta"))
-        _keep(self.around, part)
+        _keep(self.around, {name: part[name] for name in part if name != "logprobs"})
+        if isinstance(part.get("logprobs"), dict):
+            self.logprobs.add(part["logprobs"], ())
         if not isinstance(delta, dict):
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="an object as delta", found=quote(delta))
         more = reason is not None or any(delta[name] for name in delta if name != "role")
@@ -179,6 +249,7 @@ class _Choice:
             message["tool_calls"] = [call.whole for call in self.calls]
         reason = self.reason if sound and self.reason else BROKEN_OFF
         around = {name: value for name, value in self.around.items() if name not in {"index", "delta"}}
+        around["logprobs"] = self.logprobs.whole or None
         return {**around, "index": index, "message": message, "finish_reason": reason}
 
 
@@ -192,7 +263,8 @@ def chunks_of(completion: JSONObject, *, sent: str = "", usage: bool = False) ->
     message: JSONObject = choice["message"]
     around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
     around["object"] = "chat.completion.chunk"
-    beside = {name: value for name, value in choice.items() if name not in {"message", "finish_reason", "index"}}
+    said = {"message", "finish_reason", "index"} | ({"logprobs"} if sent else set())  # they came with the text
+    beside = {name: value for name, value in choice.items() if name not in said}
     for delta in _deltas(message, sent):
         yield around | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     yield around | {"choices": [{**beside, "index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
