@@ -118,8 +118,10 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def _pieces(self, ask: Ask, sending: Sending, relay: ChunkRelay) -> Generator[Any]:
         """Yield the response that opened first, then what goes out to the caller."""
         perform = partial(self._perform, sending=sending)
-        outcome = yield from streamed(ask, sending, relay, perform)
-        yield from self._released(ask, outcome, sending, relay)
+        with self._observing(ask, sending) as sending.observer:
+            outcome = yield from streamed(ask, sending, relay, perform)
+            held = self._released(ask, outcome, sending, relay)
+        yield from held
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
         """Make one call like :meth:`reply`, and return its events as they come; see :class:`ReplyStream`.
@@ -133,8 +135,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
         refuse_async_checks(ask.contract)
         sending = self._sending(ask, None)
         perform = partial(self._perform, sending=sending)
-        outcome = yield from streamed(ask, sending, EventRelay(ask.contract), perform)
-        ended.append(self._exchange(ask, outcome, sending))
+        with self._observing(ask, sending) as sending.observer:
+            outcome = yield from streamed(ask, sending, EventRelay(ask.contract), perform)
+            ended.append(self._exchange(ask, outcome, sending))
         yield Accepted(ended[0].reply)
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
@@ -229,10 +232,12 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         """Yield as the twin does."""
         ended: list[Outcome] = []
         perform = partial(self._aperform, sending=sending)
-        async with aclosing(astreamed(ask, sending, relay, perform, ended)) as pieces:
-            async for piece in pieces:
-                yield piece
-        for chunk in self._released(ask, ended[0], sending, relay):
+        with self._observing(ask, sending) as sending.observer:
+            async with aclosing(astreamed(ask, sending, relay, perform, ended)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            held = self._released(ask, ended[0], sending, relay)
+        for chunk in held:
             yield chunk
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
@@ -244,10 +249,11 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         sending = self._sending(ask, None)
         outcomes: list[Outcome] = []
         perform = partial(self._aperform, sending=sending)
-        async with aclosing(astreamed(ask, sending, EventRelay(ask.contract), perform, outcomes)) as pieces:
-            async for piece in pieces:
-                yield piece
-        ended.append(self._exchange(ask, outcomes[0], sending))
+        with self._observing(ask, sending) as sending.observer:
+            async with aclosing(astreamed(ask, sending, EventRelay(ask.contract), perform, outcomes)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            ended.append(self._exchange(ask, outcomes[0], sending))
         yield Accepted(ended[0].reply)
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +26,7 @@ from strictreply.values._json import JSONObject
 from strictreply.wires._chat import peek
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.metrics import Counter, MeterProvider
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
@@ -109,16 +110,22 @@ class OpenTelemetry:
             return
         common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.get("model", ""))}
         told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": _NAME, **common}
-        with self.tracer.start_as_current_span(f"invoke_workflow {_NAME}", attributes=told, **_QUIET) as span:
-            observed = ObservedCall(self, ask, common, is_recorded=not seen if self._asks is None else self._asks)
-            try:
+        span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=told)
+        observed = ObservedCall(self, ask, common, span, is_recorded=not seen if self._asks is None else self._asks)
+        # between the chunks of a stream the caller's own code runs, in the caller's own span
+        current = nullcontext() if ask.base.get("stream") else self.trace.use_span(span, **_QUIET)
+        try:
+            with current:
                 yield observed
-            except BaseException as error:
-                self.fail(span, error.reason if isinstance(error, CallFailed) else type(error).__name__)
-                raise
-            finally:
-                observed.close()
-                span.set_attribute("strictreply.attempts", observed.count)
+        except GeneratorExit:  # of a stream: the caller left
+            raise
+        except BaseException as error:
+            self.fail(span, error.reason if isinstance(error, CallFailed) else type(error).__name__)
+            raise
+        finally:
+            observed.close()
+            span.set_attribute("strictreply.attempts", observed.count)
+            span.end()
 
     def fail(self, span: Span, kind: str) -> None:
         """Mark a span as failed, without a description."""
@@ -134,8 +141,12 @@ class OpenTelemetry:
 class ObservedCall:
     """The asks of one call, as spans and counts."""
 
-    def __init__(self, telemetry: OpenTelemetry, ask: Ask, common: JSONObject, *, is_recorded: bool) -> None:
+    def __init__(
+        self, telemetry: OpenTelemetry, ask: Ask, common: JSONObject, parent: Span, *, is_recorded: bool
+    ) -> None:
         self._telemetry = telemetry
+        self._parent: Context = telemetry.trace.set_span_in_context(parent)
+        self._is_streamed = bool(ask.base.get("stream"))
         self._declared = {tool.name for tool in ask.contract.tools}
         self._common = common
         self._is_recorded = is_recorded
@@ -154,7 +165,7 @@ class ObservedCall:
         numbers = {name: request[key] for key, name in _ASKED.items() if type(request.get(key)) in (int, float)}
         told = {"gen_ai.operation.name": "chat", **self._common, "gen_ai.request.model": _model(request), **numbers}
         trace, name = self._telemetry.trace, f"chat {_model(request)}".strip()
-        self._open = self._telemetry.tracer.start_span(name, kind=trace.SpanKind.CLIENT, attributes=told)
+        self._open = self._telemetry.tracer.start_span(name, self._parent, trace.SpanKind.CLIENT, told)
         try:
             with trace.use_span(self._open, end_on_exit=False, **_QUIET):
                 yield
@@ -162,7 +173,7 @@ class ObservedCall:
             self._cut = type(error).__name__
             raise
         finally:
-            self._until = time.time_ns()
+            self._until = None if self._is_streamed else time.time_ns()  # a stream ends when it is judged
 
     def judged(self, attempt: Attempt) -> None:
         """Count an attempt, and close its span with what became of it."""
