@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strictreply.client._client import AsyncStrictClient, StrictClient
     from strictreply.client._surface import guarded
+    from strictreply.client._typed_stream import Accepted, AsyncReplyStream, Provisional, ReplyStream, Retracted
     from strictreply.client._wrap import wrap
     from strictreply.client._wrapped import Exchange
     from strictreply.contract._contract import Contract
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 
 __all__ = [
+    "Accepted",
     "AssistantReply",
+    "AsyncReplyStream",
     "AsyncStrictClient",
     "Attempt",
     "CallFailed",
@@ -66,9 +69,12 @@ __all__ = [
     "Limits",
     "LoopPolicy",
     "NextRequest",
+    "Provisional",
     "Remedy",
     "ReplyHalted",
     "ReplyRejected",
+    "ReplyStream",
+    "Retracted",
     "RetryPolicy",
     "Run",
     "SQLiteSessionStore",
@@ -99,6 +105,7 @@ __all__ = [
 _MODULES = {
     "client._client": "AsyncStrictClient StrictClient",
     "client._surface": "guarded",
+    "client._typed_stream": "Accepted AsyncReplyStream Provisional ReplyStream Retracted",
     "client._wrap": "wrap",
     "client._wrapped": "Exchange",
     "contract._contract": "Contract",

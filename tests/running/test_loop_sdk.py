@@ -90,4 +90,6 @@ def test_a_stream_of_events_over_a_socket() -> None:
         client = sr.wrap(openai, **{**declared, "policy": sr.RetryPolicy(max_retries=1)})
         events = list(sr.run_stream(client, USER, model="m"))
     kinds = [type(event).__name__ for event in events]
-    assert kinds == ["AttemptMade", "AttemptMade", "ToolStarted", "ToolFinished", "AttemptMade", "RunEnded"]
+    last = ["Provisional"] * kinds.count("Provisional")
+    assert kinds == ["AttemptMade", "AttemptMade", "ToolStarted", "ToolFinished", *last, "AttemptMade", "RunEnded"]
+    assert "".join(event.delta for event in events if isinstance(event, sr.Provisional)) == "done"

@@ -224,7 +224,7 @@ class Wrapped(Generic[A_co]):
 
     def contract_for(self, **keywords: Unpack[CallKeywords]) -> Contract[Any]:
         """Return what the reply to a call with these keywords is held to, without making it."""
-        return self._ask({"messages": [], **keywords}).contract
+        return self._ask({"messages": [], **keywords, "stream": False}).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Return a copy that calls ``on_attempt`` with every attempt too, before the watcher it was wrapped with."""

@@ -79,10 +79,12 @@ def run_stream(
 ) -> Iterator[RunEvent]:
     """Run a conversation like :func:`run`, and yield every event as it happens; the last is :class:`RunEnded`.
 
+    Text comes as it is written (:class:`Provisional`, :class:`Retracted`); with ``stream=False`` only when it is whole.
     The run goes on in a thread of its own. Closing the stream cancels it before its next step. Raises what
     :func:`run` raises, after the events before it, and ContractError for an ``on_event`` that would have to be awaited.
     """
     events: SimpleQueue[RunEvent | BaseException] = SimpleQueue()
+    keywords.setdefault("stream", True)
     closed, wanted = threading.Event(), keywords.get("cancel")
     keywords["cancel"] = lambda: closed.is_set() or (wanted is not None and wanted())
     keywords["on_event"] = _listener(events.put, keywords.get("on_event"))
@@ -111,6 +113,7 @@ async def arun_stream(
 
     Needs asyncio. Closing the stream (``aclose``, or leaving ``contextlib.aclosing``) cancels the run at once.
     """
+    keywords.setdefault("stream", True)
     events: asyncio.Queue[RunEvent | BaseException] = asyncio.Queue()
     keywords["on_event"] = _listener(events.put_nowait, keywords.get("on_event"))
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 from pydantic_core import to_json
 
 from strictreply.client._keywords import RequestKeywords
+from strictreply.client._typed_stream import Provisional, Retracted
 from strictreply.pipeline._line import StepTrace
 from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
@@ -131,7 +132,7 @@ class RunEnded:
     run: Run
 
 
-RunEvent: TypeAlias = AttemptMade | ToolStarted | ToolFinished | RunEnded
+RunEvent: TypeAlias = Provisional | Retracted | AttemptMade | ToolStarted | ToolFinished | RunEnded
 
 OnEvent: TypeAlias = Callable[[RunEvent], None]
 """Called with every event as it happens; calls of one reply that run at the same time report from their own threads."""

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 import anyio
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply.client._typed_stream import Accepted
 from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Contract
 from strictreply.pipeline._line import EffectRaised
@@ -58,11 +59,20 @@ class TurnPerformer:
                 return self.tools.run_all(runs)
             case AskModel():
                 try:
-                    return asked_of(self.client.exchange(**request_of(effect, self.keywords)))
+                    return asked_of(self._exchanged(request_of(effect, self.keywords)))
                 except Exception as error:  # noqa: BLE001 - the turn gives back what it has claimed, and raises it again
                     return EffectRaised(error)
             case _:
                 return _used(self.sessions, effect)
+
+    def _exchanged(self, request: JSONObject) -> Exchange:
+        if not request.pop("stream", False):
+            return self.client.exchange(**request)
+        with self.client.stream(**request) as stream:
+            for event in stream:
+                if not isinstance(event, Accepted):
+                    self.tools.tell(event)
+        return stream.exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +91,22 @@ class AsyncTurnPerformer:
                 return await self.tools.arun_all(runs)
             case AskModel():
                 try:
-                    return asked_of(await self.client.exchange(**request_of(effect, self.keywords)))
+                    return asked_of(await self._exchanged(request_of(effect, self.keywords)))
                 except Exception as error:  # noqa: BLE001 - as in the twin
                     return EffectRaised(error)
             case _ if type(self.sessions) is MemorySessionStore:  # which waits for nothing
                 return _used(self.sessions, effect)
             case _:
                 return await finished_in_thread(partial(_used, self.sessions, effect))
+
+    async def _exchanged(self, request: JSONObject) -> Exchange:
+        if not request.pop("stream", False):
+            return await self.client.exchange(**request)
+        async with self.client.stream(**request) as stream:
+            async for event in stream:
+                if not isinstance(event, Accepted):
+                    self.tools.tell(event)
+        return stream.exchange
 
 
 def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
