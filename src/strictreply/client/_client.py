@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import anyio
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._relay import ChunkRelay
-from strictreply.client._streaming import as_sdks_stream, astreamed, streamed
+from strictreply.client._relay import ChunkRelay, Relay
+from strictreply.client._streaming import aexhausted, as_sdks_stream, astreamed, exhausted, streamed
 from strictreply.client._transport import Sending, Way, is_passing
 from strictreply.client._typed_stream import Accepted, AsyncReplyStream, EventRelay, ReplyStream, StreamEvent
 from strictreply.client._wrapped import Exchange, Wrapped
@@ -148,7 +148,11 @@ class StrictClient(Wrapped[A_co], OpenAI):
         refuse_async_checks(ask.contract)
         sending = self._sending(ask, way)
         with self._observing(ask, sending) as sending.observer:
-            outcome = drive(reply_flow(ask), lambda effect: self._perform(effect, sending))
+            perform = partial(self._perform, sending=sending)
+            if self._is_streamed_inside(ask, sending):
+                outcome = exhausted(streamed(ask, sending, Relay(ask.contract), perform))
+            else:
+                outcome = drive(reply_flow(ask), perform)
             return self._exchange(ask, outcome, sending)
 
     def _perform(self, effect: Effect, sending: Sending) -> Event:
@@ -263,7 +267,11 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
         with self._observing(ask, sending) as sending.observer:
-            outcome = await adrive(reply_flow(ask), lambda effect: self._aperform(effect, sending))
+            perform = partial(self._aperform, sending=sending)
+            if self._is_streamed_inside(ask, sending):
+                outcome = await aexhausted(ask, sending, Relay(ask.contract), perform)
+            else:
+                outcome = await adrive(reply_flow(ask), perform)
             return self._exchange(ask, outcome, sending)
 
     async def _aperform(self, effect: Effect, sending: Sending) -> Event:

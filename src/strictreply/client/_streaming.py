@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from importlib import import_module
 from typing import Any, Self
 
@@ -66,6 +66,25 @@ async def astreamed(
         ended.append(step.result)
     finally:
         flow.close()
+
+
+def exhausted(pieces: Generator[Any, None, Outcome]) -> Outcome:
+    """Run a call whose chunks nobody sees to its outcome."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as stop:
+            outcome: Outcome = stop.value
+            return outcome
+
+
+async def aexhausted(ask: Ask, sending: Sending, relay: Relay, perform: Callable[[Any], Awaitable[Event]]) -> Outcome:
+    """Run a call whose chunks nobody sees to its outcome, like :func:`exhausted`."""
+    ended: list[Outcome] = []
+    async with aclosing(astreamed(ask, sending, relay, perform, ended)) as pieces:
+        async for _ in pieces:
+            pass
+    return ended[0]
 
 
 def _told(effect: Effect, relay: Relay) -> Sequence[Any]:

@@ -176,11 +176,12 @@ class Transport:
         """Call the client's own method, sending once and within bounds, as far as it is the SDK's."""
         return self._sender_of(self.client.chat.completions).create(**keywords)
 
-    def assembled(self, response: JSONObject) -> Any:
+    def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> Any:
         """Return the SDK's own completion for one that came as a stream."""
         if not is_openai(self.client.chat.completions):
             return response
-        return import_module("openai.types.chat").ChatCompletion.model_construct(**response)
+        given = import_module("openai.types.chat").ChatCompletion.model_construct(**response)
+        return given if way.finish is None or reply is None else way.finish(given, reply)
 
     def completion(
         self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
@@ -368,7 +369,7 @@ class Sending:
     def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
         """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
         if self.last is None:
-            return self.transport.assembled(response)
+            return self.transport.assembled(response, self.way, reply)
         return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
 
 

@@ -324,6 +324,13 @@ class Wrapped(Generic[A_co]):
         usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
         return {**response, "usage": usage | asdict(total_usage(outcome.attempts))}
 
+    def _is_streamed_inside(self, ask: Ask, sending: Sending) -> bool:
+        """Ask for a stream where the policy wants to be able to close it, and no raw response is wanted."""
+        wanted = ask.policy.veto == "always" and sending.way.form is None
+        if wanted:
+            ask.base["stream"] = True
+        return wanted
+
     def _chunk_relay(self, ask: Ask) -> ChunkRelay:
         options = ask.base.get("stream_options")
         return ChunkRelay(ask.contract, wants_usage=isinstance(options, Mapping) and bool(options.get("include_usage")))

@@ -24,7 +24,7 @@ from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, 
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
 from strictreply.retry._scoping import scope_of, splice
-from strictreply.values._attempts import Attempt, Usage
+from strictreply.values._attempts import Attempt, Usage, Vetoed
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import AssistantReply, Invalid, Valid, Verdict
@@ -65,7 +65,8 @@ class Claim:
 class Replied:
     """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call.
 
-    Of a stream, ``fault`` is what ended its reading before its own end, and ``is_behind_text`` says that text of the
+    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed`` says where, when that was our own
+    doing), and ``is_behind_text`` says that text of the
     reply has gone out to the caller: the reply is one with that text, and only calls beside it can still be mended.
     """
 
@@ -73,6 +74,7 @@ class Replied:
     seconds: float = 0.0
     before: float = 0.0
     fault: Issue | None = None
+    vetoed: Vetoed | None = None
     is_behind_text: bool = False
 
 
@@ -148,7 +150,7 @@ class Judged:
 
     The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
     ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised;
-    ``is_behind_text`` is that of the event.
+    ``is_behind_text`` and ``vetoed`` are those of the event.
     """
 
     verdict: Verdict | None
@@ -158,6 +160,7 @@ class Judged:
     limit_refused: bool = False
     content: JSON = field(default=None, repr=False)
     is_behind_text: bool = False
+    vetoed: Vetoed | None = None
 
     @property
     def turn(self) -> JSONObject | None:
@@ -207,7 +210,8 @@ def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tupl
     event = yield Call(turn.request, ask.policy.time_left(spent))
     spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
     judged = _judge_event(ask, turn, event)
-    judged = replace(judged, is_behind_text=isinstance(event, Replied | Failed) and event.is_behind_text)
+    if isinstance(event, Replied | Failed) and event.is_behind_text:
+        judged = replace(judged, is_behind_text=True)
     check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
     if check is not None:
         checked = yield check
@@ -255,7 +259,7 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         return _judge_failure(turn, event.failure)
     response = _response_of(event)
     if isinstance(event, Replied) and event.fault is not None:
-        return Judged(Invalid((event.fault,)), _message_in(response), response=response)
+        return Judged(Invalid((event.fault,)), _message_in(response), response=response, vetoed=event.vetoed)
     opened = opened_for(ask.contract, response)
     came = _message_in(response)
     if isinstance(opened, Invalid):
@@ -339,6 +343,8 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     kept = turn.scope
     if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
         return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.limit_refused)
+    if judged.vetoed is not None and ask.contract.parallel:  # there may have been calls behind the one that was cut
+        return Bad(judged.turn, judged.issues, None, judged.limit_refused)
     scope = scope_of(ask.contract, judged.turn, judged.issues)
     return Bad(judged.turn, judged.issues, scope, judged.limit_refused)
 
@@ -374,6 +380,7 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: f
         scope=turn.scope.tool if turn.scope is not None else None,
         leniency=() if judged.verdict is None else judged.verdict.leniency,
         refused=tuple(sorted(refused)),
+        vetoed=judged.vetoed,
         usage=Usage.of(judged.response),
         seconds=seconds,
     )

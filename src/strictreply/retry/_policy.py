@@ -109,6 +109,8 @@ class RetryPolicy:
     - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
       when replies are cut at it: doubled each time, up to this; None is four times the caller's limit.
     - ``escalation``: request keywords (a stronger ``model``, ``response_format``, …) sent from the third correction on.
+    - ``veto``: whether a stream is closed as soon as nothing that may follow can make its reply valid. ``always`` asks
+      for a stream also where the caller did not, so that it can be closed; a raw response is then asked for whole.
 
     Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown category, and ``max_cost``
     without ``price``.
@@ -130,6 +132,7 @@ class RetryPolicy:
     allow_tool_switch: bool = False
     max_reply_tokens: int | None = None
     escalation: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold headers
+    veto: Literal["off", "streams", "always"] = "streams"
 
     def __post_init__(self) -> None:
         for name in _BUDGETS:
@@ -142,6 +145,8 @@ class RetryPolicy:
             raise ValueError("RetryPolicy.max_reply_tokens must be a whole number of tokens, or None")
         if self.quota is not None and type(self.quota) is not int:
             raise ValueError("RetryPolicy.quota must be a whole number of repeats, or None for no quota")
+        if self.veto not in ("off", "streams", "always"):
+            raise ValueError("RetryPolicy.veto must be 'off', 'streams' or 'always'")
         if self.max_cost is not None and self.price is None:
             raise ValueError("RetryPolicy.max_cost needs price, a function from Usage to a cost")
         if not set(self.stop_on) <= set(Category):

@@ -55,6 +55,18 @@ def _count(value: object) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Vetoed:
+    """Where a stream was closed because nothing that could follow would have made its reply valid.
+
+    ``at`` counts the bytes of the reply that had come; ``saved`` is the least number of tokens that the rest of a valid
+    reply would have taken, four characters being one; None where that cannot be told.
+    """
+
+    at: int
+    saved: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One ask and what became of it.
 
@@ -63,7 +75,8 @@ class Attempt:
     ``tier`` is the escalation it was asked at, 0 for none; ``scope`` the one tool whose arguments were re-asked.
     ``leniency`` names the ways of servers that were read as the API's (``dialects`` of a contract), and the steps that
     an opted-in extraction took; ``seconds`` is the time the call took. ``refused`` names what we had added to the
-    request and the endpoint refused: the next attempt is the same request without it.
+    request and the endpoint refused: the next attempt is the same request without it. ``vetoed`` says where its stream
+    was closed before its end, None when it was not.
     The request and the raw reply stay out of ``repr``: they hold the prompt and what the model wrote.
     ``request`` is what was asked, without how it was sent: the values of ``extra_headers``, ``extra_query``,
     ``extra_body`` and of every keyword named like a credential are replaced by ``"[not kept]"``.
@@ -79,6 +92,7 @@ class Attempt:
     scope: str | None = None
     leniency: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    vetoed: Vetoed | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
 
@@ -102,6 +116,7 @@ class Attempt:
             "scope": self.scope,
             "leniency": list(self.leniency),
             "refused": list(self.refused),
+            "vetoed": None if self.vetoed is None else asdict(self.vetoed),
             "usage": asdict(self.usage),
             "seconds": self.seconds,
         }
