@@ -98,6 +98,7 @@ _THOUGHT = re.compile(
     r"|\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?<\|end\|>",  # gpt-oss (kekzl/imp#768)
     _FLAGS,
 )
+_THOUGHT_ENDS = re.compile(r"</think|<\|end\|>", re.IGNORECASE)
 _NAMED = re.compile(rf'"(?:{"|".join(NAMES)})"\s*:\s*"(?P<name>[^"]{{1,128}})"')
 _BROKEN = re.compile(
     rf"""[\[\s]*\{{\s*["'](?:{"|".join(NAMES)})["']\s*:\s*["'](?P<name>[^"']{{1,128}})["']\s*,"""
@@ -122,7 +123,7 @@ def is_call(text: str, tools: Container[str]) -> bool:
 
     White space, one leading ``<think>…</think>``, code fences and markers do not count. The time is linear.
     """
-    thought = _THOUGHT.match(text)
+    thought = _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None  # which keeps what it may go back to
     at = _beyond(text, thought.end() if thought else 0)
     known = False
     for _ in range(_MAX_CALLS):  # what begins with so many calls is no answer, whatever follows

@@ -1,0 +1,119 @@
+"""What a guarded stream costs beside the raw SDK's, and how soon its first text is there, in the same run.
+
+Run: ``python benchmarks/streaming.py``. The transport is a mock whose pieces hold one event each: only our work and the
+SDK's is measured. ``benchmarks/veto.py`` measures what a veto saves.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+
+import strictreply as sr
+
+http: Any = getattr(openai._base_client, "httpx2", None) or openai._base_client.httpx  # noqa: SLF001
+
+ROUNDS = 7
+SIZES = (500, 2000, 8000)
+ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+
+
+def search(query: str, limit: int = 5) -> str:
+    """Find things by name."""
+    return f"{query} {limit}"
+
+
+class Pieces(http.SyncByteStream):  # type: ignore[misc]  # the SDK's HTTP library, whichever it is
+    """A body that comes event by event."""
+
+    def __init__(self, events: list[bytes]) -> None:
+        """Keep the events."""
+        self.events = events
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield one event after the other."""
+        yield from self.events
+
+
+def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
+    """Spell a chunk as OpenAI's servers do."""
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+    around = {"id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG", "object": "chat.completion.chunk", "created": 1741570283}
+    named = {"model": "gpt-4o-2024-08-06", "service_tier": "default", "system_fingerprint": "fp_fc9f1d7035"}
+    return b"data: " + json.dumps(around | named | {"choices": [choice], "usage": None}).encode() + b"\n\n"
+
+
+def text(size: int) -> list[bytes]:
+    """Return a stream of a text answer."""
+    words = [event({"content": " word"}) for _ in range(size)]
+    return [event({"role": "assistant", "content": ""}), *words, event({}, "stop"), b"data: [DONE]\n\n"]
+
+
+def call(size: int) -> list[bytes]:
+    """Return a stream of one call."""
+    arguments = json.dumps({"query": "word " * size, "limit": 3})
+    width = -(-len(arguments) // size)
+    opening = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "search", "arguments": ""}}
+    parts = [arguments[start : start + width] for start in range(0, len(arguments), width)]
+    deltas = [event({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}) for part in parts]
+    head = [event({"role": "assistant", "content": None}), event({"tool_calls": [opening]})]
+    return [*head, *deltas, event({}, "tool_calls"), b"data: [DONE]\n\n"]
+
+
+def client_over(events: list[bytes]) -> openai.OpenAI:
+    """Make an SDK client whose server streams these events."""
+
+    def handle(_: Any) -> Any:
+        return http.Response(200, stream=Pieces(events), headers={"content-type": "text/event-stream"})
+
+    transport = http.Client(transport=http.MockTransport(handle))
+    return openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport, max_retries=0)
+
+
+def read(client: openai.OpenAI) -> float:
+    """Read a stream to its end; return its CPU time in seconds."""
+    start = time.process_time()
+    for _ in client.chat.completions.create(**ASKED):
+        pass
+    return time.process_time() - start
+
+
+def peak(client: openai.OpenAI) -> int:
+    """Return the most memory that reading a stream held, in bytes."""
+    read(client)
+    tracemalloc.start()
+    read(client)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+def main() -> None:
+    """Print the tables."""
+    print("| stream | chunks | raw, µs a chunk | wrapped, µs a chunk | more, µs | ratio |")
+    print("| --- | --: | --: | --: | --: | --: |")
+    for name, make in (("text, live", text), ("one call, held", call)):
+        for size in SIZES:
+            raw, wrapped = client_over(make(size)), sr.wrap(client_over(make(size)), tools=[search])
+            best = [float("inf"), float("inf")]
+            for _ in range(ROUNDS):
+                for index, client in enumerate((raw, wrapped)):
+                    best[index] = min(best[index], read(client) / size * 1e6)
+            more = best[1] - best[0]
+            print(f"| {name} | {size} | {best[0]:.1f} | {best[1]:.1f} | {more:.1f} | {best[1] / best[0]:.2f} |")
+    print()
+    print("| stream | chunks | raw, peak KiB | wrapped, peak KiB |")
+    print("| --- | --: | --: | --: |")
+    for name, make in (("text, live", text), ("one call, held", call)):
+        for size in SIZES:
+            raw, wrapped = client_over(make(size)), sr.wrap(client_over(make(size)), tools=[search])
+            print(f"| {name} | {size} | {peak(raw) / 1024:.0f} | {peak(wrapped) / 1024:.0f} |")
+
+
+if __name__ == "__main__":
+    main()
