@@ -8,6 +8,7 @@ import inspect
 import json
 import pickle
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import openai
@@ -155,7 +156,9 @@ def test_parse_reads_the_arguments_of_pydantic_tools() -> None:
 def test_streams_are_refused_by_name() -> None:
     """What is not guarded raises, and says what is."""
     client, server = wrapped(GOOD)
-    for ask in (client.chat.completions.stream, lambda **asked: client.chat.completions.create(**asked, stream=True)):
+    create = client.chat.completions.create
+    by_keyword, by_body = partial(create, stream=True), partial(create, extra_body={"stream": True})
+    for ask in (client.chat.completions.stream, by_keyword, by_body):
         with pytest.raises(NotImplementedError, match="create"):
             ask(**ASK)
     assert not server.requests

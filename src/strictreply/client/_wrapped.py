@@ -251,9 +251,6 @@ class Wrapped(Generic[A_co]):
         ``drop_in`` is true where the SDK's own method was called: parallel calls are then allowed unless the request
         forbids them, as the API has it.
         """
-        if keywords.get("stream"):
-            message = "stream=True is not served yet; call create() without it, or stream unchecked: client.unwrapped"
-            raise NotImplementedError(message)
         settings = self._guard.settings
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
         policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
@@ -263,6 +260,9 @@ class Wrapped(Generic[A_co]):
         if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             contract = contract.replace(parallel=True)
         contract, base = shape(contract, keywords)
+        if base.get("stream"):
+            message = "stream=True is not served yet; call create() without it, or stream unchecked: client.unwrapped"
+            raise NotImplementedError(message)
         unwanted = self._guard.learnt.unwanted(self._endpoint(base))
         return Ask(contract, base, policy, steering, unwanted, self._guard.transport.owned_retries())
 
