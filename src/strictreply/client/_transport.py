@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -125,8 +125,9 @@ class Transport:
         sender = self._sender_of(completions)
         kind, state = type(sender._client), vars(sender._client)
         passed = type(sender).create, *(getattr(kind, name) for name in _CALLED)
-        is_patched = "create" in vars(completions) or not state.keys().isdisjoint(_CALLED)
-        return is_patched or not all(map(_is_sdks_own, passed))
+        if is_patched(completions) or not state.keys().isdisjoint(_CALLED):
+            return True
+        return not all(map(_is_sdks_own, passed))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
@@ -147,7 +148,7 @@ class Transport:
 
     def _sender_of(self, completions: Any) -> Any:
         """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
-        if "create" in vars(completions) or type(completions).__module__.partition(".")[0] != "openai":
+        if is_patched(completions) or type(completions).__module__.partition(".")[0] != "openai":
             return completions
         made_of, sender = self._sender
         if made_of is not completions:
@@ -186,12 +187,14 @@ class Transport:
         ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
         """
         source = sent.source
-        given = source.parse() if is_raw(source) else source
+        given = came = source.parse() if is_raw(source) else source
         if spliced:
             construct = getattr(given, "model_construct", None)  # of the object: a tracer may have put one around it
             given = construct(**response) if callable(construct) else response
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
+        if given is not came and "_request_id" in getattr(came, "__dict__", ()) and hasattr(given, "__dict__"):
+            vars(given)["_request_id"] = came._request_id
         if way.form is None or not is_raw(source):
             return given
         return _raw(source, response if spliced else None, way.form, given)
@@ -200,6 +203,12 @@ class Transport:
 def is_openai(completions: Any) -> bool:
     """Return whether completions are the openai SDK's, by their class: only its ways to send are known to us."""
     return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
+
+
+def is_patched(completions: Any) -> bool:
+    """Return whether ``create`` was replaced on the object; a patch that was undone may leave the method of its class."""
+    create = vars(completions).get("create")
+    return create is not None and getattr(create, "__func__", create) is not getattr(type(completions), "create", None)
 
 
 def is_async_openai(completions: Any) -> bool:
@@ -224,7 +233,10 @@ def _raw(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> An
         # with a stream the body is still to be read, as the SDK's caller expects
         stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
         given = {"stream": stream} if form == "stream" else {"content": body}
-        http = type(http)(http.status_code, headers=headers, request=http.request, **given)
+        made = type(http)(http.status_code, headers=headers, request=http.request, extensions=http.extensions, **given)
+        with suppress(RuntimeError):  # a mock's response took no time
+            made.elapsed = http.elapsed
+        http = made
     if form == "stream":
         module = import_module("openai._response")
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)

@@ -155,7 +155,7 @@ class Wrapped(Generic[A_co]):
         transport = Transport(client) if same is None else same.transport
         is_free = not contract.tools and contract.answer.is_text
         namespaces = Namespaces(
-            transport, self.create, self._drop_in, is_free=is_free, origin=None if same is None else same.namespaces
+            transport, self, self._drop_in, is_free=is_free, origin=None if same is None else same.namespaces
         )
         bucket = bucket or (RetryBucket() if origin is None else origin.bucket)
         learnt = Learnt() if origin is None else origin.learnt
