@@ -16,7 +16,15 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_async_openai, is_openai, is_passing, is_patched
+from strictreply.client._transport import (
+    RAW_RESPONSE,
+    Transport,
+    Way,
+    is_async_openai,
+    is_openai,
+    is_passing,
+    is_patched,
+)
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 

@@ -206,7 +206,7 @@ def is_openai(completions: Any) -> bool:
 
 
 def is_patched(completions: Any) -> bool:
-    """Return whether ``create`` was replaced on the object; a patch that was undone may leave the method of its class."""
+    """Return whether ``create`` was replaced on the object; a patch that was undone may leave the class's own there."""
     create = vars(completions).get("create")
     return create is not None and getattr(create, "__func__", create) is not getattr(type(completions), "create", None)
 
@@ -331,14 +331,16 @@ _REPEAT_TOKENS = 5
 class Sending:
     """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
 
-    ``clock`` gives seconds. ``at`` is when the last event happened, ``until`` when the deadline passes, None without
-    one. ``repeats`` counts how often the request at hand was repeated.
+    ``raised`` is what came instead of a response after that, None when nothing did. ``clock`` gives seconds. ``at`` is
+    when the last event happened, ``until`` when the deadline passes, None without one. ``repeats`` counts how often the
+    request at hand was repeated.
     """
 
     transport: Transport
     limits: Limits
     bucket: RetryBucket = field(default_factory=RetryBucket)
     last: Sent | None = None
+    raised: Exception | None = None
     clock: Callable[[], float] = time.monotonic
     at: float = field(init=False)
     until: float | None = None
@@ -393,7 +395,7 @@ class Sending:
 
     def receive(self, source: Any) -> JSON:
         """Keep a response, and return it as plain JSON."""
-        self.last = self.transport.read(source, self.limits)
+        self.last, self.raised = self.transport.read(source, self.limits), None
         return self.last.plain
 
     def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:

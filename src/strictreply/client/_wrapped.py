@@ -315,7 +315,7 @@ class Wrapped(Generic[A_co]):
         self._guard.learnt.learn(self._endpoint(ask.base), outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
-            raise as_sdks_too(error, self._guard.inner, sending.last)
+            raise as_sdks_too(error, self._guard.inner, sending.last, sending.raised)
         response, spliced = outcome.response, outcome.spliced
         if self._guard.settings.usage == "total" and len(outcome.attempts) > 1:
             usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
