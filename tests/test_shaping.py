@@ -180,6 +180,36 @@ def test_what_no_verdict_could_honour_is_refused(request_: dict[str, Any]) -> No
         shaped(**request_)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"tools": [TERMS.by_name["search"].definition]},
+        {"tool_choice": "required"},
+        {"tool_choice": None},
+        {"parallel_tool_calls": True},
+        {"response_format": {"type": "json_object"}},
+        {"messages": [*USER, *USER]},
+        {"model": "m", "max_tokens": 5},
+        {"n": 2},
+        {"functions": []},
+        {"messages": "hello"},
+    ],
+)
+def test_what_extra_body_says_is_held_as_a_keyword_is(said: dict[str, Any]) -> None:
+    """It has the last word over the keyword of its name, and what no verdict could honour is refused there too."""
+
+    def outcome(**request: Any) -> Any:
+        try:
+            contract, base = shape(TERMS, {"messages": USER, **request})
+        except ContractError as error:
+            return str(error)
+        return contract.tools, contract.choice, contract.parallel, repr(contract.answer), base
+
+    other = {name: value for name, value in {"tool_choice": "none", "max_tokens": 9}.items() if name in said}
+    rest = {"extra_body": {"top_k": 1}}
+    assert outcome(**other, extra_body={**said, "top_k": 1}) == outcome(**said, **rest)
+
+
 def test_the_rest_of_the_request_stays_as_it_is() -> None:
     """Only what the terms say themselves is taken out; the caller's keywords and messages are not changed."""
     keywords = {"messages": tuple(USER), "temperature": 0.5, "n": 1, "tool_choice": "auto", "tools": None, "x": None}

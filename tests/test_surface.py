@@ -8,6 +8,7 @@ import inspect
 import json
 import pickle
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import openai
@@ -18,6 +19,7 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Server, call, completion, filtered, http, status, truncated
+from strictreply.testing._server import LoopbackServer
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 GOOD = completion(calls=[call("search", {"query": "tea"})])
@@ -459,3 +461,130 @@ def test_a_copy_of_a_wrapped_client_is_wrapped() -> None:
     for other in (copy.copy(client), client.copy(), client.with_options(timeout=2)):
         server.answers = [WRONG, GOOD]
         assert arguments(other.chat.completions.create(**ASK)) == ARGUMENTS
+
+
+@pytest.mark.parametrize("way", ["create", "parse"])
+def test_a_mended_completion_has_its_request_id(way: str) -> None:
+    """What was put together here, and what was parsed, has the id that the SDK puts on its completions."""
+    two = completion(calls=[call("search", {"query": "tea"}), call("search", {"query": 1}, "call_b")])
+    answers = [http.Response(200, json=body, headers={"x-request-id": f"r{n}"}) for n, body in enumerate([two, GOOD])]
+    client, _ = wrapped(*answers)
+    given = getattr(client.chat.completions, way)(**ASK)
+    assert given._request_id == "r1"
+    assert "r1" not in given.to_json()
+
+
+def test_a_raw_response_says_how_long_it_took() -> None:
+    """``elapsed`` is that of the response, mended or not, as with the raw client."""
+    with LoopbackServer(lambda _: GOOD) as server, openai.OpenAI(api_key="none", base_url=server.base_url) as inner:
+        completions = sr.wrap(inner, tools=[SEARCH]).chat.completions
+        assert completions.with_raw_response.create(**ASK).elapsed.total_seconds() > 0
+        with completions.with_streaming_response.create(**ASK) as response:
+            response.read()
+            assert response.elapsed.total_seconds() > 0
+
+
+def test_the_namespaces_lead_back_to_the_wrapped_client() -> None:
+    """A program that takes the client from a namespace has the guarded one, as with the raw client."""
+    client, server = wrapped(WRONG, GOOD)
+    for one in (client.chat, client.chat.completions, client.beta.chat.completions):
+        assert one._client is client
+    assert arguments(client.chat.completions._client.chat.completions.create(**ASK)) == ARGUMENTS
+    assert len(server.requests) == 2
+
+
+def test_completions_that_were_put_over_ours_are_asked() -> None:
+    """A program may replace the whole namespace: its ``create`` is what is called, and what ``reply`` asks through."""
+
+    class Over:
+        def __init__(self, inner: Any) -> None:
+            self.inner, self.seen = inner, list[int]()
+
+        def create(self, **keywords: Any) -> Any:
+            self.seen.append(len(keywords["messages"]))
+            return self.inner.create(**keywords)
+
+    client, server = wrapped(WRONG, GOOD)
+    client.chat.completions = over = Over(client.chat.completions)
+    assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
+    server.answers = [WRONG, GOOD]
+    client.reply(**ASK)
+    assert over.seen == [2, 2, 4]
+
+
+@pytest.mark.parametrize("side", ["outside", "inside"])
+def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
+    """Who sets the method back on the object leaves nobody between us and the SDK: our budget of repeats holds."""
+    client, server = wrapped(status(500))
+    completions: Any = (client if side == "outside" else client.unwrapped).chat.completions
+    completions.create = completions.create
+    seen: list[bool] = []
+
+    class Watch:
+        def call(self, _ask: Any, _client: Any, *, seen: bool) -> Any:
+            told.append(seen)
+            return nullcontext()
+
+    told = seen
+    with pytest.raises(sr.TransportFailed):
+        client.observed_by(Watch()).reply(**ASK, policy=sr.RetryPolicy(transport_retries=1, wait=wait_none()))
+    assert (seen, len(server.requests)) == ([False], 2)
+
+
+def test_parse_refuses_what_is_no_answer_type_as_the_sdk_does() -> None:
+    """It is the SDK's TypeError, and nothing is sent."""
+    client, server = wrapped(GOOD)
+    for kind in (list[int], int, "Invoice"):
+        with pytest.raises(TypeError, match="response_format"):
+            client.chat.completions.parse(**ASK, response_format=kind)
+    assert not server.requests
+
+
+FILTERED = {"error": {"message": "filtered", "code": "content_filter", "param": "prompt", "type": None}}
+FAILED_CALL = {"error": {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "{"}}
+
+
+@pytest.mark.parametrize(("body", "ours"), [(FILTERED, sr.ReplyHalted), (FAILED_CALL, sr.ReplyRejected)])
+def test_an_error_of_the_api_that_says_what_the_reply_was_is_the_sdks(body: Any, ours: type[Exception]) -> None:
+    """A filter that Azure reports, and a call that Groq could not make, are BadRequestErrors with all their fields."""
+    client, _ = wrapped(status(400, body, x_request_id="r1"), policy=sr.RetryPolicy(max_retries=0))
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.chat.completions.create(**ASK)
+    assert isinstance(raised.value, ours)
+    error = raised.value
+    assert (error.code, error.body, error.status_code, error.request_id) == (
+        body["error"]["code"],
+        body["error"],
+        400,
+        "r1",
+    )
+
+
+def test_what_the_network_raised_is_the_cause() -> None:
+    """``__cause__`` is the HTTP library's exception, as the SDK shows it; not where that repeats the server."""
+    for underlying, shown in ((http.ConnectError("refused"), True), (http.RemoteProtocolError("bytes"), False)):
+        client, _ = wrapped(underlying, options={"max_retries": 0})
+        with pytest.raises(openai.APIConnectionError) as raised:
+            client.reply(**ASK)
+        assert raised.value.__cause__ is (underlying if shown else None)
+
+
+def test_an_exchange_that_we_broke_off_is_a_connection_error() -> None:
+    """A redirect that is not followed, and a body that is too large, are errors of the SDK, too."""
+    elsewhere = http.Response(307, headers={"location": "http://elsewhere.invalid/"})
+    for answer in (elsewhere, b" " * 100_000):
+        client, _ = wrapped(answer, options={"max_retries": 0}, limits=sr.Limits(reply_bytes=1000))
+        with pytest.raises(openai.APIConnectionError) as raised:
+            client.reply(**ASK)
+        assert isinstance(raised.value, sr.TransportFailed)
+        assert raised.value.request.method == "POST"
+
+
+@pytest.mark.parametrize("answer", [GOOD, http.ReadTimeout("slow")])
+def test_a_deadline_has_the_request_that_it_ended(answer: Any) -> None:
+    """As every APITimeoutError of the SDK has, whether anything came or not."""
+    client, _ = wrapped(answer)
+    with pytest.raises(openai.APITimeoutError) as raised:
+        client.reply(**ASK, policy=sr.RetryPolicy(deadline=0))
+    assert isinstance(raised.value, sr.ReplyHalted)
+    assert str(raised.value.request.url) == "http://model.invalid/v1/chat/completions"

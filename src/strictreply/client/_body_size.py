@@ -185,6 +185,10 @@ class _BoundedBody:
         kept.clear()
         return (joined,)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what the HTTP library keeps on its own body, such as the time that the response took."""
+        return getattr(self._behind, name)
+
     def close(self) -> None:
         """Close the body behind: of one that was not read to its end, the connection."""
         self._behind.close()

@@ -178,6 +178,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
             with sending.bounds(request):
                 source = sending.send(request, sending.left())
         except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
+            sending.raised = error
             return Failed(failure_of(error), sending.lap(), before)
         return Replied(sending.receive(source), sending.lap(), before)
 
@@ -310,6 +311,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
             with nullcontext() if left is None else anyio.fail_after(left), sending.bounds(request):
                 source = await sending.send(request, left)
         except Exception as error:  # noqa: BLE001 - as in the twin
+            sending.raised = error
             return Failed(failure_of(error), sending.lap(), before)
         return Replied(sending.receive(source), sending.lap(), before)
 

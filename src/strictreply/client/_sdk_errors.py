@@ -8,17 +8,19 @@ from typing import Any
 
 from strictreply.client._sdk_responses import is_raw
 from strictreply.client._transport import Sent
-from strictreply.values._errors import CallFailed, ReplyHalted, TransportFailed
+from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
 
 
-def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed:
+def as_sdks_too(error: CallFailed, client: Any, last: Sent | None, raised: Exception | None) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with the fields of that.
 
-    An error of the transport is what the SDK did raise. A deadline is its ``APITimeoutError``, a content filter and a
-    cut at the token limit what its ``parse`` raises, and any other reply that was refused its
-    ``APIResponseValidationError``; its ``response`` is None where another program read that, and returned a completion.
-    Without an SDK behind the client, or anything that came, it stays as it is.
+    ``last`` is the response that came last, ``raised`` what came instead of one after it. An error of the transport is
+    what the SDK did raise, and so is an error of the API's that says what became of the reply. A deadline is its
+    ``APITimeoutError``, a content filter and a cut at the token limit what its ``parse`` raises, an exchange that was
+    broken off its ``APIConnectionError``, and any other reply that was refused its ``APIResponseValidationError``; its
+    ``response`` is None where another program read that, and returned a completion. Without an SDK behind the client
+    it stays as it is.
     """
     sdk = (
         sys.modules.get("openai")
@@ -27,18 +29,24 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed
     )
     if sdk is None:
         return error
-    if isinstance(error, TransportFailed) and isinstance(error.cause, sdk.OpenAIError):
-        return _both(error, type(error.cause), vars(error.cause))
+    is_deadline = isinstance(error, ReplyHalted) and error.reason == "deadline"
+    is_cut = error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues)
+    if isinstance(raised, sdk.OpenAIError) and not is_deadline and not is_cut:
+        both = _both(error, type(raised), vars(raised))
+        both.__cause__ = _underlying(raised)
+        return both
     source = last.source if last is not None and is_raw(last.source) else None
     response = getattr(source, "http_response", None)
-    request = getattr(response, "request", None)
-    if isinstance(error, ReplyHalted) and error.reason == "deadline":
+    request = getattr(response, "request", None) or _request(client)
+    if is_deadline:
         return _both(error, sdk.APITimeoutError, _told(error, request))
     if isinstance(error, ReplyHalted) and error.reason == "content_filter":
         return _both(error, sdk.ContentFilterFinishReasonError, {"completion": _completion(last)})
+    if raised is not None and not is_cut:
+        return _both(error, sdk.APIConnectionError, _told(error, request))
     if last is None:
         return error
-    if error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues):
+    if is_cut:
         return _both(error, sdk.LengthFinishReasonError, {"completion": _completion(last)})
     fields = {
         "response": response,
@@ -46,6 +54,16 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None) -> CallFailed
         "request_id": getattr(last.source, "_request_id" if response is None else "request_id", None),
     }
     return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
+
+
+def _request(client: Any) -> Any:
+    return client._client.build_request("POST", f"{client.base_url}chat/completions")  # noqa: SLF001
+
+
+def _underlying(error: Exception) -> BaseException | None:
+    """Return what the HTTP library raised, as the SDK shows it; not where it repeats what the server sent."""
+    cause = error.__cause__
+    return None if any("ProtocolError" in base.__name__ for base in type(cause).__mro__) else cause
 
 
 def _completion(last: Sent | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -31,7 +32,10 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
         # with a stream the body is still to be read, as the SDK's caller expects
         stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
         given = {"stream": stream} if form == "stream" else {"content": body}
-        http = type(http)(http.status_code, headers=headers, request=http.request, **given)
+        made = type(http)(http.status_code, headers=headers, request=http.request, extensions=http.extensions, **given)
+        with suppress(RuntimeError):  # a mock's response took no time
+            made.elapsed = http.elapsed
+        http = made
     if form == "stream":
         module = import_module("openai._response")
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)

@@ -99,7 +99,7 @@ def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None
         with sending.bounds(effect.request):
             source = sending.send(effect.request, sending.left())
     except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
-        return Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text)
+        return _failed(error, relay, sending, before)
     if _is_whole(source):
         yield from relay.opened(source)
         return Replied(sending.receive(source), sending.lap(), before)
@@ -112,7 +112,7 @@ def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None
                 with sending.reading():
                     several = next(pieces, None)
             except Exception as error:  # noqa: BLE001 - as above
-                return Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text)
+                return _failed(error, relay, sending, before)
             if several is None:
                 break
             yield from _fed(relay, several)
@@ -129,7 +129,7 @@ async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[
         with _until(sending), sending.bounds(effect.request):
             source = await sending.send(effect.request, sending.left())
     except Exception as error:  # noqa: BLE001 - as in the twin
-        happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text))
+        happened.append(_failed(error, relay, sending, before))
         return
     if _is_whole(source):
         for opened in relay.opened(source):
@@ -146,7 +146,7 @@ async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[
                 with _until(sending), sending.reading():
                     several = await anext(pieces, None)
             except Exception as error:  # noqa: BLE001 - as in the twin
-                happened.append(Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text))
+                happened.append(_failed(error, relay, sending, before))
                 return
             if several is None:
                 break
@@ -175,7 +175,13 @@ def _fed(relay: Relay, several: list[Came]) -> Iterator[Any]:
             return
 
 
+def _failed(error: Exception, relay: Relay, sending: Sending, before: float) -> Failed:
+    sending.raised = error
+    return Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text)
+
+
 def _replied(relay: Relay, sending: Sending, before: float) -> Replied:
+    sending.raised = None
     return Replied(relay.response(), sending.lap(), before, fault=relay.fault, is_behind_text=relay.is_behind_text)
 
 

@@ -16,7 +16,15 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_async_openai, is_openai, is_passing
+from strictreply.client._transport import (
+    RAW_RESPONSE,
+    Transport,
+    Way,
+    is_async_openai,
+    is_openai,
+    is_passing,
+    is_patched,
+)
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 
@@ -56,15 +64,15 @@ class Namespaces:
     """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
 
     def __init__(
-        self, transport: Transport, create: Any, call: Call, *, is_free: bool, origin: Namespaces | None = None
+        self, transport: Transport, wrapped: Any, call: Call, *, is_free: bool, origin: Namespaces | None = None
     ) -> None:
-        """``create`` is the wrapped client's own method, ``is_free`` says that its contract holds any text.
+        """``wrapped`` is the client whose namespaces these are, ``is_free`` says that its contract holds any text.
 
         ``origin`` holds the namespaces of the wrapped client that this one is a copy of: what was patched there counts.
         """
         self._origin = origin
         self._transport = transport
-        self._create = create
+        self._wrapped = wrapped
         self._call = call
         self._is_free = is_free
         self._client = transport.client
@@ -82,50 +90,57 @@ class Namespaces:
 
     def _guarded_chat(self, inner: Any) -> Any:
         if not is_openai(inner.completions):
-            completions = _Namespace(inner.completions, create=self._create)
+            completions = _Namespace(inner.completions, create=self._wrapped.create)
             return _Namespace(inner, completions=completions)
         mixin = GuardedAsyncCompletions if is_async_openai(inner.completions) else GuardedCompletions
-        completions = _like(inner.completions, mixin, call=self._call, transport=self._transport)
-        return (
-            _like(inner, GuardedChat, completions=completions)
-            if is_openai(inner)
-            else _Namespace(inner, completions=completions)
-        )
+        completions = self._like(inner.completions, mixin, call=self._call, transport=self._transport)
+        if not is_openai(inner):
+            return _Namespace(inner, completions=completions)
+        chat = self._like(inner)
+        chat.completions = completions
+        return chat
 
     @cached_property
     def beta(self) -> Any:
         """The namespace ``beta``, whose ``chat`` is a guarded one: another than ours, as in the SDK."""
         inner = self._client.beta
-        return _like(inner, GuardedBeta, chat=self._guarded_chat(inner.chat))
+        beta = self._like(inner)
+        beta.chat = self._guarded_chat(inner.chat)
+        if not self._is_free and hasattr(inner, "responses"):
+            beta.responses = self._unguarded(inner.responses)
+        return beta
 
     @cached_property
     def responses(self) -> Any:
         """The namespace ``responses``: its calls are warned of once where a contract would have held them."""
         inner = self._client.responses
-        return inner if self._is_free else _like(inner, UnguardedResponses, warned=[])
+        return inner if self._is_free else self._unguarded(inner)
+
+    def _unguarded(self, inner: Any) -> Any:
+        return self._like(inner, UnguardedResponses, warned=[])
 
     def patched_create(self) -> Any:
         """Return what somebody has put in the place of ``chat.completions.create``; None when nobody has."""
-        chat = self._chat[1]
-        create = None if chat is None else vars(chat.completions).get("create")
-        if create is None or create == self._create:
+        completions = None if self._chat[1] is None else self._chat[1].completions
+        is_ours = isinstance(completions, _Guarded | _Namespace) and not is_patched(completions)
+        if completions is None or is_ours or completions.create == self._wrapped.create:
             return None if self._origin is None else self._origin.patched_create()
-        return create
+        return completions.create
 
-
-def _like(inner: Any, mixin: Any, **ours: Any) -> Any:
-    """Return a namespace of the SDK's own class with some methods in front; our state is in ``_strictreply_…``."""
-    kind: Any = type(inner)
-    made: Any = object.__new__(_mixed(mixin, kind))
-    kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
-    made.__dict__.update(kept, **{f"_strictreply_{name}": value for name, value in ours.items()})
-    return made
+    def _like(self, inner: Any, mixin: Any = None, **ours: Any) -> Any:
+        """Return a namespace of the SDK's own class with some methods in front; our state is in ``_strictreply_…``."""
+        kind: Any = type(inner)
+        made: Any = object.__new__(kind if mixin is None else _mixed(mixin, kind))
+        kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
+        told = {f"_strictreply_{name}": value for name, value in ours.items()}
+        made.__dict__.update(kept, _client=self._wrapped, **told)
+        return made
 
 
 @cache
 def _mixed(mixin: Any, kind: Any) -> Any:
-    guarding = {name: getattr(mixin, name) for name in ("create", "parse", "stream") if hasattr(mixin, name)}
-    methods = {name: _like_the_sdks(function, getattr(kind, name)) for name, function in guarding.items()}
+    guarding = [name for name in ("create", "parse", "stream") if hasattr(mixin, name) and hasattr(kind, name)]
+    methods = {name: _like_the_sdks(getattr(mixin, name), getattr(kind, name)) for name in guarding}
     return type(kind.__name__, (mixin, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods})
 
 
@@ -134,28 +149,6 @@ def _like_the_sdks(function: FunctionType, sdks: Any) -> Any:
     code, names, closure = function.__code__, function.__globals__, function.__closure__
     copied = FunctionType(code, names, function.__name__, function.__defaults__, closure)
     return update_wrapper(copied, sdks)
-
-
-class GuardedChat:
-    """``chat``: its ``completions`` are the guarded ones."""
-
-    _strictreply_completions: Any
-
-    @property
-    def completions(self) -> Any:
-        """The guarded completions."""
-        return self._strictreply_completions
-
-
-class GuardedBeta:
-    """``beta``: its ``chat`` is a guarded one."""
-
-    _strictreply_chat: Any
-
-    @property
-    def chat(self) -> Any:
-        """The guarded chat."""
-        return self._strictreply_chat
 
 
 class _Guarded:
@@ -260,10 +253,10 @@ class _Parsing:
     @property
     def response_format(self) -> JSONObject | None:
         """The answer type in the SDK's own form; None without one."""
-        told: JSONObject | None = None
-        if isinstance(self.wanted, type):
-            told = self.library.type_to_response_format_param(self.wanted)
-        return told
+        if isinstance(self.wanted, Mapping | None):
+            return None
+        told = self.library.type_to_response_format_param(self.wanted)  # a TypeError for what is none
+        return told if isinstance(told, dict) else None
 
     def finish(self, completion: Any, reply: AssistantReply) -> Any:
         """Make a parsed completion of a valid one: its ``parsed`` is the answer that was judged."""

@@ -123,8 +123,9 @@ class Transport:
         sender = self._sender_of(completions)
         kind, state = type(sender._client), vars(sender._client)
         passed = type(sender).create, *(getattr(kind, name) for name in _CALLED)
-        is_patched = "create" in vars(completions) or not state.keys().isdisjoint(_CALLED)
-        return is_patched or not all(map(_is_sdks_own, passed))
+        if is_patched(completions) or not state.keys().isdisjoint(_CALLED):
+            return True
+        return not all(map(_is_sdks_own, passed))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
@@ -145,7 +146,7 @@ class Transport:
 
     def _sender_of(self, completions: Any) -> Any:
         """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
-        if "create" in vars(completions) or type(completions).__module__.partition(".")[0] != "openai":
+        if is_patched(completions) or type(completions).__module__.partition(".")[0] != "openai":
             return completions
         made_of, sender = self._sender
         if made_of is not completions:
@@ -191,12 +192,14 @@ class Transport:
         ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
         """
         source = sent.source
-        given = source.parse() if is_raw(source) else source
+        given = came = source.parse() if is_raw(source) else source
         if spliced:
             construct = getattr(given, "model_construct", None)  # of the object: a tracer may have put one around it
             given = construct(**response) if callable(construct) else response
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
+        if given is not came and "_request_id" in getattr(came, "__dict__", ()) and hasattr(given, "__dict__"):
+            vars(given)["_request_id"] = came._request_id
         if way.form is None or not is_raw(source):
             return given
         return raw_response(source, response if spliced else None, way.form, given)
@@ -205,6 +208,12 @@ class Transport:
 def is_openai(completions: Any) -> bool:
     """Return whether completions are the openai SDK's, by their class: only its ways to send are known to us."""
     return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
+
+
+def is_patched(completions: Any) -> bool:
+    """Return whether ``create`` was replaced on the object; a patch that was undone may leave the class's own there."""
+    create = vars(completions).get("create")
+    return create is not None and getattr(create, "__func__", create) is not getattr(type(completions), "create", None)
 
 
 def is_async_openai(completions: Any) -> bool:
@@ -296,14 +305,16 @@ _REPEAT_TOKENS = 5
 class Sending:
     """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
 
-    ``clock`` gives seconds. ``at`` is when the last event happened, ``until`` when the deadline passes, None without
-    one. ``repeats`` counts how often the request at hand was repeated.
+    ``raised`` is what came instead of a response after that, None when nothing did. ``clock`` gives seconds. ``at`` is
+    when the last event happened, ``until`` when the deadline passes, None without one. ``repeats`` counts how often the
+    request at hand was repeated.
     """
 
     transport: Transport
     limits: Limits
     bucket: RetryBucket = field(default_factory=RetryBucket)
     last: Sent | None = None
+    raised: Exception | None = None
     clock: Callable[[], float] = time.monotonic
     at: float = field(init=False)
     until: float | None = None
@@ -363,7 +374,7 @@ class Sending:
 
     def receive(self, source: Any) -> JSON:
         """Keep a response, and return it as plain JSON."""
-        self.last = self.transport.read(source, self.limits)
+        self.last, self.raised = self.transport.read(source, self.limits), None
         return self.last.plain
 
     def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:

@@ -157,7 +157,7 @@ class Wrapped(Generic[A_co]):
         transport = Transport(client) if same is None else same.transport
         is_free = not contract.tools and contract.answer.is_text
         namespaces = Namespaces(
-            transport, self.create, self._drop_in, is_free=is_free, origin=None if same is None else same.namespaces
+            transport, self, self._drop_in, is_free=is_free, origin=None if same is None else same.namespaces
         )
         bucket = bucket or (RetryBucket() if origin is None else origin.bucket)
         learnt = Learnt() if origin is None else origin.learnt
@@ -253,8 +253,6 @@ class Wrapped(Generic[A_co]):
         ``drop_in`` is true where the SDK's own method was called: parallel calls are then allowed unless the request
         forbids them, as the API has it.
         """
-        if keywords.get("stream") and not drop_in:
-            raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
         settings = self._guard.settings
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
         policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
@@ -264,6 +262,8 @@ class Wrapped(Generic[A_co]):
         if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             contract = contract.replace(parallel=True)
         contract, base = shape(contract, keywords)
+        if base.get("stream") and not drop_in:
+            raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
         unwanted = self._guard.learnt.unwanted(self._endpoint(base))
         return Ask(contract, base, policy, steering, unwanted, self._guard.transport.owned_retries())
 
@@ -345,7 +345,7 @@ class Wrapped(Generic[A_co]):
         self._guard.learnt.learn(self._endpoint(ask.base), outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
-            raise as_sdks_too(error, self._guard.inner, sending.last)
+            raise as_sdks_too(error, self._guard.inner, sending.last, sending.raised)
         response = self._with_usage(outcome)
         spliced = outcome.spliced or response is not outcome.response
         complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)

@@ -17,6 +17,8 @@ SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _FORMATS = ("text", "json_object", "json_schema")
 _LEGACY = ("functions", "function_call")
+_ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream", "max_tokens", "max_completion_tokens")
+"""What is read, or changed when it is asked again, of a request, wherever it stands in it."""
 
 
 def shape(contract: Contract, keywords: Mapping[str, Any]) -> tuple[Contract, JSONObject]:
@@ -28,9 +30,10 @@ def shape(contract: Contract, keywords: Mapping[str, Any]) -> tuple[Contract, JS
 
     A schema in ``response_format`` is the answer's contract for this call. ``json_object`` makes an object of an answer
     that was any text; an answer with a schema of its own is held to that. A kind of answer that judges by more than a
-    schema, such as an action of coordination, is never replaced: a schema beside it is a ContractError.
+    schema, such as an action of coordination, is never replaced: a schema beside it is a ContractError. What
+    ``extra_body`` says of any of them has the last word, as it has in the SDK.
     """
-    request = {name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN}
+    request = _read_body({name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN})
     _refuse_unheld(request)
     tools = request.pop("tools", None)
     if tools is not None:
@@ -44,6 +47,14 @@ def shape(contract: Contract, keywords: Mapping[str, Any]) -> tuple[Contract, JS
     else:
         contract = contract.replace(parallel=bool(request["parallel_tool_calls"]))
     return _shaped_by_format(contract, request)
+
+
+def _read_body(request: JSONObject) -> JSONObject:
+    extra = request.get("extra_body")
+    if not isinstance(extra, Mapping) or extra.keys().isdisjoint(_ABOUT_REPLY):
+        return request
+    said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
+    return request | said | {"extra_body": {name: value for name, value in extra.items() if name not in said}}
 
 
 def _refuse_unheld(request: JSONObject) -> None:
