@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
 
@@ -27,7 +27,7 @@ from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.values._attempts import Attempt, Usage, plain, total_usage
+from strictreply.values._attempts import Attempt, Usage, plain, summed_usage, total_usage
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply
@@ -318,8 +318,7 @@ class Wrapped(Generic[A_co]):
             raise as_sdks_too(error, self._guard.inner, sending.last, sending.raised)
         response, spliced = outcome.response, outcome.spliced
         if self._guard.settings.usage == "total" and len(outcome.attempts) > 1:
-            usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
-            response, spliced = {**response, "usage": usage | asdict(total_usage(outcome.attempts))}, True
+            response, spliced = {**response, "usage": summed_usage(outcome.attempts)}, True
         complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
         return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
 
