@@ -9,6 +9,7 @@ import json
 import pickle
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import openai
@@ -409,6 +410,21 @@ def test_the_usage_of_a_completion_is_the_last_asks_or_all() -> None:
     assert json.loads(raw.chat.completions.with_raw_response.create(**ASK).content)["usage"]["total_tokens"] == 30
 
 
+def test_total_usage_adds_up_the_details_too() -> None:
+    """Cached and reasoning tokens, and a cost where the provider writes it, are of all asks as the totals are."""
+
+    def spent(reply: Any, **more: Any) -> Any:
+        return {**reply, "usage": {**reply["usage"], "prompt_tokens_details": {"cached_tokens": 4}, **more}}
+
+    odd = {"cost": 0.5, "tier": "a", "flag": True, "most": 10**400, "completion_tokens_details": None}
+    first, last = spent(WRONG, **odd), spent(GOOD, **odd | {"tier": "b"}, only_here=1)
+    usage = wrapped(first, last, usage="total")[0].create(**ASK).usage.to_dict()
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 8}
+    assert (usage["total_tokens"], usage["cost"], usage["tier"], usage["only_here"]) == (30, 1.0, "b", 1)
+    assert (usage["flag"], usage["most"]) == (True, 10**400)
+    assert usage["completion_tokens_details"] is None
+
+
 def test_azure_clients_are_wrapped_as_they_are() -> None:
     """The deployment stays in the address."""
     server = Server(WRONG, GOOD)
@@ -529,6 +545,20 @@ def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
     with pytest.raises(sr.TransportFailed):
         client.observed_by(Watch()).reply(**ASK, policy=sr.RetryPolicy(transport_retries=1, wait=wait_none()))
     assert (seen, len(server.requests)) == ([False], 2)
+
+
+def test_a_completion_that_is_posted_for_is_refused() -> None:
+    """What goes past the guarded methods by hand is refused by name; any other path passes, sync and async."""
+    client, server = wrapped(GOOD)
+    by_hand = type(client.unwrapped.chat.completions)(client)
+    for ask in (partial(client.post, "/chat/completions", body=ASK, cast_to=object), partial(by_hand.create, **ASK)):
+        with pytest.raises(NotImplementedError, match="create"):
+            ask()
+    assert not server.requests
+    assert client.post("/tokenize", body={}, cast_to=object) == GOOD
+    twin = sr.wrap(Server(GOOD).async_client())
+    assert asyncio.run(twin.post("/tokenize", body={}, cast_to=object)) == GOOD
+    assert inspect.signature(client.post) == inspect.signature(client.unwrapped.post)
 
 
 def test_parse_refuses_what_is_no_answer_type_as_the_sdk_does() -> None:

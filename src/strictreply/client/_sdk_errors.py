@@ -69,6 +69,8 @@ def _underlying(error: Exception) -> BaseException | None:
 def _completion(last: Sent | None) -> Any:
     if last is None or not isinstance(last.plain, dict) or not last.plain.get("choices"):
         return None  # an error of the API's that says the same
+    if last.is_stream:
+        return sys.modules["openai"].types.chat.ChatCompletion.model_construct(**last.plain)
     return last.source.parse() if is_raw(last.source) else last.source
 
 

@@ -17,7 +17,7 @@ import anyio
 
 from strictreply.client._relay import Came, Relay, came_in
 from strictreply.client._sdk_responses import body_over, http_of, is_raw, raw_stream
-from strictreply.client._transport import Sending
+from strictreply.client._transport import Sending, Sent
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
@@ -118,7 +118,7 @@ def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None
             yield from _fed(relay, several)
     finally:
         incoming.close()
-    return _replied(relay, sending, before)
+    return _replied(relay, sending, source, before)
 
 
 async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[Event]) -> AsyncGenerator[Any]:
@@ -155,7 +155,7 @@ async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[
     finally:
         with anyio.CancelScope(shield=True):
             await incoming.aclose()
-    happened.append(_replied(relay, sending, before))
+    happened.append(_replied(relay, sending, source, before))
 
 
 def _is_whole(source: Any) -> bool:
@@ -180,9 +180,10 @@ def _failed(error: Exception, relay: Relay, sending: Sending, before: float) -> 
     return Failed(failure_of(error), sending.lap(), before, is_behind_text=relay.is_behind_text)
 
 
-def _replied(relay: Relay, sending: Sending, before: float) -> Replied:
-    sending.raised = None
-    return Replied(relay.response(), sending.lap(), before, fault=relay.fault, is_behind_text=relay.is_behind_text)
+def _replied(relay: Relay, sending: Sending, source: Any, before: float) -> Replied:
+    response = relay.response()
+    sending.last, sending.raised = Sent(response, source, is_stream=True), None
+    return Replied(response, sending.lap(), before, fault=relay.fault, is_behind_text=relay.is_behind_text)
 
 
 class Incoming:

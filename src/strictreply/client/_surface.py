@@ -31,6 +31,7 @@ from strictreply.values._replies import AssistantReply, DirectAnswer
 _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
 """What is ours in a namespace of the SDK, or made of what is ours."""
 
+_COMPLETIONS = "chat/completions"
 _UNGUARDED = "responses.{0}() is not guarded by strictreply yet: its result was not judged. Use client.reply()"
 
 
@@ -47,10 +48,17 @@ def class_over(ours: Any, client: Any) -> Any:
 
 @cache
 def _class_of(ours: Any, kind: Any) -> Any:
-    copied = ("__init__", "copy", "with_options")
-    methods = {name: _like_the_sdks(getattr(ours, name), getattr(kind, name)) for name in copied}
+    copied = {name: getattr(ours, name) for name in ("__init__", "copy", "with_options")}
+    methods = {name: _like_the_sdks(one, getattr(kind, name)) for name, one in (copied | {"post": _post}).items()}
     told = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
     return type(kind.__name__, (ours, kind), told | methods)
+
+
+def _post(self: Any, path: str, **given: Any) -> Any:
+    # completions of the SDK's that a program makes over a wrapped client come here, too
+    if path.strip("/") == _COMPLETIONS:
+        raise NotImplementedError(f"client.post({path!r}) cannot be guarded; call chat.completions.create()")
+    return self.unwrapped.post(path, **given)
 
 
 Call: TypeAlias = Callable[[JSONObject, Way, JSONObject | None], Any]

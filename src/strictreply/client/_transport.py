@@ -63,10 +63,14 @@ def is_passing(transport: Transport) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A response: ``plain`` is its JSON, None when its body is not JSON; ``source`` is what the SDK returned."""
+    """A response: ``plain`` is its JSON, None when its body is not JSON; ``source`` is what the SDK returned.
+
+    ``is_stream`` says that the JSON was put together from the chunks of a stream.
+    """
 
     plain: JSON
     source: Any
+    is_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +383,7 @@ class Sending:
 
     def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
         """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
-        if self.last is None:
+        if self.last is None or self.last.is_stream:
             return self.transport.assembled(response, self.way, reply)
         return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
 

@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
 
@@ -28,7 +28,7 @@ from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome, Settled
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.values._attempts import Attempt, Usage, plain, total_usage
+from strictreply.values._attempts import Attempt, Usage, plain, summed_usage, total_usage
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject, Message
@@ -321,8 +321,7 @@ class Wrapped(Generic[A_co]):
         response = outcome.response
         if self._guard.settings.usage != "total" or len(outcome.attempts) == 1:
             return response
-        usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
-        return {**response, "usage": usage | asdict(total_usage(outcome.attempts))}
+        return {**response, "usage": summed_usage(outcome.attempts)}
 
     def _is_streamed_inside(self, ask: Ask, sending: Sending) -> bool:
         """Ask for a stream where the policy wants to be able to close it, and no raw response is wanted."""

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from strictreply.values._issues import Issue
-from strictreply.values._json import JSON
+from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import MAX_NUMBER_DIGITS
 
 MAX_DEPTH = 200
@@ -167,6 +167,29 @@ def _exact(value: str | float) -> str | int | float:
 def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
     """Return the tokens of all attempts together."""
     return sum((attempt.usage for attempt in attempts), Usage())
+
+
+def _added(one: Any, other: Any) -> Any:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one | {name: _added(one.get(name), value) for name, value in other.items()}
+    if _is_amount(one) and _is_amount(other):
+        return one + other
+    return one if other is None or isinstance(one, dict) else other
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_TOKENS
+
+
+def summed_usage(attempts: tuple[Attempt, ...]) -> JSONObject:
+    """Return what providers wrote as ``usage`` of all attempts, added up: details, and a cost where it is written, too.
+
+    What is no count is that of the last attempt that has it.
+    """
+    written: JSONObject = {}
+    for attempt in attempts:
+        written = _added(written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None)
+    return written | asdict(total_usage(attempts))
 
 
 REDACTED = "[redacted]"
