@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.pipeline._loop_policy import LoopPolicy
     from strictreply.pipeline._values import Decision
+    from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import Situation, Steering, TieredSteering
     from strictreply.retry._stepping import NextRequest
@@ -69,6 +70,7 @@ __all__ = [
     "Limits",
     "LoopPolicy",
     "NextRequest",
+    "Partial",
     "Provisional",
     "Remedy",
     "ReplyHalted",
@@ -113,6 +115,7 @@ _MODULES = {
     "pipeline._invoke_result": "InvokeFailed IterationsExceeded",
     "pipeline._loop_policy": "LoopPolicy",
     "pipeline._values": "Decision",
+    "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",
     "retry._steering": "Situation Steering TieredSteering",
     "retry._stepping": "NextRequest",

@@ -19,7 +19,7 @@ from strictreply.client._keywords import CallKeywords
 from strictreply.client._relay import ChunkRelay, Relay
 from strictreply.client._streaming import aexhausted, as_sdks_stream, astreamed, exhausted, streamed
 from strictreply.client._transport import Sending, Way, is_passing
-from strictreply.client._typed_stream import Accepted, AsyncReplyStream, EventRelay, ReplyStream, StreamEvent
+from strictreply.client._typed_stream import Accepted, AsyncReplyStream, ReplyStream, StreamEvent
 from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
@@ -136,7 +136,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
         sending = self._sending(ask, None)
         perform = partial(self._perform, sending=sending)
         with self._observing(ask, sending) as sending.observer:
-            outcome = yield from streamed(ask, sending, EventRelay(ask.contract), perform)
+            outcome = yield from streamed(ask, sending, self._event_relay(ask), perform)
             ended.append(self._exchange(ask, outcome, sending))
         yield Accepted(ended[0].reply)
 
@@ -255,7 +255,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         outcomes: list[Outcome] = []
         perform = partial(self._aperform, sending=sending)
         with self._observing(ask, sending) as sending.observer:
-            async with aclosing(astreamed(ask, sending, EventRelay(ask.contract), perform, outcomes)) as pieces:
+            async with aclosing(astreamed(ask, sending, self._event_relay(ask), perform, outcomes)) as pieces:
                 async for piece in pieces:
                     yield piece
             ended.append(self._exchange(ask, outcomes[0], sending))

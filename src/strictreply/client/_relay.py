@@ -14,7 +14,8 @@ import jiter
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import text_may_be_call
-from strictreply.values._attempts import Attempt
+from strictreply.contract._veto import Veto
+from strictreply.values._attempts import Attempt, Vetoed
 from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -53,8 +54,9 @@ class Relay:
     ``is_over`` says that nothing more of a stream needs to be read.
     """
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, *, vetoes: bool = True) -> None:
         self.contract = contract
+        self._vetoes = vetoes
         self._sent: list[str] = []
         self._is_opened = False
         self._most = contract.limits.reply_bytes
@@ -63,6 +65,8 @@ class Relay:
     def begin(self) -> None:
         """Begin with the stream of one ask."""
         self.assembly = Assembly()
+        self.veto = Veto(self.contract)
+        self.vetoed: Vetoed | None = None
         self.is_over = False
 
     @property
@@ -89,8 +93,24 @@ class Relay:
         assembly.add(came.plain)
         if assembly.size > self._most:
             assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self._most))
+        self._follow(assembly)
         self.is_over = assembly.fault is not None or _has_error(came.plain)
         return [] if self.is_over else self.passed(came, assembly)
+
+    def _follow(self, assembly: Assembly) -> None:
+        """Show the veto what the last chunk said."""
+        if assembly.fault is not None:
+            return
+        text = assembly.delta.get("content")
+        fault = self.veto.text(text) if text and isinstance(text, str) else None
+        for call in assembly.delta.get("tool_calls") or ():
+            function = call.get("function") or {}
+            name, arguments = function.get("name"), function.get("arguments")
+            told = name if isinstance(name, str) else "", arguments if isinstance(arguments, str) else ""
+            fault = fault or self.veto.call(call["index"], *told)
+        if fault is not None and self._vetoes:
+            assembly.fault = fault
+            self.vetoed = self.veto.vetoed()
 
     @property
     def fault(self) -> Issue | None:
@@ -116,10 +136,10 @@ class ChunkRelay(Relay):
     ``wants_usage`` is the caller's own ``stream_options.include_usage``.
     """
 
-    def __init__(self, contract: Contract, *, wants_usage: bool) -> None:
+    def __init__(self, contract: Contract, *, wants_usage: bool, vetoes: bool = True) -> None:
         self._wants_usage = wants_usage
         self._around: JSONObject = {}
-        super().__init__(contract)
+        super().__init__(contract, vetoes=vetoes)
 
     def begin(self) -> None:
         """Begin with the stream of one ask; a second text is not live, it may have to stand behind the first."""

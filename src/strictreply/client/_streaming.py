@@ -183,7 +183,9 @@ def _failed(error: Exception, relay: Relay, sending: Sending, before: float) -> 
 def _replied(relay: Relay, sending: Sending, source: Any, before: float) -> Replied:
     response = relay.response()
     sending.last, sending.raised = Sent(response, source, is_stream=True), None
-    return Replied(response, sending.lap(), before, fault=relay.fault, is_behind_text=relay.is_behind_text)
+    return Replied(
+        response, sending.lap(), before, fault=relay.fault, vetoed=relay.vetoed, is_behind_text=relay.is_behind_text
+    )
 
 
 class Incoming:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias
 
 from strictreply.client._relay import Came, Relay
+from strictreply.reading._incremental import Partial
 from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue
 from strictreply.values._replies import A_co, AssistantReply
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 class Provisional:
     """More of a text that is still coming.
 
-    ``delta`` is the new piece of the content.
+    ``delta`` is the new piece of the content; ``partial`` a structured answer as far as it has come, None for any
+    other content.
     """
 
     delta: str
+    partial: Partial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class EventRelay(Relay):
         if not isinstance(text, str) or not text:
             return []
         self._has_shown = True
-        return [Provisional(text)]
+        return [Provisional(text, self.veto.partial())]
 
     def rejected(self, attempt: Attempt) -> list[Retracted]:
         """Return that what was shown is taken back."""

@@ -21,6 +21,7 @@ from strictreply.client._relay import ChunkRelay
 from strictreply.client._sdk_errors import as_sdks_too
 from strictreply.client._surface import Namespaces, class_over, is_sdks
 from strictreply.client._transport import RetryBucket, Sending, Transport, Way
+from strictreply.client._typed_stream import EventRelay
 from strictreply.contract._contract import Contract
 from strictreply.contract._driving import unharmed
 from strictreply.contract._shaping import shape
@@ -330,9 +331,13 @@ class Wrapped(Generic[A_co]):
             ask.base["stream"] = True
         return wanted
 
+    def _event_relay(self, ask: Ask) -> EventRelay:
+        return EventRelay(ask.contract, vetoes=ask.policy.veto != "off")
+
     def _chunk_relay(self, ask: Ask) -> ChunkRelay:
         options = ask.base.get("stream_options")
-        return ChunkRelay(ask.contract, wants_usage=isinstance(options, Mapping) and bool(options.get("include_usage")))
+        wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
+        return ChunkRelay(ask.contract, wants_usage=wants_usage, vetoes=ask.policy.veto != "off")
 
     def _released(self, ask: Ask, outcome: Outcome, sending: Sending, relay: ChunkRelay) -> Iterator[JSONObject]:
         """Return the chunks of the accepted reply that were held, or raise what the outcome calls for."""

@@ -85,13 +85,15 @@ class Ask:
 class Bad:
     """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong.
 
-    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it.
+    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it;
+    ``may_miss`` that its stream was stopped where more calls might have followed: it is asked for as a whole then.
     """
 
     message: JSONObject
     issues: tuple[Issue, ...]
     scope: Scope | None = None
     limit_refused: bool = False
+    may_miss: bool = False
 
     @property
     def cut(self) -> bool:
@@ -153,7 +155,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     if step.tier == 0 or bad is None:
         return turn
     issues, about = bad.issues, bad.scope
-    scope = None if ask.policy.allow_tool_switch else about
+    scope = None if ask.policy.allow_tool_switch or bad.may_miss else about
     raises, grows = _next_raises(ask, turn, bad)
     base = ask.base | _limits(ask, raises)
     contract = ask.contract if scope is None else ask.contract.only(scope.tool)

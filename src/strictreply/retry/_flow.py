@@ -343,10 +343,10 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     kept = turn.scope
     if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
         return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.limit_refused)
-    if judged.vetoed is not None and ask.contract.parallel:  # there may have been calls behind the one that was cut
-        return Bad(judged.turn, judged.issues, None, judged.limit_refused)
     scope = scope_of(ask.contract, judged.turn, judged.issues)
-    return Bad(judged.turn, judged.issues, scope, judged.limit_refused)
+    # there may have been calls behind the one that was stopped
+    may_miss = judged.vetoed is not None and ask.contract.parallel
+    return Bad(judged.turn, judged.issues, scope, judged.limit_refused, may_miss)
 
 
 _KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
