@@ -29,7 +29,7 @@ from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import replayed
 from strictreply.retry._scoping import Scope
-from strictreply.retry._steering import Situation, Steering
+from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._attempts import Usage
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._json import JSONObject, Message
@@ -82,7 +82,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong.
+    """A reply that did not fit: its message, its faults, and the calls to ask for again when only these are wrong.
 
     ``limit_refused`` says that the server refused the request for the token limit that we had raised in it.
     """
@@ -100,7 +100,7 @@ class Bad:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked.
+    """One request to send, and what it is: its correction and tier, and the scope when some calls are re-asked.
 
     ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
     ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
@@ -155,19 +155,37 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     scope = None if ask.policy.allow_tool_switch else about
     raises, grows = _next_raises(ask, turn, bad)
     base = ask.base | _limits(ask, raises)
-    contract = ask.contract if scope is None else ask.contract.only(scope.tool)
-    situation = Situation(issues, ask.contract, step.tier, about.tool if about else None, about.at if about else "")
-    correction = ask.steering.correction(situation)
-    turns = replayed(ask.contract, bad.message, correction, scope, ids_in(base["messages"]))
+    contract = ask.contract if scope is None else ask.contract.only(*scope.tools)
+    words = corrections(ask.steering, _situations(ask, issues, about, step.tier, each=scope is not None))
+    turns = replayed(ask.contract, bad.message, words, scope, ids_in(base["messages"]))
     request, added = _dressed(ask, contract, base, [*base["messages"], *turns], turn.unwanted)
     if scope is not None and contract.channel == "native":
-        request.pop("response_format", None)  # a forced call is all that is wanted
+        request.pop("response_format", None)  # forced calls are all that is wanted
         added -= {"response_format"}
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
         added -= ask.policy.escalation.keys()
     numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
-    return Turn(request, correction, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted)
+    return Turn(request, "\n".join(words), step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted)
+
+
+def _situations(
+    ask: Ask, issues: tuple[Issue, ...], about: Scope | None, tier: int, *, each: bool
+) -> tuple[Situation, ...]:
+    """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
+    if about is None or not (each or about.only):
+        return (Situation(issues, ask.contract, tier),)
+    others = [issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)]
+    return tuple(
+        Situation(
+            (*others, *(issue for issue in issues if is_at(issue.path, call.at))),
+            ask.contract,
+            tier,
+            call.tool,
+            call.at,
+        )
+        for call in about.calls
+    )
 
 
 def _next_raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
@@ -206,8 +224,9 @@ def _dressed(
         request |= {"tools": definitions}
         said = ask.contract.choice == contract.choice != "auto"
         (request if said else ours).update(choice)
-        if not contract.parallel and "parallel_tool_calls" not in request:  # true is the API's own default
-            ours["parallel_tool_calls"] = False
+        # true is the API's own default, and said only where several calls are asked for again
+        if "parallel_tool_calls" not in request and (contract is not ask.contract or not contract.parallel):
+            ours["parallel_tool_calls"] = contract.parallel
     else:
         request.pop("parallel_tool_calls", None)
     structured = contract.answer.schema is not None and contract.answer_style == "union"

@@ -137,7 +137,7 @@ Outcome: TypeAlias = Accepted | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked.
+    """What was made of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
 
     The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
     ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised.
@@ -187,7 +187,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         if isinstance(step, Again):
             step, spent = yield from _prepared(ask, step, spent)
         if isinstance(step, End):
-            return Ended(step, attempts, judged.failure, None if scope is None else scope.tool)
+            return Ended(step, attempts, judged.failure, scope.only.tool if scope and scope.only else None)
         turn = next_turn(ask, turn, bad, step)
 
 
@@ -307,9 +307,9 @@ _NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="an object 
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
-    """Return what was wrong, and whether one call alone is to be asked for; None when no message came.
+    """Return what was wrong, and which calls alone are to be asked for; None when no message came.
 
-    While a re-asked call is switched, refused or cut, the frozen message stays what it was.
+    While what was asked for alone is switched, refused or cut, the frozen message stays what it was.
     """
     if judged.turn is None:
         return None
@@ -348,7 +348,7 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: f
         failure=None if judged.failure is None else str(judged.failure),
         correction=turn.correction,
         tier=turn.tier,
-        scope=turn.scope.tool if turn.scope is not None else None,
+        scope=None if turn.scope is None else turn.scope.name,
         leniency=() if judged.verdict is None else judged.verdict.leniency,
         refused=tuple(sorted(refused)),
         usage=Usage.of(judged.response),

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from strictreply.contract._contract import Contract
+from strictreply.contract._judge import MAX_FAULTY_CALLS
 from strictreply.reading._decoding import decode
 from strictreply.retry._scoping import Scope
 from strictreply.values._json import JSONObject, Message
@@ -30,17 +31,21 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gem
 
 
 def replayed(
-    contract: Contract, message: JSONObject, correction: str, scope: Scope | None, taken: Container[str] = ()
+    contract: Contract,
+    message: JSONObject,
+    words: Sequence[str],
+    scope: Scope | None,
+    taken: Container[str] = (),
 ) -> list[Message]:
-    """Return the bad reply as the assistant's turn, and the correction where the API wants it.
+    """Return the bad reply as the assistant's turn, and the words of its correction where the API wants them.
 
-    ``taken`` are the ids of the calls before it.
+    There are words for each call of the scope, or for the whole reply; ``taken`` are the ids of the calls before it.
     """
     calls = message.get("tool_calls")
     if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
-        return _native_replay(message, _replay_ids(contract, calls, taken), correction, scope)
+        return _native_replay(message, _replay_ids(contract, calls, taken), words, scope)
     turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
-    return [turn, {"role": "user", "content": correction}]
+    return [turn, {"role": "user", "content": "\n".join(words)}]
 
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
@@ -64,21 +69,26 @@ def _well_formed(contract: Contract, function: object) -> bool:
     return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 
 
-def _native_replay(message: JSONObject, ids: list[str], correction: str, scope: Scope | None) -> list[Message]:
+def _native_replay(message: JSONObject, ids: list[str], words: Sequence[str], scope: Scope | None) -> list[Message]:
     """Replay native calls, with a tool turn for each, as the API demands."""
     calls = message["tool_calls"]
-    answered = len(calls) - 1 if scope is None else scope.index
+    answered = [len(calls) - 1] if scope is None else [call.index for call in scope.calls]
+    told = dict(zip(answered, words, strict=True))
+    seen = answered[-1] if len(answered) >= MAX_FAULTY_CALLS else len(calls)  # behind so many faulty calls none is read
     assistant: JSONObject = {
         "role": "assistant",
         "content": _content(message, text_in(message.get("content"))),
         "tool_calls": [_call(call, id_) for call, id_ in zip(calls, ids, strict=True)],
         **_state(message, _OURS),
     }
-    other = _NOT_RUN if scope is None else _KEPT
     return [
         assistant,
         *(
-            {"role": "tool", "tool_call_id": id_, "content": correction if index == answered else other}
+            {
+                "role": "tool",
+                "tool_call_id": id_,
+                "content": told.get(index, _NOT_RUN if scope is None or index > seen else _KEPT),
+            }
             for index, id_ in enumerate(ids)
         ),
     ]

@@ -1,7 +1,7 @@
-"""Re-asking one call only: finding the call that failed, freezing the rest, and splicing its new arguments in.
+"""Re-asking some calls only: finding those that failed, freezing the rest, and splicing their new arguments in.
 
-When nothing but the arguments of one call is wrong, its valid siblings are kept as they are; the model is asked for
-that call alone, and one well-formed message comes back under the original ids (design, rules of a correction, 2).
+When nothing but the arguments of calls is wrong, their valid siblings are kept as they are; the model is asked for the
+faulty calls alone, and one well-formed message comes back under the original ids (design, rules of a correction, 2).
 """
 
 from __future__ import annotations
@@ -20,51 +20,74 @@ _ARGUMENT_CODES = ("args.", "json.")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """One call whose arguments are wrong, and the message it is part of.
+class ScopedCall:
+    """One call that is asked for again: a declared tool, its index among the message's calls, where its arguments are.
 
-    ``index`` counts among the message's calls, ``at`` is the pointer to the arguments, ``tool`` a declared name.
+    ``at`` is the pointer to the arguments.
     """
 
     tool: str
     index: int
     at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The calls of a message that are asked for again; everything else in the message stays as it is."""
+
     message: JSONObject
     issues: tuple[Issue, ...]
+    calls: tuple[ScopedCall, ...]
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools of the calls, each as often as it is called."""
+        return tuple(call.tool for call in self.calls)
+
+    @property
+    def name(self) -> str:
+        """What is asked for again, in our words: the tools, each once."""
+        return ", ".join(dict.fromkeys(self.tools))
+
+    @property
+    def only(self) -> ScopedCall | None:
+        """The one call; None when there are several."""
+        return self.calls[0] if len(self.calls) == 1 else None
 
 
 def scope_of(contract: Contract, message: JSONObject, issues: tuple[Issue, ...]) -> Scope | None:
-    """Find the one call that all faults lie in; None when there is none, or it cannot be asked for alone."""
-    places = {_arguments_place(contract, issue) for issue in issues}
-    if len(places) != 1:
-        return None
-    at = places.pop()
-    tokens = pointer_tokens(at or "")
-    index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # in the text channel there is one call
-    tool = _tool_name(contract, message, index)
-    return None if at is None or tool is None else Scope(tool, index, at, message, issues)
+    """Find the calls whose arguments all faults lie in; None when a fault lies elsewhere."""
+    places = dict.fromkeys(_arguments_place(contract, issue) for issue in issues)
+    calls = [None if at is None else _scoped_call(contract, message, at) for at in places]
+    found = sorted((call for call in calls if call is not None), key=lambda call: call.index)
+    return Scope(message, issues, tuple(found)) if found and len(found) == len(calls) else None
 
 
 def splice(contract: Contract, scope: Scope, message: JSONObject) -> JSONObject | Invalid:
-    """Put the arguments of the re-asked call into the frozen message under its original id.
+    """Put the arguments of the re-asked calls into the frozen message under their original ids.
 
-    Return ``tool.switched`` when the reply is not one call of the same tool (requirement T29).
+    Return ``tool.switched`` when the reply is not as many calls of the same tools (requirement T29). Calls of one tool
+    are taken in their order.
     """
     if contract.channel == "text":
         named = named_tool(contract, message)
-        return message if named in {None, scope.tool} else _switched(scope, named)
+        return message if named in {None, scope.calls[0].tool} else _switched(scope, named)
     calls = peek(message, "tool_calls")
-    function = peek(calls[0], "function") if isinstance(calls, list) and len(calls) == 1 else None
-    name, arguments = peek(function, "name"), peek(function, "arguments")
-    if name != scope.tool:
-        return _switched(scope, name)
+    functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
+    names = [name if isinstance(name := peek(function, "name"), str) else "" for function in functions]
+    if sorted(names) != sorted(scope.tools):
+        return _switched(scope, names[0] if len(names) == 1 else names or None)
     frozen = [dict(call) for call in scope.message["tool_calls"]]
-    frozen[scope.index] |= {"function": {"name": scope.tool, "arguments": arguments}}
+    for call in scope.calls:
+        function = functions.pop(names.index(call.tool))
+        names.remove(call.tool)
+        frozen[call.index] |= {"function": {"name": call.tool, "arguments": peek(function, "arguments")}}
     return scope.message | {"tool_calls": frozen}
 
 
 def _switched(scope: Scope, found: object) -> Invalid:
-    return Invalid((Issue.of(Code.TOOL_SWITCHED, scope.at, name=scope.tool, found=quote(found)),))
+    at = scope.only.at if scope.only else "/tool_calls"
+    return Invalid((Issue.of(Code.TOOL_SWITCHED, at, name=scope.name, found=quote(found)),))
 
 
 def _arguments_place(contract: Contract, issue: Issue) -> str | None:
@@ -82,10 +105,13 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     return None
 
 
-def _tool_name(contract: Contract, message: JSONObject, index: int) -> str | None:
+def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall | None:
+    """Return the call that has its arguments at a place; None when its tool is not declared."""
+    tokens = pointer_tokens(at)
+    index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # in the text channel there is one call
     if contract.channel == "text":
-        named = named_tool(contract, message)
-        return named if named in contract.by_name else None
-    calls: JSON = message.get("tool_calls")
-    name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
-    return name if isinstance(name, str) and name in contract.by_name else None
+        name: object = named_tool(contract, message)
+    else:
+        calls: JSON = message.get("tool_calls")
+        name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
+    return ScopedCall(name, index, at) if isinstance(name, str) and name in contract.by_name else None

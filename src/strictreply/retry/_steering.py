@@ -75,6 +75,12 @@ class TieredSteering:
         return fitted(parts, self.max_bytes)
 
 
+def corrections(steering: Steering, situations: tuple[Situation, ...]) -> list[str]:
+    """Return the words for each of several situations, together in the bytes of one correction."""
+    words = [steering.correction(situation) for situation in situations]
+    return words if len(words) == 1 else [fitted(one.split("\n"), MAX_CORRECTION_BYTES // len(words)) for one in words]
+
+
 def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
     """Return faults as lines such as ``- /limit: must be an integer``, each once; places are counted from ``at``."""
     hints: dict[str, dict[str, None]] = {}
@@ -253,9 +259,14 @@ def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
     return tuple(dict.fromkeys(inside))
 
 
+def is_at(path: str, at: str) -> bool:
+    """Return whether a pointer leads to ``at`` or below it."""
+    return path == at or path.startswith(f"{at}/")
+
+
 def _inside(path: str, at: str) -> str | None:
     """Return a pointer counted from ``at``, None when it does not lie in there."""
-    return path[len(at) :] if path == at or path.startswith(f"{at}/") else None
+    return path[len(at) :] if is_at(path, at) else None
 
 
 def _schema_at_fault(situation: Situation) -> Schema | None:
