@@ -423,7 +423,7 @@ class TestScoped:
         assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
 
     def test_the_text_channel_is_scoped_by_its_instructions(self) -> None:
-        """There the instructions describe that tool alone, and the reply comes back as it came."""
+        """There the arguments of that tool are asked for alone; a reply that is the whole union is taken as well."""
         wrong, good = completion('{"tool":"search","args":{}}'), completion('{"tool":"search","args":{"query":"x"}}')
         outcome, effects = finish(flow_of(channel="text"), wrong, good)
         assert isinstance(outcome, Accepted)

@@ -96,7 +96,7 @@ def test_splicing_changes_the_arguments_alone() -> None:
     spliced = splice(NATIVE, scope, fixed)
     expected = deepcopy(frozen)
     expected["tool_calls"][1]["function"]["arguments"] = '{"query": "tea" }'
-    assert spliced == expected
+    assert spliced == (expected, ())
     assert (frozen, fixed) == before
 
 
@@ -160,7 +160,7 @@ def test_several_calls_are_spliced_by_their_tools() -> None:
     )
     spliced = splice(NATIVE, scope, fixed)
     assert not isinstance(spliced, Invalid)
-    calls = [(one["id"], one["function"]["arguments"]) for one in spliced["tool_calls"]]
+    calls = [(one["id"], one["function"]["arguments"]) for one in spliced[0]["tool_calls"]]
     right = ("b", RIGHT["function"]["arguments"])
     assert calls == [("a", '{"query":"1"}'), right, ("c", '{"query":"2"}'), ("d", '{"city":"Rome"}')]
 

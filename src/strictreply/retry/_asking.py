@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
+from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
 from strictreply.contract._definitions import Definitions
 from strictreply.contract._describing import (
@@ -26,13 +27,14 @@ from strictreply.contract._judge import ids_in
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
 from strictreply.retry._failures import Failure
+from strictreply.retry._parts import part_words
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import replayed
-from strictreply.retry._scoping import Scope
+from strictreply.retry._scoping import Scope, shown_message
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._attempts import Usage
 from strictreply.values._issues import Code, Issue, Remedy, quote
-from strictreply.values._json import JSONObject, Message
+from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
@@ -84,13 +86,15 @@ class Ask:
 class Bad:
     """A reply that did not fit: its message, its faults, and the calls to ask for again when only these are wrong.
 
-    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it.
+    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it, ``whole``
+    that one value of a document was asked for alone, and that was no help.
     """
 
     message: JSONObject
     issues: tuple[Issue, ...]
     scope: Scope | None = None
     limit_refused: bool = False
+    whole: bool = False
 
     @property
     def cut(self) -> bool:
@@ -134,7 +138,8 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = {name: value for name, value in turn.request.items() if name not in refused}
     if "response_format" in refused:
-        request["messages"] = _instructed(request["messages"], answer_instructions(ask.contract))
+        contract = _contract_for(ask, turn.scope)
+        request["messages"] = _instructed(request["messages"], answer_instructions(contract))
     return replace(turn, request=request, added=turn.added - refused, unwanted=turn.unwanted | refused)
 
 
@@ -155,13 +160,10 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     scope = None if ask.policy.allow_tool_switch else about
     raises, grows = _next_raises(ask, turn, bad)
     base = ask.base | _limits(ask, raises)
-    contract = ask.contract if scope is None else ask.contract.only(*scope.tools)
     words = corrections(ask.steering, _situations(ask, issues, about, step.tier, each=scope is not None))
-    turns = replayed(ask.contract, bad.message, words, scope, ids_in(base["messages"]))
-    request, added = _dressed(ask, contract, base, [*base["messages"], *turns], turn.unwanted)
-    if scope is not None and contract.channel == "native":
-        request.pop("response_format", None)  # forced calls are all that is wanted
-        added -= {"response_format"}
+    shown = bad.message if scope is None else shown_message(scope)
+    turns = replayed(ask.contract, shown, words, scope, ids_in(base["messages"]))
+    request, added = _narrowed(ask, base, [*base["messages"], *turns], scope, turn.unwanted)
     if step.tier >= ESCALATION_TIER:
         request |= ask.policy.escalation
         added -= ask.policy.escalation.keys()
@@ -169,10 +171,52 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     return Turn(request, "\n".join(words), step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted)
 
 
+def _narrowed(
+    ask: Ask, base: JSONObject, messages: list[Message], scope: Scope | None, unwanted: frozenset[str]
+) -> tuple[JSONObject, frozenset[str]]:
+    """Make the request that asks for a scope alone, or for the whole reply; return it and what we added."""
+    native = ask.contract.channel == "native"
+    if scope is None or ask.policy.scope == "cached":
+        request, added = _dressed(ask, ask.contract, base, messages, unwanted)
+        if scope is not None and native and "tool_choice" not in unwanted:
+            return request | {"tool_choice": _choice_of(scope)}, added | {"tool_choice"}
+        return request, added
+    if native and not scope.calls:
+        base = {name: value for name, value in base.items() if name != "response_format"}
+    request, added = _dressed(ask, _contract_for(ask, scope), base, messages, unwanted, scope)
+    if native and scope.calls:
+        request.pop("response_format", None)  # forced calls are all that is wanted
+        added -= {"response_format"}
+    return request, added
+
+
+def _contract_for(ask: Ask, scope: Scope | None) -> Contract:
+    """Return the contract whose request asks for a scope alone; in the text channel the instructions do."""
+    contract = ask.contract
+    if scope is None or ask.policy.scope == "cached" or contract.channel == "text":
+        return contract
+    schema = None if scope.part is None else scope.part.schema
+    if scope.calls:
+        narrow = contract.only(*scope.tools)
+        return narrow if schema is None else narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
+    return contract.replace(tools=(), choice="auto", answer=Answer(schema, name=contract.answer.name))
+
+
+def _choice_of(scope: Scope) -> JSONObject:
+    """Return the ``tool_choice`` that narrows a request with all tools to some calls."""
+    named: list[JSONObject] = [{"type": "function", "function": {"name": tool}} for tool in dict.fromkeys(scope.tools)]
+    if scope.only:
+        return named[0]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
+
+
 def _situations(
     ask: Ask, issues: tuple[Issue, ...], about: Scope | None, tier: int, *, each: bool
 ) -> tuple[Situation, ...]:
     """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
+    if about is not None and about.part is not None:
+        tool = about.only.tool if about.only else None
+        return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
     if about is None or not (each or about.only):
         return (Situation(issues, ask.contract, tier),)
     others = [issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)]
@@ -210,11 +254,22 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
 
 
 def _dressed(
-    ask: Ask, contract: Contract, base: JSONObject, messages: list[Message], unwanted: frozenset[str]
+    ask: Ask,
+    contract: Contract,
+    base: JSONObject,
+    messages: list[Message],
+    unwanted: frozenset[str],
+    scope: Scope | None = None,
 ) -> tuple[JSONObject, frozenset[str]]:
     """Put the contract into a request, each channel in its own way; return it and what the caller did not ask for."""
     if contract.channel == "text":
-        request = base | {"messages": _instructed(messages, instructions(contract))} | _union_format(contract, base)
+        schema: JSON = union_schema(contract)
+        words = instructions(contract)
+        if scope is not None and scope.part is not None:
+            schema = scope.part.schema.shown
+            wanted = part_words(scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped)
+            words = instructions(contract, f"only {wanted}", schema)
+        request = base | {"messages": _instructed(messages, words)} | _text_format(schema, base)
         request.pop("parallel_tool_calls", None)  # there are no tools in this request
         return request, frozenset()
     request, ours = base | {"messages": messages}, JSONObject()
@@ -259,14 +314,12 @@ def _choice(contract: Contract) -> JSONObject:
     return {"tool_choice": {"type": "function", "function": {"name": contract.choice}}}
 
 
-def _union_format(contract: Contract, base: JSONObject) -> JSONObject:
-    """Return the caller's ``json_schema`` response format for the union: the bare schema would refuse the union."""
+def _text_format(schema: JSON, base: JSONObject) -> JSONObject:
+    """Return the caller's ``json_schema`` response format for what is asked for: the bare schema would refuse it."""
     wanted = peek(base.get("response_format"), "type")
     if wanted != "json_schema":
         return {}
-    return {
-        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": union_schema(contract)}}
-    }
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}}
 
 
 def _instructed(messages: list[Message], text: str) -> list[Message]:

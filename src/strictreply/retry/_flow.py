@@ -23,7 +23,7 @@ from strictreply.contract._judge import (
 from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, next_turn, refused_additions, without
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
-from strictreply.retry._scoping import scope_of, splice
+from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._json import JSON, JSONObject
@@ -140,7 +140,8 @@ class Judged:
     """What was made of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
 
     The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
-    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised.
+    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised, ``unspliced``
+    that what came for a part of the message could not be put into it.
     """
 
     verdict: Verdict | None
@@ -149,6 +150,7 @@ class Judged:
     response: JSON = field(default=None, repr=False)
     limit_refused: bool = False
     content: JSON = field(default=None, repr=False)
+    unspliced: bool = False
 
     @property
     def turn(self) -> JSONObject | None:
@@ -182,7 +184,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             return _late(attempts) if late else _accepted(judged.verdict, judged, attempts)
         bad = _bad(ask, turn, judged)
         scope = None if bad is None else bad.scope
-        alone = scope is not None and not ask.policy.allow_tool_switch
+        alone = scope is not None and bool(scope.calls) and not ask.policy.allow_tool_switch
         step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone, clients_retries=ask.clients_retries)
         if isinstance(step, Again):
             step, spent = yield from _prepared(ask, step, spent)
@@ -246,12 +248,13 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         spliced = splice(ask.contract, turn.scope, message)
         if isinstance(spliced, Invalid):
             refused = spliced
-        elif spliced is not message:  # the frozen message is as the provider wants it back
-            content = spliced.get("content") if thoughts_in(spliced.get("content")) else None
-            message = spliced if content is None else spliced | {"content": text_in(content)}
-            opened = replace(opened, message=message)
+        elif spliced[0] is not message:  # the frozen message is as the provider wants it back
+            message, steps = spliced
+            content = message["content"] if thoughts_in(message.get("content")) else None
+            message = message if content is None else message | {"content": text_in(content)}
+            opened = replace(opened, message=message, leniency=(*opened.leniency, *steps))
     if refused is not None:
-        return Judged(refused, message, response=response, content=content)
+        return Judged(refused, message, response=response, content=content, unspliced=True)
     return _judge_message(ask, turn, opened, response, content)
 
 
@@ -313,11 +316,24 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     """
     if judged.turn is None:
         return None
-    kept = turn.scope
-    if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
-        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.limit_refused)
-    scope = scope_of(ask.contract, judged.turn, judged.issues)
-    return Bad(judged.turn, judged.issues, scope, judged.limit_refused)
+    kept, message, issues = turn.scope, judged.turn, judged.issues
+    whole = (turn.answers is not None and turn.answers.whole) or (kept is not None and kept.place != "")
+    if kept is not None and (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
+        if not kept.place:
+            return Bad(kept.message, tuple(dict.fromkeys((*issues, *kept.issues))), kept, judged.limit_refused, whole)
+        # a value that was asked for alone in vain: what is wrong with the document is asked for as before
+        cuts = tuple(issue for issue in issues if issue.remedy is Remedy.SHORTEN)
+        scope = _scope(ask, kept.message, kept.issues, whole=True)
+        return Bad(kept.message, (*cuts, *kept.issues), scope, judged.limit_refused, whole)
+    return Bad(message, issues, _scope(ask, message, issues, whole=whole), judged.limit_refused, whole)
+
+
+def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool) -> Scope | None:
+    """Find what can be asked for alone; less where another tool may be called, or the first request is repeated."""
+    switches, narrow = ask.policy.allow_tool_switch, ask.policy.scope == "narrow"
+    fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
+    parts = narrow and not (switches or whole)
+    return scope_of(ask.contract, message, issues, parts=parts, payload=not (switches or fixed))
 
 
 _KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})

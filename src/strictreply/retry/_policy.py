@@ -105,6 +105,9 @@ class RetryPolicy:
       after a jittered exponential pause. ``max_retry_after``: the longest ``Retry-After`` that is obeyed, in seconds.
     - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer (requirement T29);
       the whole reply is then asked for again, and ``arg_retries`` does not apply.
+    - ``scope``: how faulty calls are asked for alone. ``narrow`` sends their tools alone, and asks for the wrong value
+      alone where a document is large; ``cached`` sends all that the first request sent, so that prompt caches hit, and
+      narrows by ``tool_choice`` and the words of the correction.
     - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
       when replies are cut at it: doubled each time, up to this; None is four times the caller's limit.
     - ``escalation``: request keywords (a stronger ``model``, ``response_format``, …) sent from the third correction on.
@@ -127,6 +130,7 @@ class RetryPolicy:
     wait: Wait | None = None
     max_retry_after: float = 60.0
     allow_tool_switch: bool = False
+    scope: Literal["narrow", "cached"] = "narrow"
     max_reply_tokens: int | None = None
     escalation: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold headers
 
@@ -141,6 +145,8 @@ class RetryPolicy:
             raise ValueError("RetryPolicy.max_reply_tokens must be a whole number of tokens, or None")
         if self.quota is not None and type(self.quota) is not int:
             raise ValueError("RetryPolicy.quota must be a whole number of repeats, or None for no quota")
+        if self.scope not in {"narrow", "cached"}:
+            raise ValueError("RetryPolicy.scope must be 'narrow' or 'cached'")
         if self.max_cost is not None and self.price is None:
             raise ValueError("RetryPolicy.max_cost needs price, a function from Usage to a cost")
         if not set(self.stop_on) <= set(Category):
@@ -193,7 +199,7 @@ class RetryPolicy:
         corrections = [attempt for attempt in attempts if attempt.tier and not is_transport_fault(attempt)]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
-        arg_corrections = sum(1 for attempt in corrections if attempt.scope is not None)
+        arg_corrections = sum(1 for attempt in corrections if (attempt.scope or "/")[0] != "/")
         if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
             return End("rejected", "arg_retries")
         if self.max_bad_calls is not None and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls:
