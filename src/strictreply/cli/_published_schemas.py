@@ -45,8 +45,15 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
             "description": "The words that asked for this attempt; null for the first ask and when the same request "
             "was sent again."
         },
-        "tier": {"description": "How many corrections were sent so far; 0 for none.", "minimum": 0},
-        "scope": {"description": "The one tool whose arguments alone were asked for again; null for a whole reply."},
+        "tier": {"description": "How far the correction had escalated, from 1; 0 without a correction.", "minimum": 0},
+        "scope": {
+            "description": "What alone was asked for again: the tools of calls, the pointer to a value inside an answer, "
+            "or a tool and the pointer to a value inside its arguments; null for a whole reply."
+        },
+        "escalation": {
+            "description": "The step of the policy that was taken last: forced_tool, response_format, model:<name>, "
+            "human or keywords; null when none was."
+        },
         "refused": {"description": "What we had added to the request and the endpoint refused, by its keyword."},
         "leniency": {"description": "What was forgiven before the reply was read, each step by its name."},
         "usage": {"description": "The tokens as the provider counted them; 0 where it did not say."},

@@ -26,6 +26,16 @@ from strictreply.contract._describing import (
 from strictreply.contract._judge import ids_in
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
+from strictreply.retry._escalating import (
+    FORCED_TOOL,
+    HUMAN,
+    MODEL,
+    RESPONSE_FORMAT,
+    Consult,
+    Step,
+    step_name,
+    steps_in_force,
+)
 from strictreply.retry._failures import Failure
 from strictreply.retry._parts import part_words
 from strictreply.retry._policy import Again, RetryPolicy
@@ -39,7 +49,6 @@ from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
 
-ESCALATION_TIER = 3
 _INSTRUCTION_ROLES = ("system", "developer")
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
@@ -87,7 +96,8 @@ class Bad:
     """A reply that did not fit: its message, its faults, and the calls to ask for again when only these are wrong.
 
     ``limit_refused`` says that the server refused the request for the token limit that we had raised in it, ``whole``
-    that one value of a document was asked for alone, and that was no help.
+    that one value of a document was asked for alone, and that was no help. ``words`` is what the model wrote, and
+    ``repeats`` counts how often it had written that, or another bad reply, twice.
     """
 
     message: JSONObject
@@ -95,6 +105,8 @@ class Bad:
     scope: Scope | None = None
     limit_refused: bool = False
     whole: bool = False
+    words: str = ""
+    repeats: int = 0
 
     @property
     def cut(self) -> bool:
@@ -108,7 +120,8 @@ class Turn:
 
     ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
     ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
-    ``added`` names what is in the request that the caller did not ask for, ``unwanted`` what was refused of that.
+    ``added`` names what is in the request that the caller did not ask for, ``unwanted`` what was refused of that;
+    ``escalation`` is the step taken last.
     """
 
     request: JSONObject
@@ -121,6 +134,7 @@ class Turn:
     numbers: bool = False
     added: frozenset[str] = frozenset()
     unwanted: frozenset[str] = frozenset()
+    escalation: str | None = None
 
     @property
     def raised(self) -> bool:
@@ -137,10 +151,17 @@ def first_turn(ask: Ask) -> Turn:
 def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = {name: value for name, value in turn.request.items() if name not in refused}
-    if "response_format" in refused:
+    if "response_format" in refused and ask.contract.channel == "native":
         contract = _contract_for(ask, turn.scope)
         request["messages"] = _instructed(request["messages"], answer_instructions(contract))
-    return replace(turn, request=request, added=turn.added - refused, unwanted=turn.unwanted | refused)
+    undone = turn.escalation in refused or (turn.escalation == FORCED_TOOL and "tool_choice" in refused)
+    return replace(
+        turn,
+        request=request,
+        added=turn.added - refused,
+        unwanted=turn.unwanted | refused,
+        escalation=None if undone else turn.escalation,
+    )
 
 
 def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
@@ -160,15 +181,68 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     scope = None if ask.policy.allow_tool_switch else about
     raises, grows = _next_raises(ask, turn, bad)
     base = ask.base | _limits(ask, raises)
-    words = corrections(ask.steering, _situations(ask, issues, about, step.tier, each=scope is not None))
+    words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
+    steps = _steps(ask, turn, bad, step.tier)
     shown = bad.message if scope is None else shown_message(scope)
-    turns = replayed(ask.contract, shown, words, scope, ids_in(base["messages"]))
-    request, added = _narrowed(ask, base, [*base["messages"], *turns], scope, turn.unwanted)
-    if step.tier >= ESCALATION_TIER:
-        request |= ask.policy.escalation
-        added -= ask.policy.escalation.keys()
+    turns = replayed(ask.contract, shown, words, scope, ids_in(base["messages"]), step.words)
+    request, added = _escalated(ask, base, [*base["messages"], *turns], bad, steps, turn.unwanted)
     numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
-    return Turn(request, "\n".join(words), step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted)
+    text, taken = "\n".join(words), step_name(steps[-1]) if steps else None
+    return Turn(request, text, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
+
+
+def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
+    """Return whom to ask for the words of a correction; None where they are ours."""
+    steps = [] if bad is None or step.tier == 0 else _steps(ask, turn, bad, step.tier)
+    if bad is None or ask.policy.ask_human is None or not steps or steps[-1] != HUMAN:
+        return None
+    situations = _situations(ask, bad, step.tier)
+    whole = Situation(bad.issues, ask.contract, step.tier)
+    return Consult(situations[0] if len(situations) == 1 else whole, ask.policy.ask_human)
+
+
+def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
+    """Return the steps of the policy that are in force at a tier, those left out that would change nothing here."""
+    contract, about_answer = ask.contract, any(issue.code.startswith("answer.") for issue in bad.issues)
+    format_ = peek(ask.base.get("response_format"), "type")
+    alone = bad.scope is not None and not ask.policy.allow_tool_switch
+    unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
+    answers = contract.answer.schema is not None and format_ is not None and admits_answer(contract)
+    usable = {
+        FORCED_TOOL: bool(contract.tools) and contract.choice == "auto" and not (about_answer or alone),
+        RESPONSE_FORMAT: unsent and (contract.channel == "text" or (answers and contract.answer_style == "union")),
+    }
+    return steps_in_force(ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True))
+
+
+def _escalated(
+    ask: Ask,
+    base: JSONObject,
+    messages: list[Message],
+    bad: Bad,
+    steps: list[Step],
+    unwanted: frozenset[str],
+) -> tuple[JSONObject, frozenset[str]]:
+    """Make a corrective request with the steps in force; return it and what we added."""
+    scope = None if ask.policy.allow_tool_switch else bad.scope
+    asked = ask
+    if FORCED_TOOL in steps and scope is None:
+        only = bad.scope.only if bad.scope else None
+        asked = replace(ask, contract=ask.contract.with_choice(only.tool if only else "required"))
+    if RESPONSE_FORMAT in steps:
+        base = {name: value for name, value in base.items() if name != "response_format"}
+        base |= {"response_format": {"type": "json_schema"}} if ask.contract.channel == "text" else {}
+    request, added = _narrowed(asked, base, messages, scope, unwanted)
+    if RESPONSE_FORMAT in steps and ask.contract.channel == "text":
+        added |= {"response_format"}
+    if FORCED_TOOL in steps and "tool_choice" in request:
+        added |= {"tool_choice"}
+    models = [step.partition(":")[2] for step in steps if isinstance(step, str) and step.startswith(f"{MODEL}:")]
+    request |= {"model": models[-1]} if models else {}
+    for keywords in (step for step in steps if isinstance(step, Mapping)):
+        request |= keywords
+        added -= keywords.keys()
+    return request, added
 
 
 def _narrowed(
@@ -210,10 +284,9 @@ def _choice_of(scope: Scope) -> JSONObject:
     return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
 
 
-def _situations(
-    ask: Ask, issues: tuple[Issue, ...], about: Scope | None, tier: int, *, each: bool
-) -> tuple[Situation, ...]:
+def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
+    issues, about, each = bad.issues, bad.scope, not ask.policy.allow_tool_switch
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
         return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
@@ -280,7 +353,8 @@ def _dressed(
         said = ask.contract.choice == contract.choice != "auto"
         (request if said else ours).update(choice)
         # true is the API's own default, and said only where several calls are asked for again
-        if "parallel_tool_calls" not in request and (contract is not ask.contract or not contract.parallel):
+        several = scope is not None and len(scope.calls) > 1
+        if "parallel_tool_calls" not in request and (several or not contract.parallel):
             ours["parallel_tool_calls"] = contract.parallel
     else:
         request.pop("parallel_tool_calls", None)

@@ -1,8 +1,8 @@
 """The loop: ask, judge, correct, until a reply fits or a budget ends it. No I/O happens here.
 
-``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``) and
-is sent what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``, ``Claimed``). Any driver serves it:
-sync, async, a test.
+``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``,
+``Consult``) and is sent what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``, ``Claimed``,
+``Consulted``). Any driver serves it: sync, async, a test.
 """
 
 from __future__ import annotations
@@ -20,9 +20,21 @@ from strictreply.contract._judge import (
     with_fresh_ids,
     with_numbered_ids,
 )
-from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, next_turn, refused_additions, without
+from strictreply.retry._asking import (
+    Ask,
+    Bad,
+    Turn,
+    consult_for,
+    cut_at_limit,
+    first_turn,
+    next_turn,
+    refused_additions,
+    without,
+)
+from strictreply.retry._escalating import Consult, Consulted
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
+from strictreply.retry._replaying import words_of
 from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._issues import Code, Issue, Remedy
@@ -101,8 +113,8 @@ class Claimed:
     seconds: float = 0.0
 
 
-Effect: TypeAlias = Call | Sleep | Check | Notify | Claim
-Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed
+Effect: TypeAlias = Call | Sleep | Check | Notify | Claim | Consult
+Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed | Consulted
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +197,16 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         bad = _bad(ask, turn, judged)
         scope = None if bad is None else bad.scope
         alone = scope is not None and bool(scope.calls) and not ask.policy.allow_tool_switch
-        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone, clients_retries=ask.clients_retries)
+        step = ask.policy.next_step(
+            attempts,
+            spent,
+            judged.failure,
+            scoped=alone,
+            clients_retries=ask.clients_retries,
+            repeats=0 if bad is None else bad.repeats,
+        )
         if isinstance(step, Again):
-            step, spent = yield from _prepared(ask, step, spent)
+            step, spent = yield from _prepared(ask, step, consult_for(ask, turn, bad, step), spent)
         if isinstance(step, End):
             return Ended(step, attempts, judged.failure, scope.only.tool if scope and scope.only else None)
         turn = next_turn(ask, turn, bad, step)
@@ -208,8 +227,10 @@ def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tupl
     return judged, event.seconds, spent
 
 
-def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, tuple[NextStep, float]]:
-    """Get ready to ask again: claim a repeat of the transport's, and wait; give what becomes of it, and all spent."""
+def _prepared(
+    ask: Ask, step: Again, consult: Consult | None, spent: float
+) -> Generator[Effect, Event, tuple[NextStep, float]]:
+    """Get ready to ask again: claim a repeat of the transport's, wait, ask a human; give the step, and all spent."""
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)
         spent += claimed.seconds
@@ -218,6 +239,13 @@ def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, t
     if step.wait > 0:
         woke = yield Sleep(step.wait)
         spent += woke.seconds
+    if consult is not None:
+        consulted = yield consult
+        spent += consulted.seconds
+        if isinstance(consulted, Consulted):
+            if consulted.text is None:
+                return End("rejected", "human"), spent
+            step = replace(step, words=consulted.text)
     return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
 
 
@@ -316,7 +344,14 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     """
     if judged.turn is None:
         return None
-    kept, message, issues = turn.scope, judged.turn, judged.issues
+    before, words = turn.answers, words_of(judged.turn)
+    repeats = 0 if before is None else before.repeats + (before.words == words)
+    return replace(_kept(ask, turn, judged, judged.turn), words=words, repeats=repeats)
+
+
+def _kept(ask: Ask, turn: Turn, judged: Judged, message: JSONObject) -> Bad:
+    """Return what was wrong with a message, or with the one that stays frozen."""
+    kept, issues = turn.scope, judged.issues
     whole = (turn.answers is not None and turn.answers.whole) or (kept is not None and kept.place != "")
     if kept is not None and (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
         if not kept.place:
@@ -369,6 +404,7 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: f
         refused=tuple(sorted(refused)),
         usage=Usage.of(judged.response),
         seconds=seconds,
+        escalation=turn.escalation,
     )
 
 

@@ -16,6 +16,7 @@ from strictreply.contract._judge import MAX_FAULTY_CALLS
 from strictreply.reading._decoding import decode
 from strictreply.retry._scoping import Scope
 from strictreply.values._json import JSONObject, Message
+from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
 from strictreply.wires._dialects import text_in, thoughts_in
 
@@ -36,16 +37,20 @@ def replayed(
     words: Sequence[str],
     scope: Scope | None,
     taken: Container[str] = (),
+    human: str | None = None,
 ) -> list[Message]:
     """Return the bad reply as the assistant's turn, and the words of its correction where the API wants them.
 
-    There are words for each call of the scope, or for the whole reply; ``taken`` are the ids of the calls before it.
+    There are words for each call of the scope, or for the whole reply; ``human`` is said instead, as the user's turn.
+    ``taken`` are the ids of the calls before it.
     """
     calls = message.get("tool_calls")
     if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
-        return _native_replay(message, _replay_ids(contract, calls, taken), words, scope)
+        told = [_NOT_RUN] * len(words) if human is not None else words
+        turns = _native_replay(message, _replay_ids(contract, calls, taken), told, scope)
+        return turns if human is None else [*turns, {"role": "user", "content": human}]
     turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
-    return [turn, {"role": "user", "content": "\n".join(words)}]
+    return [turn, {"role": "user", "content": "\n".join(words) if human is None else human}]
 
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
@@ -134,6 +139,19 @@ def _text_of(message: JSONObject) -> str:
     parts = [content] if content else []
     bare = list(map(_bare, calls)) if isinstance(calls, list) else calls
     return "\n".join([*parts, json.dumps(bare)] if calls else parts)
+
+
+def words_of(message: JSONObject) -> str:
+    """Return what the model itself wrote, however its JSON was spelled and its calls were numbered."""
+    calls = message.get("tool_calls")
+    functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
+    texts = [(peek(function, "name"), peek(function, "arguments")) for function in functions]
+    return json.dumps([(name, _plainly(text)) for name, text in (("", text_in(message.get("content"))), *texts)])
+
+
+def _plainly(text: object) -> object:
+    value = decode(text) if isinstance(text, str) else text
+    return text if isinstance(value, Invalid) else value
 
 
 def _bare(call: object) -> object:

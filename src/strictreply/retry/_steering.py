@@ -36,7 +36,8 @@ _Places: TypeAlias = tuple[str, ...]
 class Situation:
     """What a correction is about.
 
-    ``issues`` are the faults of the last reply, ``terms`` what it was held to, ``tier`` counts corrections from 1.
+    ``issues`` are the faults of the last reply, ``contract`` what it was held to; ``tier`` counts corrections from 1,
+    and one more for each time that the same bad reply came again.
     ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply; ``at`` is then the
     pointer to those arguments. ``part`` is there when one value is asked for alone: the pointer to it, counted from
     ``at``, which then may also be that of the answer; empty for all arguments, which the text channel sends alone.
@@ -138,8 +139,8 @@ def _cut(text: str, limit: int) -> str:
 
 
 def verdict_words(tier: int) -> str:
-    """Return how a correction begins: that the reply before it was not valid, and how many were not."""
-    return {1: "Not valid.", 2: "Still not valid."}.get(tier, f"Still not valid after {tier} attempts.")
+    """Return how a correction begins: that the reply before it was not valid, in other words for each tier."""
+    return {1: "Not valid.", 2: "Still not valid."}.get(tier, f"Still not valid (correction {tier}).")
 
 
 def _headline(situation: Situation) -> str:
