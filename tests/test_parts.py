@@ -210,6 +210,18 @@ class TestSubtree:
         assert set(scopes[2:]) <= {None, "report"}
         assert "section_0" in json.dumps(requests[2])
 
+    def test_tools_go_along_where_the_conversation_has_calls(self) -> None:
+        """Some APIs refuse a history with calls in a request without tools: they are sent, and may not be called."""
+        contract = Contract(answer=SCHEMA_369, tools=[SEARCH])
+        earlier = completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]
+        history = [*USER, earlier, {"role": "tool", "tool_call_id": "call_1", "content": "x"}]
+        bad = completion(json.dumps(with_cell(("top_3",), None)))
+        for messages, tools in ((USER, None), (history, [SEARCH.definition])):
+            outcome, requests = play(contract, bad, completion('{"value": 3.5}'), messages=messages)
+            assert spoken(outcome) == GOOD
+            assert requests[1].get("tools") == tools
+            assert requests[1].get("tool_choice") == (tools and "none")
+
     def test_a_call_instead_of_the_value_is_none(self) -> None:
         """Where a value of an answer is asked for, a tool that is called brings nothing."""
         contract, write = PLACES["answer"]

@@ -8,24 +8,19 @@ where replies are cut at it, also says whether a reply that calls itself whole w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
-from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
-from strictreply.contract._definitions import Definitions
 from strictreply.contract._describing import (
     admits_answer,
     answer_instructions,
-    final_answer_definition,
-    instructions,
-    response_format,
-    union_schema,
 )
 from strictreply.contract._judge import ids_in
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
+from strictreply.retry._dressing import contract_for, dressed, instructed, narrowed
 from strictreply.retry._escalating import (
     FORCED_TOOL,
     HUMAN,
@@ -37,19 +32,16 @@ from strictreply.retry._escalating import (
     steps_in_force,
 )
 from strictreply.retry._failures import Failure
-from strictreply.retry._parts import part_words
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import replayed
 from strictreply.retry._scoping import Scope, shown_message
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._attempts import Usage
 from strictreply.values._issues import Code, Issue, Remedy, quote
-from strictreply.values._json import JSON, JSONObject, Message
+from strictreply.values._json import JSONObject, Message
 from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
-
-_INSTRUCTION_ROLES = ("system", "developer")
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
@@ -144,7 +136,7 @@ class Turn:
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    request, added = _dressed(ask, ask.contract, ask.base, ask.base["messages"], ask.unwanted)
+    request, added = dressed(ask.contract, ask.contract, ask.base, ask.base["messages"], ask.unwanted)
     return Turn(request, added=added, unwanted=ask.unwanted)
 
 
@@ -152,8 +144,9 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = {name: value for name, value in turn.request.items() if name not in refused}
     if "response_format" in refused and ask.contract.channel == "native":
-        contract = _contract_for(ask, turn.scope)
-        request["messages"] = _instructed(request["messages"], answer_instructions(contract))
+        alone = None if ask.policy.scope == "cached" else turn.scope
+        contract = ask.contract if alone is None else contract_for(ask.contract, alone, ask.base["messages"])
+        request["messages"] = instructed(request["messages"], answer_instructions(contract))
     undone = turn.escalation in refused or (turn.escalation == FORCED_TOOL and "tool_choice" in refused)
     return replace(
         turn,
@@ -208,8 +201,9 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     alone = bad.scope is not None and not ask.policy.allow_tool_switch
     unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
     answers = contract.answer.schema is not None and format_ is not None and admits_answer(contract)
+    forcible = contract.channel == "text" or "tool_choice" not in turn.unwanted
     usable = {
-        FORCED_TOOL: bool(contract.tools) and contract.choice == "auto" and not (about_answer or alone),
+        FORCED_TOOL: forcible and bool(contract.tools) and contract.choice == "auto" and not (about_answer or alone),
         RESPONSE_FORMAT: unsent and (contract.channel == "text" or (answers and contract.answer_style == "union")),
     }
     return steps_in_force(ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True))
@@ -225,15 +219,15 @@ def _escalated(
 ) -> tuple[JSONObject, frozenset[str]]:
     """Make a corrective request with the steps in force; return it and what we added."""
     scope = None if ask.policy.allow_tool_switch else bad.scope
-    asked = ask
+    contract, cached = ask.contract, ask.policy.scope == "cached"
     if FORCED_TOOL in steps and scope is None:
         only = bad.scope.only if bad.scope else None
-        asked = replace(ask, contract=ask.contract.with_choice(only.tool if only else "required"))
+        contract = contract.with_choice(only.tool if only else "required")
     if RESPONSE_FORMAT in steps:
         base = {name: value for name, value in base.items() if name != "response_format"}
-        base |= {"response_format": {"type": "json_schema"}} if ask.contract.channel == "text" else {}
-    request, added = _narrowed(asked, base, messages, scope, unwanted)
-    if RESPONSE_FORMAT in steps and ask.contract.channel == "text":
+        base |= {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
+    request, added = narrowed(contract, base, messages, scope, unwanted, cached=cached)
+    if RESPONSE_FORMAT in steps and contract.channel == "text":
         added |= {"response_format"}
     if FORCED_TOOL in steps and "tool_choice" in request:
         added |= {"tool_choice"}
@@ -243,45 +237,6 @@ def _escalated(
         request |= keywords
         added -= keywords.keys()
     return request, added
-
-
-def _narrowed(
-    ask: Ask, base: JSONObject, messages: list[Message], scope: Scope | None, unwanted: frozenset[str]
-) -> tuple[JSONObject, frozenset[str]]:
-    """Make the request that asks for a scope alone, or for the whole reply; return it and what we added."""
-    native = ask.contract.channel == "native"
-    if scope is None or ask.policy.scope == "cached":
-        request, added = _dressed(ask, ask.contract, base, messages, unwanted)
-        if scope is not None and native and "tool_choice" not in unwanted:
-            return request | {"tool_choice": _choice_of(scope)}, added | {"tool_choice"}
-        return request, added
-    if native and not scope.calls:
-        base = {name: value for name, value in base.items() if name != "response_format"}
-    request, added = _dressed(ask, _contract_for(ask, scope), base, messages, unwanted, scope)
-    if native and scope.calls:
-        request.pop("response_format", None)  # forced calls are all that is wanted
-        added -= {"response_format"}
-    return request, added
-
-
-def _contract_for(ask: Ask, scope: Scope | None) -> Contract:
-    """Return the contract whose request asks for a scope alone; in the text channel the instructions do."""
-    contract = ask.contract
-    if scope is None or ask.policy.scope == "cached" or contract.channel == "text":
-        return contract
-    schema = None if scope.part is None else scope.part.schema
-    if scope.calls:
-        narrow = contract.only(*scope.tools)
-        return narrow if schema is None else narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
-    return contract.replace(tools=(), choice="auto", answer=Answer(schema, name=contract.answer.name))
-
-
-def _choice_of(scope: Scope) -> JSONObject:
-    """Return the ``tool_choice`` that narrows a request with all tools to some calls."""
-    named: list[JSONObject] = [{"type": "function", "function": {"name": tool}} for tool in dict.fromkeys(scope.tools)]
-    if scope.only:
-        return named[0]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
 
 
 def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
@@ -324,88 +279,6 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
     most = ask.policy.max_reply_tokens
     caps = {key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
     return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
-
-
-def _dressed(
-    ask: Ask,
-    contract: Contract,
-    base: JSONObject,
-    messages: list[Message],
-    unwanted: frozenset[str],
-    scope: Scope | None = None,
-) -> tuple[JSONObject, frozenset[str]]:
-    """Put the contract into a request, each channel in its own way; return it and what the caller did not ask for."""
-    if contract.channel == "text":
-        schema: JSON = union_schema(contract)
-        words = instructions(contract)
-        if scope is not None and scope.part is not None:
-            schema = scope.part.schema.shown
-            wanted = part_words(scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped)
-            words = instructions(contract, f"only {wanted}", schema)
-        request = base | {"messages": _instructed(messages, words)} | _text_format(schema, base)
-        request.pop("parallel_tool_calls", None)  # there are no tools in this request
-        return request, frozenset()
-    request, ours = base | {"messages": messages}, JSONObject()
-    definitions = _definitions(contract)
-    if definitions:
-        choice = _choice(contract)
-        request |= {"tools": definitions}
-        said = ask.contract.choice == contract.choice != "auto"
-        (request if said else ours).update(choice)
-        # true is the API's own default, and said only where several calls are asked for again
-        several = scope is not None and len(scope.calls) > 1
-        if "parallel_tool_calls" not in request and (several or not contract.parallel):
-            ours["parallel_tool_calls"] = contract.parallel
-    else:
-        request.pop("parallel_tool_calls", None)
-    structured = contract.answer.schema is not None and contract.answer_style == "union"
-    if structured and admits_answer(contract) and "response_format" not in request:
-        ours["response_format"] = response_format(contract)
-    added = frozenset(ours) - unwanted
-    if "response_format" in ours and "response_format" not in added:
-        request["messages"] = _instructed(messages, answer_instructions(contract))
-    return request | {name: ours[name] for name in ours if name in added}, added
-
-
-def _definitions(contract: Contract) -> Definitions:
-    """Return the tools that may be called, and the one that answers where an answer is a call."""
-    if contract.answer_style == "union":
-        return Definitions(tool.definition for tool in contract.tools)
-    declared = Definitions(() if contract.choice == "none" else (tool.definition for tool in contract.tools))
-    if admits_answer(contract):
-        declared.append(final_answer_definition(contract))
-    return declared
-
-
-def _choice(contract: Contract) -> JSONObject:
-    """Return ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
-    if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
-        return {"tool_choice": "required"}
-    if contract.choice == "auto":
-        return {}
-    if contract.choice in {"required", "none"}:
-        return {"tool_choice": contract.choice}
-    return {"tool_choice": {"type": "function", "function": {"name": contract.choice}}}
-
-
-def _text_format(schema: JSON, base: JSONObject) -> JSONObject:
-    """Return the caller's ``json_schema`` response format for what is asked for: the bare schema would refuse it."""
-    wanted = peek(base.get("response_format"), "type")
-    if wanted != "json_schema":
-        return {}
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}}
-
-
-def _instructed(messages: list[Message], text: str) -> list[Message]:
-    """Set our instructions behind the caller's own, in the same turn: many templates take only one, and first."""
-    first = messages[0] if messages else None
-    content = peek(first, "content")
-    if not isinstance(first, Mapping) or first.get("role") not in _INSTRUCTION_ROLES:
-        return [{"role": "system", "content": text}, *messages]
-    if isinstance(content, str) or not content:
-        return [{**first, "content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
-    parts = list(content) if isinstance(content, Iterable) else [content]
-    return [{**first, "content": [*parts, {"type": "text", "text": text}]}, *messages[1:]]
 
 
 def is_limit(value: object) -> TypeGuard[int]:
