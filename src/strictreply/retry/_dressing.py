@@ -87,15 +87,7 @@ def dressed(
     ``held`` is what the reply is held to, ``contract`` what is asked for.
     """
     if contract.channel == "text":
-        schema: JSON = union_schema(contract)
-        words = instructions(contract)
-        if scope is not None and scope.part is not None:
-            schema = scope.part.schema.shown
-            wanted = part_words(scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped)
-            words = instructions(contract, f"only {wanted}", schema)
-        request = base | {"messages": instructed(messages, words)} | _text_format(schema, base)
-        request.pop("parallel_tool_calls", None)  # there are no tools in this request
-        return request, frozenset()
+        return _text_request(contract, base, messages, scope), frozenset()
     request, ours = base | {"messages": messages}, JSONObject()
     definitions = _definitions(contract)
     if definitions:
@@ -116,6 +108,19 @@ def dressed(
     if "response_format" in ours and "response_format" not in added:
         request["messages"] = instructed(messages, answer_instructions(contract))
     return request | {name: ours[name] for name in ours if name in added}, added
+
+
+def _text_request(contract: Contract, base: JSONObject, messages: list[Message], scope: Scope | None) -> JSONObject:
+    """Put the instructions of the text channel into a request: for the union, or for the one value of a scope."""
+    schema: JSON = union_schema(contract)
+    words = instructions(contract)
+    if scope is not None and scope.part is not None:
+        schema = scope.part.schema.shown
+        wanted = part_words(scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped)
+        words = instructions(contract, f"only {wanted}", schema)
+    request = base | {"messages": instructed(messages, words)} | _text_format(schema, base)
+    request.pop("parallel_tool_calls", None)  # there are no tools in this request
+    return request
 
 
 def _definitions(contract: Contract) -> Definitions:

@@ -195,21 +195,26 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             late = ask.policy.time_left(spent) == 0
             return _late(attempts) if late else _accepted(judged.verdict, judged, attempts)
         bad = _bad(ask, turn, judged)
-        scope = None if bad is None else bad.scope
-        alone = scope is not None and bool(scope.calls) and not ask.policy.allow_tool_switch
-        step = ask.policy.next_step(
-            attempts,
-            spent,
-            judged.failure,
-            scoped=alone,
-            clients_retries=ask.clients_retries,
-            repeats=0 if bad is None else bad.repeats,
-        )
+        step = _decided(ask, attempts, spent, judged, bad)
         if isinstance(step, Again):
             step, spent = yield from _prepared(ask, step, consult_for(ask, turn, bad, step), spent)
         if isinstance(step, End):
-            return Ended(step, attempts, judged.failure, scope.only.tool if scope and scope.only else None)
+            only = bad.scope.only if bad is not None and bad.scope is not None else None
+            return Ended(step, attempts, judged.failure, None if only is None else only.tool)
         turn = next_turn(ask, turn, bad, step)
+
+
+def _decided(ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None) -> NextStep:
+    """Ask the policy what follows an attempt that was not accepted."""
+    scope = None if bad is None else bad.scope
+    return ask.policy.next_step(
+        attempts,
+        spent,
+        judged.failure,
+        scoped=scope is not None and bool(scope.calls) and not ask.policy.allow_tool_switch,
+        clients_retries=ask.clients_retries,
+        repeats=0 if bad is None else bad.repeats,
+    )
 
 
 def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tuple[Judged, float, float]]:
