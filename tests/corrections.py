@@ -49,7 +49,8 @@ def situation(contract: Contract, message: Any, tier: int = 1) -> Situation:
     verdict = judge(contract, message)
     assert isinstance(verdict, Invalid)
     scope = scope_of(contract, message, verdict.issues)
-    return Situation(verdict.issues, contract, tier, scope.tool if scope else None, scope.at if scope else "")
+    one = scope.only if scope else None
+    return Situation(verdict.issues, contract, tier, one.tool if one else None, one.at if one else "")
 
 
 def said(content: str | None = None, calls: Any = ()) -> dict[str, Any]:

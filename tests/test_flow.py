@@ -38,6 +38,13 @@ SEARCH = Tool.from_json_schema("search", SCHEMA)
 WEATHER = Tool.from_json_schema("weather", OTHER_SCHEMA)
 GOOD = completion(calls=[call("search", {"query": "tea"})])
 WRONG = completion(calls=[call("search", {"query": 1})])
+CLOCK = Tool.from_json_schema("clock", {"type": "object", "properties": {}})
+TWO_WRONG = completion(
+    calls=[call("search", {"query": 1}, "a"), call("clock", {}, "b"), call("weather", {"city": 2}, "c")]
+)
+TWO_CALLS = [call("search", {"query": "tea"}, "x"), call("weather", {"city": "Oslo"}, "y")]
+TWO_RIGHT = completion(calls=TWO_CALLS)
+OSLO = completion(calls=[call("weather", {"city": "Oslo"})])
 TWO_WRONG_FIRST = completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": "Oslo"}, "b")])
 
 
@@ -349,15 +356,55 @@ class TestScoped:
         assert "token limit" not in last["messages"][-2]["content"].partition("\n")[2]
         assert isinstance(outcome.reply, ToolCalls)
 
-    def test_several_wrong_calls_ask_for_the_whole_reply(self) -> None:
-        """Faults in two calls cannot be mended in one: the whole reply is asked for, with all tools."""
-        both = completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": 2}, "b")])
-        outcome, effects = finish(flow_of(parallel=True), both, GOOD)
-        assert isinstance(outcome, Settled)
+    def test_several_wrong_calls_are_asked_for_in_one_request(self) -> None:
+        """Their tools alone are sent and one must be called; each call's own tool turn says what is wrong with it."""
+        outcome, effects = finish(flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK]), TWO_WRONG, TWO_RIGHT)
         request = calls(effects)[1].request
         assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
-        assert "tool_choice" not in request
-        assert [turn["role"] for turn in request["messages"][2:]] == ["assistant", "tool", "tool"]
+        assert (request["tool_choice"], request["parallel_tool_calls"]) == ("required", True)
+        _, search, kept, weather = request["messages"][2:]
+        assert ("/query" in search["content"], "/city" in search["content"]) == (True, False)
+        assert ("/query" in weather["content"], "/city" in weather["content"]) == (False, True)
+        assert kept["content"] == "Valid, and kept as it is."
+        assert isinstance(outcome, Settled)
+        assert outcome.attempts[1].scope == "search, weather"
+        assert outcome.attempts[1].correction == f"{search['content']}\n{weather['content']}"
+        assert isinstance(outcome.reply, ToolCalls)
+        assert [one.id for one in outcome.reply.calls] == ["a", "b", "c"]
+        assert [one.args for one in outcome.reply.calls] == [{"query": "tea"}, {}, {"city": "Oslo"}]
+
+    def test_a_partly_good_answer_keeps_what_is_good(self) -> None:
+        """Of two calls asked for again, the one that is still wrong is asked for alone."""
+        partly = completion(calls=[call("weather", {"city": 3}), call("search", {"query": "tea"})])
+        outcome, effects = finish(flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK]), TWO_WRONG, partly, OSLO)
+        assert isinstance(outcome, Settled)
+        assert [made.scope for made in outcome.attempts] == [None, "search, weather", "weather"]
+        request = calls(effects)[2].request
+        assert request["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
+        assert request["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"query": "tea"}'
+        assert isinstance(outcome.reply, ToolCalls)
+        assert [one.args for one in outcome.reply.calls] == [{"query": "tea"}, {}, {"city": "Oslo"}]
+
+    @pytest.mark.parametrize("other", [OSLO, completion("done"), completion(calls=[*TWO_CALLS, *TWO_CALLS])])
+    def test_fewer_more_or_other_calls_leave_the_frozen_message(self, other: dict[str, Any]) -> None:
+        """They are a switch, and the same calls are asked for again with their own faults."""
+        flow = flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK])
+        outcome, effects = finish(flow, TWO_WRONG, other, TWO_RIGHT)
+        assert isinstance(outcome, Settled)
+        assert [issue.code for issue in outcome.attempts[1].issues] == ["tool.switched"]
+        second, third = (effect.request for effect in calls(effects)[1:])
+        assert second["messages"][2] == third["messages"][2]
+        assert "/city" in third["messages"][-1]["content"]
+
+    def test_the_words_for_several_calls_are_within_one_bound(self) -> None:
+        """However many calls are wrong, the correction has at most 2 KB, and each call's turn names a fault."""
+        many = completion(calls=[call("search", {f"key{n}": n for n in range(40)}, f"id{i}") for i in range(12)])
+        outcome, effects = finish(flow_of(RetryPolicy(max_retries=1), parallel=True), many, completion(""))
+        assert isinstance(outcome, Ended)
+        assert len(str(outcome.attempts[1].correction).encode()) <= 2000
+        turns = calls(effects)[1].request["messages"][3:]
+        assert ["/query" in turn["content"] for turn in turns] == [True] * 8 + [False] * 4
+        assert {turn["content"] for turn in turns[8:]} == {"Not run: the reply was not valid."}
 
     @pytest.mark.req("T31")
     def test_a_corrected_call_is_judged_again(self) -> None:
@@ -376,7 +423,7 @@ class TestScoped:
         assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
 
     def test_the_text_channel_is_scoped_by_its_instructions(self) -> None:
-        """There the instructions describe that tool alone, and the reply comes back as it came."""
+        """There the arguments of that tool are asked for alone; a reply that is the whole union is taken as well."""
         wrong, good = completion('{"tool":"search","args":{}}'), completion('{"tool":"search","args":{"query":"x"}}')
         outcome, effects = finish(flow_of(channel="text"), wrong, good)
         assert isinstance(outcome, Settled)

@@ -10,7 +10,7 @@ from scripted import SCHEMA, call, completion
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.retry._replaying import MAX_REPLAY_CHARS, replayed
-from strictreply.retry._scoping import Scope
+from strictreply.retry._scoping import Scope, ScopedCall
 
 TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA)])
 WORDS = "our correction"
@@ -23,7 +23,7 @@ def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
 
 def test_an_empty_reply_is_named() -> None:
     """Where nothing came the assistant's turn says so in our words: roles alternate, and no turn is empty."""
-    assistant, correction = replayed(TERMS, message(""), WORDS, None)
+    assistant, correction = replayed(TERMS, message(""), [WORDS], None)
     assert (assistant["role"], bool(assistant["content"])) == ("assistant", True)
     assert correction == {"role": "user", "content": WORDS}
 
@@ -31,7 +31,7 @@ def test_an_empty_reply_is_named() -> None:
 def test_replayed_calls_have_ids_that_are_safe() -> None:
     """Where an id that came is empty, repeated or hostile, each call and its tool turn get one of our own."""
     bad = message(calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")])
-    assistant, *answers = replayed(TERMS, bad, WORDS, None)
+    assistant, *answers = replayed(TERMS, bad, [WORDS], None)
     ids = [one["id"] for one in assistant["tool_calls"]]
     assert [one["tool_call_id"] for one in answers] == ids
     assert len(set(ids)) == 2
@@ -43,8 +43,8 @@ def test_replayed_calls_have_ids_that_are_safe() -> None:
 def test_the_correction_answers_the_failing_call() -> None:
     """When one call is re-asked, its own tool turn holds the correction and the others say that they are kept."""
     bad = message(calls=[call("search", {"query": "a"}), call("search", {"query": 1})])
-    scope = Scope("search", 1, "/tool_calls/1/function/arguments", bad, ())
-    _, kept, corrected = replayed(TERMS, bad, WORDS, scope)
+    scope = Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),))
+    _, kept, corrected = replayed(TERMS, bad, [WORDS], scope)
     assert corrected == {"role": "tool", "tool_call_id": "call00002", "content": WORDS}
     assert kept["content"] == "Valid, and kept as it is."
 
@@ -64,7 +64,7 @@ def test_the_correction_answers_the_failing_call() -> None:
 )
 def test_calls_that_servers_would_refuse_are_replayed_as_text(broken: list[Any]) -> None:
     """A history with malformed calls would be refused: they are shown as text, capped."""
-    assistant, correction = replayed(TERMS, message(calls=broken), WORDS, None)
+    assistant, correction = replayed(TERMS, message(calls=broken), [WORDS], None)
     assert assistant.keys() == {"role", "content"}
     assert len(assistant["content"]) <= MAX_REPLAY_CHARS + 1
     assert correction == {"role": "user", "content": WORDS}
@@ -83,9 +83,9 @@ def test_a_providers_own_state_is_sent_back() -> None:
         **state,
     }
     bad = message(calls=[one | {"index": 0}]) | own | {"annotations": [], "refusal": None, "function_call": None}
-    assistant = replayed(TERMS, bad, WORDS, None)[0]
+    assistant = replayed(TERMS, bad, [WORDS], None)[0]
     assert assistant == {"role": "assistant", "content": None, "tool_calls": [one]} | own
-    told = replayed(TERMS, message("no JSON") | own, WORDS, None)[0]
+    told = replayed(TERMS, message("no JSON") | own, [WORDS], None)[0]
     assert told == {"role": "assistant", "content": "no JSON"} | own
 
 
@@ -93,36 +93,38 @@ def test_long_arguments_do_not_cost_the_signature_of_their_call() -> None:
     """Calls beyond the cap are replayed as calls when they carry what the provider wants back."""
     state = {"extra_content": {"google": {"thought_signature": "s"}}}
     one = call("search", {"query": "x" * MAX_REPLAY_CHARS, "z": 1}) | state
-    assert replayed(TERMS, message(calls=[one]), WORDS, None)[0]["tool_calls"] == [one]
+    assert replayed(TERMS, message(calls=[one]), [WORDS], None)[0]["tool_calls"] == [one]
 
 
 def test_an_id_that_servers_gave_goes_back() -> None:
     """Gateways keep signatures in ids, and models are trained on them: an id is replaced only where it is not safe."""
     signed = f"call_1__thought__{'Eo4B+/8=' * 1000}"
     one, other = call("search", {"query": 1}, signed), call("search", {"query": 2}, "functions.search:1")
-    assistant, *answers = replayed(TERMS, message(calls=[one, other]), WORDS, None)
+    assistant, *answers = replayed(TERMS, message(calls=[one, other]), [WORDS], None)
     assert [each["id"] for each in assistant["tool_calls"]] == [signed, "functions.search:1"]
     assert [each["tool_call_id"] for each in answers] == [signed, "functions.search:1"]
-    taken = replayed(TERMS, message(calls=[one, other]), WORDS, None, [signed])[0]
+    taken = replayed(TERMS, message(calls=[one, other]), [WORDS], None, [signed])[0]
     assert [each["id"] for each in taken["tool_calls"]] == ["call00001", "call00002"]
     too_long = call("search", {"query": 1}, "x" * (TERMS.limits.id_bytes + 1))
-    assert replayed(TERMS, message(calls=[too_long]), WORDS, None)[0]["tool_calls"][0]["id"] == "call00001"
+    assert replayed(TERMS, message(calls=[too_long]), [WORDS], None)[0]["tool_calls"][0]["id"] == "call00001"
 
 
 def test_thoughts_in_the_content_go_back_where_they_stood() -> None:
     """Content that came as chunks is replayed as such when some hold what the model thought; the text is capped."""
     thought = {"type": "thinking", "thinking": [{"type": "text", "text": "t" * 2 * MAX_REPLAY_CHARS}]}
     content = [thought, {"type": "text", "text": "x" * 2 * MAX_REPLAY_CHARS}]
-    told = replayed(TERMS, message() | {"content": content}, WORDS, None)[0]
+    told = replayed(TERMS, message() | {"content": content}, [WORDS], None)[0]
     assert told["content"] == [thought, {"type": "text", "text": "x" * MAX_REPLAY_CHARS + "…"}]
     bad = message(calls=[call("search", {"query": 1})]) | {"content": [thought]}
-    assert replayed(TERMS, bad, WORDS, None)[0]["content"] == [thought]
+    assert replayed(TERMS, bad, [WORDS], None)[0]["content"] == [thought]
     plain = message() | {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
-    assert replayed(TERMS, plain, WORDS, None)[0]["content"] == "ab"
+    assert replayed(TERMS, plain, [WORDS], None)[0]["content"] == "ab"
 
 
 def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:
     """Empty arguments that were fine as none do not turn the whole replay into text."""
     bad = message(calls=[call("search", ""), call("search", {"query": 1}, "b")])
-    assistant = replayed(TERMS, bad, WORDS, Scope("search", 1, "/tool_calls/1/function/arguments", bad, ()))[0]
+    assistant = replayed(
+        TERMS, bad, [WORDS], Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),))
+    )[0]
     assert [one["function"]["arguments"] for one in assistant["tool_calls"]] == ["{}", '{"query": 1}']

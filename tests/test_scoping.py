@@ -13,7 +13,7 @@ from scripted import OTHER_SCHEMA, SCHEMA, call
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
-from strictreply.retry._scoping import Scope, scope_of, splice
+from strictreply.retry._scoping import Scope, ScopedCall, scope_of, splice
 from strictreply.values._replies import Invalid
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
@@ -50,13 +50,12 @@ def test_faults_in_one_call_are_its_scope(message: dict[str, Any], tool: str, in
     """However many faults there are, as long as they lie in the arguments of one declared tool."""
     scope = scoped(NATIVE, message)
     assert scope is not None
-    assert (scope.tool, scope.index, scope.at) == (tool, index, f"/tool_calls/{index}/function/arguments")
+    assert scope.calls == (ScopedCall(tool, index, f"/tool_calls/{index}/function/arguments"),)
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        said(WRONG, call("weather", {}, "b")),
         said(call("bogus", {})),
         said(call("bogus", {}), WRONG),
         said(WRONG, WRONG | {"function": RIGHT["function"]}),
@@ -66,7 +65,7 @@ def test_faults_in_one_call_are_its_scope(message: dict[str, Any], tool: str, in
     ],
 )
 def test_faults_elsewhere_have_no_scope(message: dict[str, Any]) -> None:
-    """Two wrong calls, an unknown tool, a wrong id or a wrong shape: the whole reply is asked for."""
+    """An unknown tool, a wrong id or a wrong shape: the whole reply is asked for."""
     assert scoped(NATIVE, message) is None
 
 
@@ -84,7 +83,7 @@ def test_faults_elsewhere_have_no_scope(message: dict[str, Any]) -> None:
 def test_the_text_channel_has_scopes_too(content: str, tool: str | None) -> None:
     """Faults below ``/args`` of a declared tool are its scope."""
     scope = scoped(TEXT, {"role": "assistant", "content": content})
-    assert (None if scope is None else scope.tool) == tool
+    assert (None if scope is None else scope.name) == tool
 
 
 def test_splicing_changes_the_arguments_alone() -> None:
@@ -97,7 +96,7 @@ def test_splicing_changes_the_arguments_alone() -> None:
     spliced = splice(NATIVE, scope, fixed)
     expected = deepcopy(frozen)
     expected["tool_calls"][1]["function"]["arguments"] = '{"query": "tea" }'
-    assert spliced == expected
+    assert spliced == (expected, ())
     assert (frozen, fixed) == before
 
 
@@ -139,12 +138,40 @@ def test_a_switch_in_the_text_channel(content: str, switched: bool) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=6))
-def test_one_wrong_call_among_many_is_always_found(rights: list[bool]) -> None:
-    """The scope is there exactly when one call is wrong, and it is that call."""
+def test_the_wrong_calls_among_many_are_always_found(rights: list[bool]) -> None:
+    """The scope is there exactly when calls are wrong, and it is those calls."""
     calls = [
         call("search", {"query": "x"} if right else {"query": 1}, f"id{index}") for index, right in enumerate(rights)
     ]
     verdict = judge(NATIVE, said(*calls))
     scope = scope_of(NATIVE, said(*calls), verdict.issues) if isinstance(verdict, Invalid) else None
     wrong = [index for index, right in enumerate(rights) if not right]
-    assert ([] if scope is None else [scope.index]) == (wrong if len(wrong) == 1 else [])
+    assert ([] if scope is None else [one.index for one in scope.calls]) == wrong
+
+
+def test_several_calls_are_spliced_by_their_tools() -> None:
+    """Calls of one tool are taken in their order, whatever stands between them; ids and siblings stay."""
+    frozen = said(call("search", {}, "a"), RIGHT, call("search", {}, "c"), call("weather", {}, "d"))
+    scope = scoped(NATIVE, frozen)
+    assert scope is not None
+    assert (scope.tools, scope.name) == (("search", "search", "weather"), "search, weather")
+    fixed = said(
+        call("weather", '{"city":"Rome"}', "x"), call("search", '{"query":"1"}'), call("search", '{"query":"2"}')
+    )
+    spliced = splice(NATIVE, scope, fixed)
+    assert not isinstance(spliced, Invalid)
+    calls = [(one["id"], one["function"]["arguments"]) for one in spliced[0]["tool_calls"]]
+    right = ("b", RIGHT["function"]["arguments"])
+    assert calls == [("a", '{"query":"1"}'), right, ("c", '{"query":"2"}'), ("d", '{"city":"Rome"}')]
+
+
+@pytest.mark.parametrize(
+    "tools", [["search"], ["search"] * 2, ["search", "weather", "search"], ["weather"] * 2, [None, 7]]
+)
+def test_fewer_more_or_other_calls_are_a_switch(tools: list[Any]) -> None:
+    """Of several calls each must come once again, and nothing beside them."""
+    scope = scoped(NATIVE, said(WRONG, call("weather", {}, "b")))
+    assert scope is not None
+    refused = splice(NATIVE, scope, said(*({"function": {"name": tool, "arguments": "{}"}} for tool in tools)))
+    assert isinstance(refused, Invalid)
+    assert [issue.code for issue in refused.issues] == ["tool.switched"]

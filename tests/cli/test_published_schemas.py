@@ -85,6 +85,7 @@ ATTEMPT: dict[str, Any] = {
     "correction": None,
     "tier": 0,
     "scope": None,
+    "escalation": None,
     "leniency": [],
     "refused": [],
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},

@@ -45,12 +45,24 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
             "description": "The words that asked for this attempt; null for the first ask and when the same request "
             "was sent again."
         },
-        "tier": {"description": "How many corrections were sent so far; 0 for none.", "minimum": 0},
-        "scope": {"description": "The one tool whose arguments alone were asked for again; null for a whole reply."},
+        "tier": {"description": "How far the correction had escalated, from 1; 0 without a correction.", "minimum": 0},
+        "scope": {
+            "description": "What alone was asked for again: the tools of calls, the pointer to a value in an answer, "
+            "or a tool and the pointer to a value inside its arguments; null for a whole reply."
+        },
+        "escalation": {
+            "description": "The step of the policy that was taken last: forced_tool, response_format, model:<name>, "
+            "human or keywords; null when none was."
+        },
         "refused": {"description": "What we had added to the request and the endpoint refused, by its keyword."},
+        "vetoed": {"description": "Where the stream was closed before its end; null when it was not."},
         "leniency": {"description": "What was forgiven before the reply was read, each step by its name."},
         "usage": {"description": "The tokens as the provider counted them; 0 where it did not say."},
         "seconds": {"description": "How long the call took.", "minimum": 0},
+    },
+    "Vetoed": {
+        "at": {"description": "The bytes of the reply that had come.", "minimum": 0},
+        "saved": {"description": "The tokens that the rest of a valid reply would have taken at least.", "minimum": 0},
     },
     "Usage": {name: {"minimum": 0} for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
 }

@@ -24,6 +24,7 @@ from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
 from strictreply.retry._asking import Ask
+from strictreply.retry._escalating import Consult, aperform_consult, perform_consult
 from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
     Call,
@@ -167,6 +168,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
                 return replace(perform_check(effect), seconds=sending.lap())
             case Claim(quota=quota):
                 return Claimed(sending.take(quota), sending.lap())
+            case Consult():
+                return replace(perform_consult(effect), seconds=sending.lap())
             case _:
                 with unharmed("on_attempt"):
                     self._note(effect.attempt, sending)
@@ -286,7 +289,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
             return await self._adone(effect, sending)
         return Noted(sending.lap())
 
-    async def _adone(self, effect: Sleep | Check | Claim | Notify, sending: Sending) -> Event:
+    async def _adone(self, effect: Sleep | Check | Claim | Consult | Notify, sending: Sending) -> Event:
         """Do what sends nothing."""
         match effect:
             case Sleep(seconds=seconds):
@@ -297,6 +300,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 return replace(checked, seconds=sending.lap())
             case Claim(quota=quota):
                 return Claimed(sending.take(quota), sending.lap())
+            case Consult():
+                consulted = await aperform_consult(effect)
+                return replace(consulted, seconds=sending.lap())
             case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
                     told = self._note(attempt, sending)

@@ -15,6 +15,7 @@ import jiter
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import text_may_be_call
 from strictreply.contract._veto import Veto
+from strictreply.retry._flow import AsksFor
 from strictreply.values._attempts import Attempt, Vetoed
 from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSON, JSONObject
@@ -60,10 +61,11 @@ class Relay:
         self._sent: list[str] = []
         self._is_opened = False
         self._most = contract.limits.reply_bytes
-        self.begin()
+        self.begin("reply")
 
-    def begin(self) -> None:
+    def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask."""
+        self._is_followed = asks_for != "part"
         self.assembly = Assembly()
         self.veto = Veto(self.contract)
         self.vetoed: Vetoed | None = None
@@ -99,7 +101,7 @@ class Relay:
 
     def _follow(self, assembly: Assembly) -> None:
         """Show the veto what the last chunk said."""
-        if assembly.fault is not None:
+        if assembly.fault is not None or not self._is_followed:
             return
         text = assembly.delta.get("content")
         fault = self.veto.text(text) if text and isinstance(text, str) else None
@@ -141,11 +143,11 @@ class ChunkRelay(Relay):
         self._around: JSONObject = {}
         super().__init__(contract, vetoes=vetoes)
 
-    def begin(self) -> None:
-        """Begin with the stream of one ask; a second text is not live, it may have to stand behind the first."""
-        super().begin()
+    def begin(self, asks_for: AsksFor) -> None:
+        """Begin with the stream of one ask; a second text is not live: it may stand behind the first."""
+        super().begin(asks_for)
         self._is_open = False
-        self._is_held = bool(self._sent) or not _may_be_live(self.contract)
+        self._is_held = bool(self._sent) or asks_for != "reply" or not _may_be_live(self.contract)
         self._first = ""
         self._waiting: list[Any] = []
         self._before = self.sent

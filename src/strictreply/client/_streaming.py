@@ -94,7 +94,7 @@ def _told(effect: Effect, relay: Relay) -> Sequence[Any]:
 def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None, Replied | Failed]:
     """Send one request, and pass on what may be of its stream; the connection is closed at the end in any case."""
     before = sending.begin(effect.timeout)
-    relay.begin()
+    relay.begin(effect.asks_for)
     try:
         with sending.bounds(effect.request):
             source = sending.send(effect.request, sending.left())
@@ -124,7 +124,7 @@ def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None
 async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[Event]) -> AsyncGenerator[Any]:
     """Send one request like :func:`_called`; what happened is put into the list."""
     before = sending.begin(effect.timeout)
-    relay.begin()
+    relay.begin(effect.asks_for)
     try:
         with _until(sending), sending.bounds(effect.request):
             source = await sending.send(effect.request, sending.left())

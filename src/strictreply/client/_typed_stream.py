@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeAlias
 
 from strictreply.client._relay import Came, Relay
 from strictreply.reading._incremental import Partial
+from strictreply.retry._flow import AsksFor
 from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue
 from strictreply.values._replies import A_co, AssistantReply
@@ -56,9 +57,10 @@ StreamEvent: TypeAlias = Provisional | Retracted | Accepted[A_co]
 class EventRelay(Relay):
     """Shows each piece of the content as it comes, and takes back what did not fit."""
 
-    def begin(self) -> None:
-        """Begin with the stream of one ask."""
-        super().begin()
+    def begin(self, asks_for: AsksFor) -> None:
+        """Begin with the stream of one ask; what is asked for to be put into a message is not shown."""
+        super().begin(asks_for)
+        self._is_shown = asks_for == "reply"
         self._has_shown = False
 
     def opened(self, source: object) -> list[object]:  # noqa: ARG002 - nobody asked for the SDK's own object
@@ -68,7 +70,7 @@ class EventRelay(Relay):
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional]:  # noqa: ARG002
         """Return the new piece of the content."""
         text = assembly.delta.get("content")
-        if not isinstance(text, str) or not text:
+        if not self._is_shown or not isinstance(text, str) or not text:
             return []
         self._has_shown = True
         return [Provisional(text, self.veto.partial())]

@@ -194,9 +194,13 @@ class Contract(Generic[A_co]):
             raise ContractError(message)
         return self.replace(choice=choice)
 
-    def only(self, name: str) -> Self:
-        """Narrow to one tool that must be called: the contract of a re-ask for one call."""
-        return self.replace(tools=(self.by_name[name],), choice=name, parallel=False)
+    def only(self, *names: str) -> Self:
+        """Narrow to the tools that must be called, each as often as it is named: the contract of a re-ask for calls."""
+        tools = tuple(self.by_name[name] for name in dict.fromkeys(names))
+        several = len(names) > 1
+        return self.replace(
+            tools=tools, choice="required" if several else names[0], parallel=several, answer_style="union"
+        )
 
     def check(self, reply: object) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.

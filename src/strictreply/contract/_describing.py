@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
 
 _TEXT_RULES = (
-    "Reply with exactly one JSON object and nothing else: no prose, no code fence, no other keys. It must fit this "
-    "JSON Schema:"
+    "Reply with {wanted} and nothing else: no prose, no code fence, no other keys. It must fit this JSON Schema:"
 )
 
 _ANSWER_RULES = (
@@ -69,9 +68,12 @@ def or_answer(contract: Contract) -> str:
     return "; or answer in text" if contract.answer.schema is None else "; or answer in the content"
 
 
-def instructions(contract: Contract) -> str:
-    """Return how a model is told to reply in the text channel (requirement T21)."""
-    return f"{_TEXT_RULES}\n{compact(union_schema(contract))}"
+def instructions(contract: Contract, wanted: str = "exactly one JSON object", schema: JSON = None) -> str:
+    """Return how a model is told to reply in the text channel (requirement T21).
+
+    ``wanted`` names the JSON object that it is to write, ``schema`` is what that has to fit, None for the union.
+    """
+    return f"{_TEXT_RULES.format(wanted=wanted)}\n{compact(schema or union_schema(contract))}"
 
 
 def answer_instructions(contract: Contract) -> str:

@@ -211,7 +211,8 @@ class ObservedCall:
         """Return the declared tool that an issue is about; None for the reply itself, or a name the model made up."""
         place, choices = _CALL.match(issue.path), peek(attempt.raw, "choices")
         if place is None or attempt.scope is not None:
-            return attempt.scope
+            tool = (attempt.scope or "").partition("/")[0]  # of several that were asked for, no one
+            return tool if tool in self._declared else None
         calls = peek(peek(choices[0], "message"), "tool_calls") if isinstance(choices, list) and choices else None
         named = dict(enumerate(calls)) if isinstance(calls, list) else {}
         name = peek(peek(named.get(int(place[1])), "function"), "name")
@@ -253,6 +254,7 @@ def _of_attempt(attempt: Attempt) -> JSONObject:
         "strictreply.attempt.number": attempt.number,
         "strictreply.attempt.tier": attempt.tier,
         "strictreply.attempt.scope": attempt.scope,
+        "strictreply.attempt.escalation": attempt.escalation,
         "strictreply.attempt.leniency": attempt.leniency,
         "strictreply.attempt.refused": attempt.refused,
         "strictreply.issue.codes": tuple(dict.fromkeys(issue.code for issue in attempt.issues)),

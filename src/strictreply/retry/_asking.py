@@ -8,37 +8,40 @@ where replies are cut at it, also says whether a reply that calls itself whole w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from strictreply.contract._contract import Contract
-from strictreply.contract._definitions import Definitions
 from strictreply.contract._describing import (
     admits_answer,
     answer_instructions,
-    final_answer_definition,
-    instructions,
-    response_format,
-    union_schema,
 )
 from strictreply.contract._judge import ids_in
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
+from strictreply.retry._dressing import contract_for, dressed, instructed, narrowed
+from strictreply.retry._escalating import (
+    FORCED_TOOL,
+    HUMAN,
+    MODEL,
+    RESPONSE_FORMAT,
+    Consult,
+    Step,
+    step_name,
+    steps_in_force,
+)
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import replayed
-from strictreply.retry._scoping import Scope
-from strictreply.retry._steering import Situation, Steering
+from strictreply.retry._scoping import Scope, shown_message
+from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._attempts import Usage
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
-
-ESCALATION_TIER = 3
-_INSTRUCTION_ROLES = ("system", "developer")
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
@@ -83,17 +86,22 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A reply that did not fit: its message, its faults, and the one call to ask for again when only that is wrong.
+    """A reply that did not fit: its message, its faults, and the calls to ask for again when only these are wrong.
 
-    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it;
-    ``may_miss`` that its stream was stopped where more calls might have followed: it is asked for as a whole then.
+    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it, ``whole``
+    that one value of a document was asked for alone, and that was no help, ``may_miss`` that its stream was stopped
+    where more calls might have followed. ``words`` is what the model wrote, and ``repeats`` counts how often it had
+    written that, or another bad reply, twice.
     """
 
     message: JSONObject
     issues: tuple[Issue, ...]
     scope: Scope | None = None
     limit_refused: bool = False
+    whole: bool = False
     may_miss: bool = False
+    words: str = ""
+    repeats: int = 0
 
     @property
     def cut(self) -> bool:
@@ -103,11 +111,12 @@ class Bad:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request to send, and what it is: its correction and tier, and the scope when one call is re-asked.
+    """One request to send, and what it is: its correction and tier, and the scope when some calls are re-asked.
 
     ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
     ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
-    ``added`` names what is in the request that the caller did not ask for, ``unwanted`` what was refused of that.
+    ``added`` names what is in the request that the caller did not ask for, ``unwanted`` what was refused of that;
+    ``escalation`` is the step taken last.
     """
 
     request: JSONObject
@@ -120,6 +129,7 @@ class Turn:
     numbers: bool = False
     added: frozenset[str] = frozenset()
     unwanted: frozenset[str] = frozenset()
+    escalation: str | None = None
 
     @property
     def raised(self) -> bool:
@@ -129,16 +139,25 @@ class Turn:
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    request, added = _dressed(ask, ask.contract, ask.base, ask.base["messages"], ask.unwanted)
+    request, added = dressed(ask.contract, ask.contract, ask.base, ask.base["messages"], ask.unwanted)
     return Turn(request, added=added, unwanted=ask.unwanted)
 
 
 def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     """Make the same request without what the endpoint refused of what we had added."""
     request = {name: value for name, value in turn.request.items() if name not in refused}
-    if "response_format" in refused:
-        request["messages"] = _instructed(request["messages"], answer_instructions(ask.contract))
-    return replace(turn, request=request, added=turn.added - refused, unwanted=turn.unwanted | refused)
+    if "response_format" in refused and ask.contract.channel == "native":
+        alone = None if ask.policy.scope == "cached" else turn.scope
+        contract = ask.contract if alone is None else contract_for(ask.contract, alone, ask.base["messages"])
+        request["messages"] = instructed(request["messages"], answer_instructions(contract))
+    undone = turn.escalation in refused or (turn.escalation == FORCED_TOOL and "tool_choice" in refused)
+    return replace(
+        turn,
+        request=request,
+        added=turn.added - refused,
+        unwanted=turn.unwanted | refused,
+        escalation=None if undone else turn.escalation,
+    )
 
 
 def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
@@ -155,22 +174,98 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     if step.tier == 0 or bad is None:
         return turn
     issues, about = bad.issues, bad.scope
-    scope = None if ask.policy.allow_tool_switch or bad.may_miss else about
+    scope = None if _is_whole(ask, bad) else about
     raises, grows = _next_raises(ask, turn, bad)
     base = ask.base | _limits(ask, raises)
-    contract = ask.contract if scope is None else ask.contract.only(scope.tool)
-    situation = Situation(issues, ask.contract, step.tier, about.tool if about else None, about.at if about else "")
-    correction = ask.steering.correction(situation)
-    turns = replayed(ask.contract, bad.message, correction, scope, ids_in(base["messages"]))
-    request, added = _dressed(ask, contract, base, [*base["messages"], *turns], turn.unwanted)
-    if scope is not None and contract.channel == "native":
-        request.pop("response_format", None)  # a forced call is all that is wanted
-        added -= {"response_format"}
-    if step.tier >= ESCALATION_TIER:
-        request |= ask.policy.escalation
-        added -= ask.policy.escalation.keys()
+    words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
+    steps = _steps(ask, turn, bad, step.tier)
+    shown = bad.message if scope is None else shown_message(scope)
+    turns = replayed(ask.contract, shown, words, scope, ids_in(base["messages"]), step.words)
+    request, added = _escalated(ask, base, [*base["messages"], *turns], bad, steps, turn.unwanted)
     numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
-    return Turn(request, correction, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted)
+    text, taken = "\n".join(words), step_name(steps[-1]) if steps else None
+    return Turn(request, text, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
+
+
+def _is_whole(ask: Ask, bad: Bad) -> bool:
+    """Return whether a reply is asked for as a whole, whatever its faults lie in."""
+    return ask.policy.allow_tool_switch or bad.may_miss
+
+
+def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
+    """Return whom to ask for the words of a correction; None where they are ours."""
+    steps = [] if bad is None or step.tier == 0 else _steps(ask, turn, bad, step.tier)
+    if bad is None or ask.policy.ask_human is None or not steps or steps[-1] != HUMAN:
+        return None
+    situations = _situations(ask, bad, step.tier)
+    whole = Situation(bad.issues, ask.contract, step.tier)
+    return Consult(situations[0] if len(situations) == 1 else whole, ask.policy.ask_human)
+
+
+def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
+    """Return the steps of the policy that are in force at a tier, those left out that would change nothing here."""
+    contract, about_answer = ask.contract, any(issue.code.startswith("answer.") for issue in bad.issues)
+    format_ = peek(ask.base.get("response_format"), "type")
+    alone = bad.scope is not None and not _is_whole(ask, bad)
+    unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
+    answers = contract.answer.schema is not None and format_ is not None and admits_answer(contract)
+    forcible = contract.channel == "text" or "tool_choice" not in turn.unwanted
+    usable = {
+        FORCED_TOOL: forcible and bool(contract.tools) and contract.choice == "auto" and not (about_answer or alone),
+        RESPONSE_FORMAT: unsent and (contract.channel == "text" or (answers and contract.answer_style == "union")),
+    }
+    return steps_in_force(ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True))
+
+
+def _escalated(
+    ask: Ask,
+    base: JSONObject,
+    messages: list[Message],
+    bad: Bad,
+    steps: list[Step],
+    unwanted: frozenset[str],
+) -> tuple[JSONObject, frozenset[str]]:
+    """Make a corrective request with the steps in force; return it and what we added."""
+    scope = None if _is_whole(ask, bad) else bad.scope
+    contract, cached = ask.contract, ask.policy.scope == "cached"
+    if FORCED_TOOL in steps and scope is None:
+        only = bad.scope.only if bad.scope else None
+        contract = contract.with_choice(only.tool if only else "required")
+    if RESPONSE_FORMAT in steps:
+        base = {name: value for name, value in base.items() if name != "response_format"}
+        base |= {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
+    request, added = narrowed(contract, base, messages, scope, unwanted, cached=cached)
+    if RESPONSE_FORMAT in steps and contract.channel == "text":
+        added |= {"response_format"}
+    if FORCED_TOOL in steps and "tool_choice" in request:
+        added |= {"tool_choice"}
+    models = [step.partition(":")[2] for step in steps if isinstance(step, str) and step.startswith(f"{MODEL}:")]
+    request |= {"model": models[-1]} if models else {}
+    for keywords in (step for step in steps if isinstance(step, Mapping)):
+        request |= keywords
+        added -= keywords.keys()
+    return request, added
+
+
+def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
+    """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
+    issues, about, each = bad.issues, bad.scope, not _is_whole(ask, bad)
+    if about is not None and about.part is not None:
+        tool = about.only.tool if about.only else None
+        return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
+    if about is None or not (each or about.only):
+        return (Situation(issues, ask.contract, tier),)
+    others = [issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)]
+    return tuple(
+        Situation(
+            (*others, *(issue for issue in issues if is_at(issue.path, call.at))),
+            ask.contract,
+            tier,
+            call.tool,
+            call.at,
+        )
+        for call in about.calls
+    )
 
 
 def _next_raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
@@ -192,84 +287,6 @@ def _limits(ask: Ask, raises: int) -> JSONObject:
     most = ask.policy.max_reply_tokens
     caps = {key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
     return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
-
-
-def _dressed(
-    ask: Ask, contract: Contract, base: JSONObject, messages: list[Message], unwanted: frozenset[str]
-) -> tuple[JSONObject, frozenset[str]]:
-    """Put the contract into a request, each channel in its own way; return it and what the caller did not ask for."""
-    if contract.channel == "text":
-        request = base | {"messages": _instructed(messages, instructions(contract))} | _union_format(contract, base)
-        request.pop("parallel_tool_calls", None)  # there are no tools in this request
-        ours = _usage_of_stream(base, unwanted)
-        return request | ours, frozenset(ours)
-    request, ours = base | {"messages": messages}, _usage_of_stream(base, unwanted)
-    definitions = _definitions(contract)
-    if definitions:
-        choice = _choice(contract)
-        request |= {"tools": definitions}
-        said = ask.contract.choice == contract.choice != "auto"
-        (request if said else ours).update(choice)
-        if not contract.parallel and "parallel_tool_calls" not in request:  # true is the API's own default
-            ours["parallel_tool_calls"] = False
-    else:
-        request.pop("parallel_tool_calls", None)
-    structured = contract.answer.schema is not None and contract.answer_style == "union"
-    if structured and admits_answer(contract) and "response_format" not in request:
-        ours["response_format"] = response_format(contract)
-    added = frozenset(ours) - unwanted
-    if "response_format" in ours and "response_format" not in added:
-        request["messages"] = _instructed(messages, answer_instructions(contract))
-    return request | {name: ours[name] for name in ours if name in added}, added
-
-
-def _usage_of_stream(base: JSONObject, unwanted: frozenset[str]) -> JSONObject:
-    """Ask for the usage of a stream, which is not sent unasked; an attempt has it like any other."""
-    is_silent = bool(base.get("stream")) and base.get("stream_options") is None and "stream_options" not in unwanted
-    return {"stream_options": {"include_usage": True}} if is_silent else {}
-
-
-def _definitions(contract: Contract) -> Definitions:
-    """Return the tools that may be called, and the one that answers where an answer is a call."""
-    if contract.answer_style == "union":
-        return Definitions(tool.definition for tool in contract.tools)
-    declared = Definitions(() if contract.choice == "none" else (tool.definition for tool in contract.tools))
-    if admits_answer(contract):
-        declared.append(final_answer_definition(contract))
-    return declared
-
-
-def _choice(contract: Contract) -> JSONObject:
-    """Return ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
-    if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
-        return {"tool_choice": "required"}
-    if contract.choice == "auto":
-        return {}
-    if contract.choice in {"required", "none"}:
-        return {"tool_choice": contract.choice}
-    return {"tool_choice": {"type": "function", "function": {"name": contract.choice}}}
-
-
-def _union_format(contract: Contract, base: JSONObject) -> JSONObject:
-    """Return the caller's ``json_schema`` response format for the union: the bare schema would refuse the union."""
-    wanted = peek(base.get("response_format"), "type")
-    if wanted != "json_schema":
-        return {}
-    return {
-        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": union_schema(contract)}}
-    }
-
-
-def _instructed(messages: list[Message], text: str) -> list[Message]:
-    """Set our instructions behind the caller's own, in the same turn: many templates take only one, and first."""
-    first = messages[0] if messages else None
-    content = peek(first, "content")
-    if not isinstance(first, Mapping) or first.get("role") not in _INSTRUCTION_ROLES:
-        return [{"role": "system", "content": text}, *messages]
-    if isinstance(content, str) or not content:
-        return [{**first, "content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
-    parts = list(content) if isinstance(content, Iterable) else [content]
-    return [{**first, "content": [*parts, {"type": "text", "text": text}]}, *messages[1:]]
 
 
 def is_limit(value: object) -> TypeGuard[int]:

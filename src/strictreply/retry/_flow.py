@@ -1,15 +1,15 @@
 """The loop: ask, judge, correct, until a reply fits or a budget ends it. No I/O happens here.
 
-``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``) and
-is sent what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``, ``Claimed``). Any driver serves it:
-sync, async, a test.
+``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``,
+``Consult``) and is sent what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``, ``Claimed``,
+``Consulted``). Any driver serves it: sync, async, a test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from strictreply.contract._contract import Check, Checked, check_of
 from strictreply.contract._judge import (
@@ -20,10 +20,22 @@ from strictreply.contract._judge import (
     with_fresh_ids,
     with_numbered_ids,
 )
-from strictreply.retry._asking import Ask, Bad, Turn, cut_at_limit, first_turn, next_turn, refused_additions, without
+from strictreply.retry._asking import (
+    Ask,
+    Bad,
+    Turn,
+    consult_for,
+    cut_at_limit,
+    first_turn,
+    next_turn,
+    refused_additions,
+    without,
+)
+from strictreply.retry._escalating import Consult, Consulted
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, NextStep
-from strictreply.retry._scoping import scope_of, splice
+from strictreply.retry._replaying import words_of
+from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.values._attempts import Attempt, Usage, Vetoed
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._json import JSON, JSONObject
@@ -31,13 +43,19 @@ from strictreply.values._replies import AssistantReply, Invalid, Valid, Verdict
 from strictreply.wires._chat import Opened, error_code, peek
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 
+AsksFor: TypeAlias = Literal["reply", "calls", "part"]
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Effect: send this request; ``timeout`` is what is left of the deadline in seconds, None without one."""
+    """Effect: send this request; ``timeout`` is what is left of the deadline in seconds, None without one.
+
+    ``asks_for`` says what its reply brings: a whole reply, some calls of a message that is kept, or one value of it.
+    """
 
     request: JSONObject = field(repr=False)
     timeout: float | None = None
+    asks_for: AsksFor = "reply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +128,8 @@ class Claimed:
     seconds: float = 0.0
 
 
-Effect: TypeAlias = Call | Sleep | Check | Notify | Claim
-Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed
+Effect: TypeAlias = Call | Sleep | Check | Notify | Claim | Consult
+Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed | Consulted
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +164,11 @@ Outcome: TypeAlias = Settled | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was made of one event: the verdict, and the message it is about, spliced when one call was re-asked.
+    """What was made of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
 
     The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
-    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised;
-    ``is_behind_text`` and ``vetoed`` are those of the event.
+    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised, ``unspliced``
+    that what came for a part of the message could not be put into it; the other two are the event's.
     """
 
     verdict: Verdict | None
@@ -159,6 +177,7 @@ class Judged:
     response: JSON = field(default=None, repr=False)
     limit_refused: bool = False
     content: JSON = field(default=None, repr=False)
+    unspliced: bool = False
     is_behind_text: bool = False
     vetoed: Vetoed | None = None
 
@@ -193,21 +212,32 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             late = ask.policy.time_left(spent) == 0
             return _late(attempts) if late else _accepted(judged.verdict, judged, attempts)
         bad = _bad(ask, turn, judged)
-        scope = None if bad is None else bad.scope
-        alone = scope is not None and not ask.policy.allow_tool_switch
-        step = ask.policy.next_step(attempts, spent, judged.failure, scoped=alone, clients_retries=ask.clients_retries)
-        if isinstance(step, Again) and judged.is_behind_text:
-            step = _behind_text(judged, step)
+        step = _decided(ask, attempts, spent, judged, bad)
         if isinstance(step, Again):
-            step, spent = yield from _prepared(ask, step, spent)
+            step, spent = yield from _prepared(ask, step, consult_for(ask, turn, bad, step), spent)
         if isinstance(step, End):
-            return Ended(step, attempts, judged.failure, None if scope is None else scope.tool)
+            only = bad.scope.only if bad is not None and bad.scope is not None else None
+            return Ended(step, attempts, judged.failure, None if only is None else only.tool)
         turn = next_turn(ask, turn, bad, step)
+
+
+def _decided(ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None) -> NextStep:
+    """Ask the policy what follows an attempt that was not accepted."""
+    scope = None if bad is None else bad.scope
+    step = ask.policy.next_step(
+        attempts,
+        spent,
+        judged.failure,
+        scoped=scope is not None and bool(scope.calls) and not ask.policy.allow_tool_switch,
+        clients_retries=ask.clients_retries,
+        repeats=0 if bad is None else bad.repeats,
+    )
+    return _behind_text(judged, step) if isinstance(step, Again) and judged.is_behind_text else step
 
 
 def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tuple[Judged, float, float]]:
     """Make one call and judge what it brought; give the judgement, the seconds of the call, and all that is spent."""
-    event = yield Call(turn.request, ask.policy.time_left(spent))
+    event = yield Call(turn.request, ask.policy.time_left(spent), _asked_for(ask, turn.scope))
     spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
     judged = _judge_event(ask, turn, event)
     if isinstance(event, Replied | Failed) and event.is_behind_text:
@@ -231,8 +261,16 @@ def _behind_text(judged: Judged, step: Again) -> NextStep:
     return End("rejected", "streamed")
 
 
-def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, tuple[NextStep, float]]:
-    """Get ready to ask again: claim a repeat of the transport's, and wait; give what becomes of it, and all spent."""
+def _asked_for(ask: Ask, scope: Scope | None) -> AsksFor:
+    if scope is None:
+        return "reply"
+    return "calls" if scope.calls and scope.part is None and ask.contract.channel == "native" else "part"
+
+
+def _prepared(
+    ask: Ask, step: Again, consult: Consult | None, spent: float
+) -> Generator[Effect, Event, tuple[NextStep, float]]:
+    """Get ready to ask again: claim a repeat of the transport's, wait, ask a human; give the step, and all spent."""
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)
         spent += claimed.seconds
@@ -241,6 +279,13 @@ def _prepared(ask: Ask, step: Again, spent: float) -> Generator[Effect, Event, t
     if step.wait > 0:
         woke = yield Sleep(step.wait)
         spent += woke.seconds
+    if consult is not None:
+        consulted = yield consult
+        spent += consulted.seconds
+        if isinstance(consulted, Consulted):
+            if consulted.text is None:
+                return End("rejected", "human"), spent
+            step = replace(step, words=consulted.text)
     return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
 
 
@@ -273,12 +318,13 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         spliced = splice(ask.contract, turn.scope, message)
         if isinstance(spliced, Invalid):
             refused = spliced
-        elif spliced is not message:  # the frozen message is as the provider wants it back
-            content = spliced.get("content") if thoughts_in(spliced.get("content")) else None
-            message = spliced if content is None else spliced | {"content": text_in(content)}
-            opened = replace(opened, message=message)
+        elif spliced[0] is not message:  # the frozen message is as the provider wants it back
+            message, steps = spliced
+            content = message["content"] if thoughts_in(message.get("content")) else None
+            message = message if content is None else message | {"content": text_in(content)}
+            opened = replace(opened, message=message, leniency=(*opened.leniency, *steps))
     if refused is not None:
-        return Judged(refused, message, response=response, content=content)
+        return Judged(refused, message, response=response, content=content, unspliced=True)
     return _judge_message(ask, turn, opened, response, content)
 
 
@@ -334,19 +380,39 @@ _NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="an object 
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
-    """Return what was wrong, and whether one call alone is to be asked for; None when no message came.
+    """Return what was wrong, and which calls alone are to be asked for; None when no message came.
 
-    While a re-asked call is switched, refused or cut, the frozen message stays what it was.
+    While what was asked for alone is switched, refused or cut, the frozen message stays what it was.
     """
     if judged.turn is None:
         return None
-    kept = turn.scope
-    if kept is not None and any(issue.code in _KEEPING for issue in judged.issues):
-        return Bad(kept.message, tuple(dict.fromkeys((*judged.issues, *kept.issues))), kept, judged.limit_refused)
-    scope = scope_of(ask.contract, judged.turn, judged.issues)
+    before, words = turn.answers, words_of(judged.turn)
+    repeats = 0 if before is None else before.repeats + (before.words == words)
     # there may have been calls behind the one that was stopped
     may_miss = judged.vetoed is not None and ask.contract.parallel
-    return Bad(judged.turn, judged.issues, scope, judged.limit_refused, may_miss)
+    return replace(_kept(ask, turn, judged, judged.turn), may_miss=may_miss, words=words, repeats=repeats)
+
+
+def _kept(ask: Ask, turn: Turn, judged: Judged, message: JSONObject) -> Bad:
+    """Return what was wrong with a message, or with the one that stays frozen."""
+    kept, issues = turn.scope, judged.issues
+    whole = (turn.answers is not None and turn.answers.whole) or (kept is not None and kept.place != "")
+    if kept is not None and (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
+        if not kept.place:
+            return Bad(kept.message, tuple(dict.fromkeys((*issues, *kept.issues))), kept, judged.limit_refused, whole)
+        # a value that was asked for alone in vain: what is wrong with the document is asked for as before
+        cuts = tuple(issue for issue in issues if issue.remedy is Remedy.SHORTEN)
+        scope = _scope(ask, kept.message, kept.issues, whole=True)
+        return Bad(kept.message, (*cuts, *kept.issues), scope, judged.limit_refused, whole)
+    return Bad(message, issues, _scope(ask, message, issues, whole=whole), judged.limit_refused, whole)
+
+
+def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool) -> Scope | None:
+    """Find what can be asked for alone; less where another tool may be called, or the first request is repeated."""
+    switches, narrow = ask.policy.allow_tool_switch, ask.policy.scope == "narrow"
+    fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
+    parts = narrow and not (switches or whole)
+    return scope_of(ask.contract, message, issues, parts=parts, payload=not (switches or fixed))
 
 
 _KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
@@ -377,12 +443,13 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: f
         failure=None if judged.failure is None else str(judged.failure),
         correction=turn.correction,
         tier=turn.tier,
-        scope=turn.scope.tool if turn.scope is not None else None,
+        scope=None if turn.scope is None else turn.scope.name,
         leniency=() if judged.verdict is None else judged.verdict.leniency,
         refused=tuple(sorted(refused)),
         vetoed=judged.vetoed,
         usage=Usage.of(judged.response),
         seconds=seconds,
+        escalation=turn.escalation,
     )
 
 

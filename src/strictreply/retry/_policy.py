@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tenacity import Future, RetryCallState, wait_random_exponential
 
+from strictreply.retry._escalating import refuse_escalation
 from strictreply.retry._failures import Failure
 from strictreply.values._attempts import Attempt, Usage, total_usage
 from strictreply.values._errors import CallFailed, ReplyHalted, ReplyRejected, ToolArgumentsError, TransportFailed
 from strictreply.values._issues import Category, Code, Remedy
+
+if TYPE_CHECKING:
+    from strictreply.retry._steering import Situation
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
 """A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
@@ -39,15 +43,20 @@ _REJECTED_WORDS = {  # requirement T35 has the words for bad calls
     "bad_calls": "too many bad tool calls",
     "category": "a fault of a category in stop_on",
     "streamed": "its text had been streamed to the caller",
+    "human": "the human who was asked gave up",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask once more, after ``wait`` seconds: with a correction at ``tier`` (1 is the first), or for 0 without one."""
+    """Ask once more, after ``wait`` seconds: with a correction at ``tier`` (1 is the first), or for 0 without one.
+
+    ``words`` are a human's own for the correction.
+    """
 
     tier: int
     wait: float = 0.0
+    words: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +115,25 @@ class RetryPolicy:
       after a jittered exponential pause. ``max_retry_after``: the longest ``Retry-After`` that is obeyed, in seconds.
     - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer (requirement T29);
       the whole reply is then asked for again, and ``arg_retries`` does not apply.
+    - ``scope``: how faulty calls are asked for alone. ``narrow`` sends their tools alone, and asks for the wrong value
+      alone where a document is large; ``cached`` sends all that the first request sent, so that prompt caches hit, and
+      narrows by ``tool_choice`` and the words of the correction.
     - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
       when replies are cut at it: doubled each time, up to this; None is four times the caller's limit.
-    - ``escalation``: request keywords (a stronger ``model``, ``response_format``, …) sent from the third correction on.
+    - ``escalation``: request keywords (``temperature``, …) sent from the third tier on; or the steps to take one after
+      another from there, each of which stays in force: such keywords, ``"forced_tool"`` (the tool at fault, else any,
+      must be called), ``"response_format"`` (the schema is sent as one, where an answer or the text channel's reply was
+      asked for without), ``"model"`` and ``"human"``. A step that changes nothing is passed over. A bad reply that
+      comes a second time takes the tier up by one more. The attempt's ``escalation`` names the step taken last.
+    - ``models``: names, the weakest first. Each ``"model"`` step goes one up from the request's own.
+    - ``ask_human``: called with the :class:`Situation` for the text that corrects the reply, which is sent as the
+      user's turn; None ends the call as rejected. It may be async with an async client. Where ``escalation`` names no
+      ``"model"`` or ``"human"``, these are its last steps.
     - ``veto``: whether a stream is closed as soon as nothing that may follow can make its reply valid. ``always`` asks
       for a stream also where the caller did not, so that it can be closed; a raw response is then asked for whole.
 
-    Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown category, and ``max_cost``
-    without ``price``.
+    Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown category or step,
+    ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"`` without ``ask_human``.
     """
 
     max_retries: int = 3
@@ -130,8 +150,14 @@ class RetryPolicy:
     wait: Wait | None = None
     max_retry_after: float = 60.0
     allow_tool_switch: bool = False
+    scope: Literal["narrow", "cached"] = "narrow"
     max_reply_tokens: int | None = None
-    escalation: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it may hold headers
+    escalation: Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = field(
+        default_factory=dict[str, Any],
+        repr=False,  # it may hold headers
+    )
+    models: Sequence[str] = ()
+    ask_human: Callable[[Situation], Awaitable[str | None] | str | None] | None = None
     veto: Literal["off", "streams", "always"] = "streams"
 
     def __post_init__(self) -> None:
@@ -147,10 +173,13 @@ class RetryPolicy:
             raise ValueError("RetryPolicy.quota must be a whole number of repeats, or None for no quota")
         if self.veto not in ("off", "streams", "always"):
             raise ValueError("RetryPolicy.veto must be 'off', 'streams' or 'always'")
+        if self.scope not in {"narrow", "cached"}:
+            raise ValueError("RetryPolicy.scope must be 'narrow' or 'cached'")
         if self.max_cost is not None and self.price is None:
             raise ValueError("RetryPolicy.max_cost needs price, a function from Usage to a cost")
         if not set(self.stop_on) <= set(Category):
             raise ValueError(f"RetryPolicy.stop_on may contain only the categories {', '.join(Category)}")
+        refuse_escalation(self)
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
     @property
@@ -176,11 +205,13 @@ class RetryPolicy:
         *,
         scoped: bool = False,
         clients_retries: int | None = None,
+        repeats: int = 0,
     ) -> NextStep:
         """Decide what follows the last attempt, which was not accepted.
 
         ``spent`` is in seconds; ``failure`` says how the transport failed, None when a response came; ``scoped`` says
-        whether nothing but the arguments of one call is wrong; ``clients_retries`` is the client's own ``max_retries``.
+        whether nothing but the arguments of calls is wrong; ``clients_retries`` is the client's own ``max_retries``;
+        ``repeats`` counts how often the same bad reply came again: each takes the tier up by one more.
         """
         if is_transport_fault(attempts[-1]):
             # the client's own number is of failures: a response that is no completion it would not repeat, but return
@@ -192,20 +223,23 @@ class RetryPolicy:
             return End("halted", stopping[0].code.removeprefix("reply."))
         if any(issue.category in self.stop_on for issue in attempts[-1].issues):
             return End("rejected", "category")
-        return self._after_fault(attempts, spent, scoped=scoped)
+        return self._after_fault(attempts, spent, repeats, scoped=scoped)
 
-    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, *, scoped: bool) -> NextStep:
-        # a correction that the transport lost was never answered, and does not count
-        corrections = [attempt for attempt in attempts if attempt.tier and not is_transport_fault(attempt)]
+    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, repeats: int, *, scoped: bool) -> NextStep:
+        # a correction that the transport lost, or the endpoint refused, was never answered, and does not count
+        answered = [attempt for attempt in attempts if not (attempt.refused or is_transport_fault(attempt))]
+        corrections = [attempt for attempt in answered if attempt.tier]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
-        arg_corrections = sum(1 for attempt in corrections if attempt.scope is not None)
+        arg_corrections = sum(1 for attempt in corrections if (attempt.scope or "/")[0] != "/")
         if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
             return End("rejected", "arg_retries")
         if self.max_bad_calls is not None and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls:
             return End("rejected", "bad_calls")
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
-        return self._within_budgets(Again(len(corrections) + 1, wait), attempts, spent, None, spent_up="rejected")
+        return self._within_budgets(
+            Again(len(corrections) + 1 + repeats, wait), attempts, spent, None, spent_up="rejected"
+        )
 
     def _after_transport(
         self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, repeats: int

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from strictreply.contract._contract import Contract
+from strictreply.contract._judge import MAX_FAULTY_CALLS
 from strictreply.reading._decoding import decode
 from strictreply.retry._scoping import Scope
 from strictreply.values._json import JSONObject, Message
+from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
 from strictreply.wires._dialects import text_in, thoughts_in
 
@@ -30,17 +32,25 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gem
 
 
 def replayed(
-    contract: Contract, message: JSONObject, correction: str, scope: Scope | None, taken: Container[str] = ()
+    contract: Contract,
+    message: JSONObject,
+    words: Sequence[str],
+    scope: Scope | None,
+    taken: Container[str] = (),
+    human: str | None = None,
 ) -> list[Message]:
-    """Return the bad reply as the assistant's turn, and the correction where the API wants it.
+    """Return the bad reply as the assistant's turn, and the words of its correction where the API wants them.
 
+    There are words for each call of the scope, or for the whole reply; ``human`` is said instead, as the user's turn.
     ``taken`` are the ids of the calls before it.
     """
     calls = message.get("tool_calls")
     if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
-        return _native_replay(message, _replay_ids(contract, calls, taken), correction, scope)
+        told = [_NOT_RUN] * len(words) if human is not None else words
+        turns = _native_replay(message, _replay_ids(contract, calls, taken), told, scope)
+        return turns if human is None else [*turns, {"role": "user", "content": human}]
     turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
-    return [turn, {"role": "user", "content": correction}]
+    return [turn, {"role": "user", "content": "\n".join(words) if human is None else human}]
 
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
@@ -64,21 +74,26 @@ def _well_formed(contract: Contract, function: object) -> bool:
     return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 
 
-def _native_replay(message: JSONObject, ids: list[str], correction: str, scope: Scope | None) -> list[Message]:
+def _native_replay(message: JSONObject, ids: list[str], words: Sequence[str], scope: Scope | None) -> list[Message]:
     """Replay native calls, with a tool turn for each, as the API demands."""
     calls = message["tool_calls"]
-    answered = len(calls) - 1 if scope is None else scope.index
+    answered = [len(calls) - 1] if scope is None else [call.index for call in scope.calls]
+    told = dict(zip(answered, words, strict=True))
+    seen = answered[-1] if len(answered) >= MAX_FAULTY_CALLS else len(calls)  # behind so many faulty calls none is read
     assistant: JSONObject = {
         "role": "assistant",
         "content": _content(message, text_in(message.get("content"))),
         "tool_calls": [_call(call, id_) for call, id_ in zip(calls, ids, strict=True)],
         **_state(message, _OURS),
     }
-    other = _NOT_RUN if scope is None else _KEPT
     return [
         assistant,
         *(
-            {"role": "tool", "tool_call_id": id_, "content": correction if index == answered else other}
+            {
+                "role": "tool",
+                "tool_call_id": id_,
+                "content": told.get(index, _NOT_RUN if scope is None or index > seen else _KEPT),
+            }
             for index, id_ in enumerate(ids)
         ),
     ]
@@ -124,6 +139,19 @@ def _text_of(message: JSONObject) -> str:
     parts = [content] if content else []
     bare = list(map(_bare, calls)) if isinstance(calls, list) else calls
     return "\n".join([*parts, json.dumps(bare)] if calls else parts)
+
+
+def words_of(message: JSONObject) -> str:
+    """Return what the model itself wrote, however its JSON was spelled and its calls were numbered."""
+    calls = message.get("tool_calls")
+    functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
+    texts = [(peek(function, "name"), peek(function, "arguments")) for function in functions]
+    return json.dumps([(name, _plainly(text)) for name, text in (("", text_in(message.get("content"))), *texts)])
+
+
+def _plainly(text: object) -> object:
+    value = decode(text) if isinstance(text, str) else text
+    return text if isinstance(value, Invalid) else value
 
 
 def _bare(call: object) -> object:

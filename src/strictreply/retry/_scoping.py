@@ -1,70 +1,196 @@
-"""Re-asking one call only: finding the call that failed, freezing the rest, and splicing its new arguments in.
+"""Re-asking some calls only: finding those that failed, freezing the rest, and splicing their new arguments in.
 
-When nothing but the arguments of one call is wrong, its valid siblings are kept as they are; the model is asked for
-that call alone, and one well-formed message comes back under the original ids (design, rules of a correction, 2).
+When nothing but the arguments of calls is wrong, their valid siblings are kept as they are; the model is asked for the
+faulty calls alone, and one well-formed message comes back under the original ids (design, rules of a correction, 2).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from strictreply.contract._contract import Contract
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import UNION_NAMES, Contract
 from strictreply.contract._judge_text import named_tool
+from strictreply.reading._decoding import decode
+from strictreply.reading._extraction import extract
+from strictreply.retry._parts import Part, part_of
 from strictreply.values._issues import Code, Issue, pointer_tokens, quote
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat import peek
+from strictreply.wires._dialects import text_in, thoughts_in
 
 _NATIVE_DEPTH = 4  # tool_calls, index, function, arguments
 _ARGUMENT_CODES = ("args.", "json.")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """One call whose arguments are wrong, and the message it is part of.
+class ScopedCall:
+    """One call that is asked for again: a declared tool, its index among the message's calls, where its arguments are.
 
-    ``index`` counts among the message's calls, ``at`` is the pointer to the arguments, ``tool`` a declared name.
+    ``at`` is the pointer to the arguments.
     """
 
     tool: str
     index: int
     at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What of a message is asked for again; everything else in the message stays as it is.
+
+    ``calls`` are the calls with faulty arguments, none where the fault is in an answer. ``part`` is the one value that
+    is asked for alone: all arguments in the text channel, or a value inside of large arguments or a large answer.
+    ``at`` is the pointer to what ``part`` is in, and ``place`` that of the value in there.
+    """
+
     message: JSONObject
     issues: tuple[Issue, ...]
+    calls: tuple[ScopedCall, ...] = ()
+    part: Part | None = None
+    at: str = ""
+    place: str = ""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools of the calls, each as often as it is called."""
+        return tuple(call.tool for call in self.calls)
+
+    @property
+    def name(self) -> str:
+        """What is asked for again, in our words: the tools, each once, and the place of a value inside."""
+        return ", ".join(dict.fromkeys(self.tools)) + self.place
+
+    @property
+    def only(self) -> ScopedCall | None:
+        """The one call; None when there are several, or none."""
+        return self.calls[0] if len(self.calls) == 1 else None
 
 
-def scope_of(contract: Contract, message: JSONObject, issues: tuple[Issue, ...]) -> Scope | None:
-    """Find the one call that all faults lie in; None when there is none, or it cannot be asked for alone."""
-    places = {_arguments_place(contract, issue) for issue in issues}
-    if len(places) != 1:
-        return None
-    at = places.pop()
-    tokens = pointer_tokens(at or "")
-    index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # in the text channel there is one call
-    tool = _tool_name(contract, message, index)
-    return None if at is None or tool is None else Scope(tool, index, at, message, issues)
+def scope_of(
+    contract: Contract, message: JSONObject, issues: tuple[Issue, ...], *, parts: bool = False, payload: bool = False
+) -> Scope | None:
+    """Find the calls whose arguments all faults lie in; None when a fault lies elsewhere.
 
-
-def splice(contract: Contract, scope: Scope, message: JSONObject) -> JSONObject | Invalid:
-    """Put the arguments of the re-asked call into the frozen message under its original id.
-
-    Return ``tool.switched`` when the reply is not one call of the same tool (requirement T29).
+    With ``parts`` a large document is narrowed to the value that holds all faults, also an answer; with ``payload`` the
+    arguments of a call in the text channel are asked for alone.
     """
+    places = dict.fromkeys(_arguments_place(contract, issue) for issue in issues)
+    calls = [None if at is None else _scoped_call(contract, message, at) for at in places]
+    found = sorted((call for call in calls if call is not None), key=lambda call: call.index)
+    scope = Scope(message, issues, tuple(found)) if found and len(found) == len(calls) else None
+    smaller = _part_scope(contract, Scope(message, issues) if scope is None else scope) if parts else None
+    if smaller is None and scope is not None and payload and contract.channel == "text":
+        part = Part(_content(contract, message), "/args", contract.by_name[found[0].tool].parameters)
+        return replace(scope, part=part, at="/args")
+    return smaller or scope
+
+
+def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
+    """Narrow a scope of one call, or of an answer, to the one value that holds all faults."""
+    if len(scope.calls) > 1 or not scope.issues:
+        return None
+    call, native = scope.only, contract.channel == "native"
+    schema = contract.answer.schema if call is None else contract.by_name[call.tool].parameters
+    if schema is None or (call is None and (type(contract.answer) is not Answer or contract.answer_style == "tool")):
+        return None
+    at = call.at if call is not None else "/content" if native else "/answer"
+    places = [issue.path.removeprefix(at) for issue in scope.issues if issue.path.startswith(f"{at}/")]
+    if len(places) < len(scope.issues):
+        return None
+    if call is not None and native:
+        root = decode(scope.message["tool_calls"][call.index]["function"]["arguments"], contract.limits)
+    else:
+        root = _content(contract, scope.message)
+    told = [(issue.code, place) for issue, place in zip(scope.issues, places, strict=True)]
+    part = None if isinstance(root, Invalid) else part_of(root, "" if native else at, schema, told)
+    if part is None:
+        return None
+    return replace(scope, part=part, at=at, place=part.place if native else part.place.removeprefix(at))
+
+
+def _content(contract: Contract, message: JSONObject) -> Any:
+    """Read the JSON of a content, as the contract's leniencies read it."""
+    text = text_in(message.get("content")) or ""
+    return decode(extract(text, contract.extraction, contract.limits)[0], contract.limits)
+
+
+def splice(contract: Contract, scope: Scope, message: JSONObject) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
+    """Put what was asked for alone into the frozen message; return it with the lenient steps that reading took.
+
+    Calls keep their original ids; those of one tool are taken in their order. Return ``tool.switched`` when the reply
+    is not as many calls of the same tools (requirement T29), and what cannot be read as it stands.
+    """
+    if scope.part is not None and not (scope.calls and contract.channel == "native"):
+        return _content_with(contract, scope, scope.part, message)
     if contract.channel == "text":
         named = named_tool(contract, message)
-        return message if named in {None, scope.tool} else _switched(scope, named)
+        return (message, ()) if named in {None, scope.calls[0].tool} else _switched(scope, named)
     calls = peek(message, "tool_calls")
-    function = peek(calls[0], "function") if isinstance(calls, list) and len(calls) == 1 else None
-    name, arguments = peek(function, "name"), peek(function, "arguments")
-    if name != scope.tool:
-        return _switched(scope, name)
+    functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
+    names = [name if isinstance(name := peek(function, "name"), str) else "" for function in functions]
+    if sorted(names) != sorted(scope.tools):
+        return _switched(scope, names[0] if len(names) == 1 else names or None)
     frozen = [dict(call) for call in scope.message["tool_calls"]]
-    frozen[scope.index] |= {"function": {"name": scope.tool, "arguments": arguments}}
-    return scope.message | {"tool_calls": frozen}
+    for call in scope.calls:
+        arguments = peek(functions.pop(names.index(call.tool)), "arguments")
+        names.remove(call.tool)
+        written = arguments if scope.part is None else _text_with(contract, scope, scope.part, arguments)
+        if isinstance(written, Invalid):
+            return written
+        frozen[call.index] |= {"function": {"name": call.tool, "arguments": written}}
+    return scope.message | {"tool_calls": frozen}, ()
+
+
+def _content_with(
+    contract: Contract, scope: Scope, part: Part, message: JSONObject
+) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
+    """Put a value that came in the content into the frozen content; a whole reply of the text channel stays one."""
+    if peek(message, "tool_calls"):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),))
+    came = _content(contract, message) if contract.channel == "text" else None
+    known = peek(part.schema.source, "properties")
+    declared = set(known) if isinstance(known, dict) else set[str]()
+    if isinstance(came, dict) and came.keys() <= UNION_NAMES and not came.keys() <= declared:
+        named = came.get("tool", "")
+        return (message, ()) if named in {*scope.tools, *([] if scope.calls else [""])} else _switched(scope, named)
+    text, steps = extract(text_in(message.get("content")) or "", contract.extraction, contract.limits)
+    written = _text_with(contract, scope, part, text)
+    if isinstance(written, Invalid):
+        return Invalid(written.issues, steps)
+    return with_text(scope.message, written), steps
+
+
+def _text_with(contract: Contract, scope: Scope, part: Part, text: object) -> str | Invalid:
+    at = scope.at + scope.place
+    value = decode(text, contract.limits, at=at, names=contract.names)
+    return value if isinstance(value, Invalid) else part.text_with(value, at)
+
+
+def with_text(message: JSONObject, text: str) -> JSONObject:
+    """Return a message with another text, behind the thoughts that it came with."""
+    thoughts = thoughts_in(message.get("content"))
+    return message | {"content": [*thoughts, {"type": "text", "text": text}] if thoughts else text}
+
+
+def shown_message(scope: Scope) -> JSONObject:
+    """Return the frozen message as far as a correction needs it: of a part in a larger document the part alone."""
+    if scope.part is None or not scope.place:
+        return scope.message
+    call = scope.only
+    if call is None or "tool_calls" not in scope.message:
+        return with_text(scope.message, scope.part.written)
+    calls = list(scope.message["tool_calls"])
+    function = calls[call.index]["function"] | {"arguments": scope.part.written}
+    calls[call.index] = calls[call.index] | {"function": function}
+    return scope.message | {"tool_calls": calls}
 
 
 def _switched(scope: Scope, found: object) -> Invalid:
-    return Invalid((Issue.of(Code.TOOL_SWITCHED, scope.at, name=scope.tool, found=quote(found)),))
+    at = scope.only.at if scope.only else "/tool_calls" if scope.calls else scope.at
+    return Invalid((Issue.of(Code.TOOL_SWITCHED, at, name=scope.name, found=quote(found)),))
 
 
 def _arguments_place(contract: Contract, issue: Issue) -> str | None:
@@ -82,10 +208,13 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     return None
 
 
-def _tool_name(contract: Contract, message: JSONObject, index: int) -> str | None:
+def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall | None:
+    """Return the call that has its arguments at a place; None when its tool is not declared."""
+    tokens = pointer_tokens(at)
+    index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # in the text channel there is one call
     if contract.channel == "text":
-        named = named_tool(contract, message)
-        return named if named in contract.by_name else None
-    calls: JSON = message.get("tool_calls")
-    name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
-    return name if isinstance(name, str) and name in contract.by_name else None
+        name: object = named_tool(contract, message)
+    else:
+        calls: JSON = message.get("tool_calls")
+        name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
+    return ScopedCall(name, index, at) if isinstance(name, str) and name in contract.by_name else None

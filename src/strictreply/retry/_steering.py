@@ -14,6 +14,7 @@ from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._contract import Contract
 from strictreply.contract._describing import admits_answer, callable_tools, compact, union_schema
 from strictreply.contract._tool import Tool
+from strictreply.retry._parts import part_words, takes_objects
 from strictreply.schema import Schema, SchemaRule
 from strictreply.values._issues import Issue, Remedy, pointer, printable_json, shown_place
 from strictreply.values._json import JSON
@@ -35,9 +36,11 @@ _Places: TypeAlias = tuple[str, ...]
 class Situation:
     """What a correction is about.
 
-    ``issues`` are the faults of the last reply, ``terms`` what it was held to, ``tier`` counts corrections from 1.
+    ``issues`` are the faults of the last reply, ``contract`` what it was held to; ``tier`` counts corrections from 1,
+    and one more for each time that the same bad reply came again.
     ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply; ``at`` is then the
-    pointer to those arguments.
+    pointer to those arguments. ``part`` is there when one value is asked for alone: the pointer to it, counted from
+    ``at``, which then may also be that of the answer; empty for all arguments, which the text channel sends alone.
     """
 
     issues: tuple[Issue, ...]
@@ -45,6 +48,7 @@ class Situation:
     tier: int
     tool: str | None = None
     at: str = ""
+    part: str | None = None
 
 
 class Steering(Protocol):
@@ -73,6 +77,12 @@ class TieredSteering:
         if situation.tier >= SCHEMA_TIER:
             parts += _schema_line(situation)
         return fitted(parts, self.max_bytes)
+
+
+def corrections(steering: Steering, situations: tuple[Situation, ...]) -> list[str]:
+    """Return the words for each of several situations, together in the bytes of one correction."""
+    words = [steering.correction(situation) for situation in situations]
+    return words if len(words) == 1 else [fitted(one.split("\n"), MAX_CORRECTION_BYTES // len(words)) for one in words]
 
 
 def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
@@ -129,13 +139,22 @@ def _cut(text: str, limit: int) -> str:
 
 
 def verdict_words(tier: int) -> str:
-    """Return how a correction begins: that the reply before it was not valid, and how many were not."""
-    return {1: "Not valid.", 2: "Still not valid."}.get(tier, f"Still not valid after {tier} attempts.")
+    """Return how a correction begins: that the reply before it was not valid, in other words for each tier."""
+    return {1: "Not valid.", 2: "Still not valid."}.get(tier, f"Still not valid (correction {tier}).")
 
 
 def _headline(situation: Situation) -> str:
-    again = "Reply again" if situation.tool is None else f"Call {situation.tool} again"
-    return f"{verdict_words(situation.tier)} {again}, corrected:"
+    return f"{verdict_words(situation.tier)} {_demand(situation)}, corrected:"
+
+
+def _demand(situation: Situation) -> str:
+    called = None if situation.tool is None else f"Call {situation.tool} again"
+    if situation.part is None:
+        return called or "Reply again"
+    schema = _schema_at_fault(situation)
+    wrapped = schema is None or not takes_objects(schema.part(situation.part))
+    value = part_words(situation.tool, situation.part, wrapped=wrapped).removesuffix(",")
+    return f"{called} with only {value}" if called and situation.contract.channel == "native" else f"Send only {value}"
 
 
 def _shortening(tier: int) -> str:
@@ -209,11 +228,13 @@ def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
     """Yield valid replies with a value at each of the places."""
     contract, tool = situation.contract, situation.tool
     by_tool = contract.answer_style == "tool"
+    if situation.part:
+        return
     if contract.channel == "text":
         tools = callable_tools(contract) if tool is None else [contract.by_name[tool]]
         for each in tools:
             for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
-                yield {"tool": each.name, "args": args}
+                yield args if situation.part is not None else {"tool": each.name, "args": args}
         if tool is None and admits_answer(contract):
             beside = ("/tool", "/args") if by_tool else ()
             for answer in _answer_examples(contract.answer, _all_inside(places, _answer_place(contract, ""), *beside)):
@@ -253,9 +274,14 @@ def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
     return tuple(dict.fromkeys(inside))
 
 
+def is_at(path: str, at: str) -> bool:
+    """Return whether a pointer leads to ``at`` or below it."""
+    return path == at or path.startswith(f"{at}/")
+
+
 def _inside(path: str, at: str) -> str | None:
     """Return a pointer counted from ``at``, None when it does not lie in there."""
-    return path[len(at) :] if path == at or path.startswith(f"{at}/") else None
+    return path[len(at) :] if is_at(path, at) else None
 
 
 def _schema_at_fault(situation: Situation) -> Schema | None:

@@ -15,6 +15,7 @@ from strictreply.contract._describing import response_format
 from strictreply.contract._driving import drive
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
+from strictreply.retry._escalating import Consult, Consulted, perform_consult
 from strictreply.retry._failures import classify
 from strictreply.retry._flow import (
     Call,
@@ -68,6 +69,7 @@ class _Asked(dict[str, Any]):
 
     base: Mapping[str, Any]
     responses: tuple[object, ...]
+    advice: tuple[Consulted, ...]
 
 
 class _Unanswered(Exception):
@@ -84,6 +86,8 @@ class _Played:
 
     responses: Iterator[object]
     limits: Limits
+    given: Iterator[Consulted]  # what humans said when these responses were played before
+    advice: tuple[Consulted, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     wait: float = 0.0
 
@@ -102,6 +106,9 @@ class _Played:
                 return Woke()
             case Check():
                 return perform_check(effect)
+            case Consult():
+                self.advice = (*self.advice, next(self.given, None) or perform_consult(effect))
+                return self.advice[-1]
             case Claim():
                 return Claimed(granted=True)
 
@@ -115,17 +122,18 @@ def next_request(
 ) -> NextRequest[A]:
     """Play the flow with these responses; see :meth:`Contract.next_request`."""
     base: Mapping[str, Any] = request
+    advice: tuple[Consulted, ...] = ()
     if isinstance(request, _Asked):
-        base, responses = request.base, (*request.responses, *responses)
+        base, responses, advice = request.base, (*request.responses, *responses), request.advice
     held, asked = shape(contract, _undressed(contract, base))
     left = iter(responses)
-    played = _Played(left, held.limits)
+    played = _Played(left, held.limits, iter(advice))
     ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering())
     try:
         outcome = drive(reply_flow(ask), played.perform)
     except _Unanswered as unanswered:
         following = _Asked(unanswered.request)
-        following.base, following.responses = dict(base), responses
+        following.base, following.responses, following.advice = dict(base), responses, played.advice
         return NextRequest(_verdict(played.attempts), following, played.wait, attempts=played.attempts)
     unasked = sum(1 for _ in left)
     if unasked:

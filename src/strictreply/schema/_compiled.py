@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from strictreply.schema._closing import closed_graph, shown_document
 from strictreply.schema._contradictions import ALL, refuse_contradictions
-from strictreply.schema._documents import Document, Graph, at_pointer, read_document
+from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
 from strictreply.schema._engines import SchemaEngine, engine_for, engine_type
 from strictreply.schema._example import contains, proposals
 from strictreply.schema._explaining import Explainer, single_issue
@@ -143,6 +144,17 @@ class Schema:
             return self.shown
         part: JSON = node.schema if node.pointer is None else at_pointer(self.shown, pointer_tokens(node.pointer))
         return part
+
+    def alone(self, path: str) -> dict[str, Any] | None:
+        """Return the sub-schema of :meth:`part` as a document of its own, with the definitions that it refers to.
+
+        None where that is the whole schema, no object, or refers to anything but definitions at the root.
+        """
+        part = self.part(path)
+        if part is self.shown or not isinstance(part, dict) or not isinstance(self.shown, dict) or "$id" in self.shown:
+            return None
+        needed = definitions_of(part, self.shown)
+        return None if needed is None else part | needed
 
     def example(self) -> JSON | None:
         """Return a small valid instance made from the schema; None when none was found."""

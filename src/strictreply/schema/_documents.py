@@ -178,6 +178,33 @@ def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
             pending.extend((item, pointer(path, index)) for index, item in enumerate(value))
 
 
+def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the definitions at the root of a document that a part of it refers to, by their keyword.
+
+    None when the part, or one of them, refers to anything else.
+    """
+    found: dict[str, Any] = {}
+    pending: list[Any] = [part]
+    for holder in pending:  # grows while it is walked
+        if not only_pointers(holder) or "$id" in holder:
+            return None
+        references = {each["$ref"] for each, _ in objects_in(holder) if isinstance(each.get("$ref"), str)}
+        if any(keyword in each for each, _ in objects_in(holder) for keyword in REFERENCES if keyword != "$ref"):
+            return None
+        for reference in references:
+            tokens = pointer_tokens(reference[1:])
+            defined = document.get(tokens[0], {}).get(tokens[1]) if len(tokens) == _DEFINITION_DEPTH else None
+            if not isinstance(defined, dict) or tokens[0] not in ("$defs", "definitions"):
+                return None
+            if tokens[1] not in found.setdefault(tokens[0], {}):
+                found[tokens[0]][tokens[1]] = defined
+                pending.append(defined)
+    return found
+
+
+_DEFINITION_DEPTH = 2  # $defs, name
+
+
 def only_pointers(document: dict[str, Any]) -> bool:
     """Return whether every reference is ``#`` or ``#/…`` and no sub-schema changes the base."""
     for each, _ in objects_in(document):

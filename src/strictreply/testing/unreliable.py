@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -83,6 +84,7 @@ a fence or prose around good JSON, 6 % are not JSON, 4.5 % cut.
 """
 
 _UNKNOWN_QUESTION = "I know only the demo's questions; this is a plain answer to another."
+_PAYLOAD = re.compile(r"only the arguments of (?P<tool>\S+), one JSON object.*\n(?P<schema>\{.*\})$", re.MULTILINE)
 _INSTRUCTION_ROLES = ("system", "developer")
 _TEXT_ANSWER: JSON = {"type": "string"}
 
@@ -264,6 +266,10 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
     """
     if not request.get("tools"):  # the text channel, when the instructions ask for the JSON union
         text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in _INSTRUCTION_ROLES)
+        asked_alone = _PAYLOAD.search(text)  # one call's arguments; written as the union they are taken as well
+        if asked_alone:
+            tool = Tool.from_json_schema(asked_alone["tool"], json.loads(asked_alone["schema"]))
+            return ReplyDemands({tool.name: tool}, "required", place="union")
         spelled = next(filter(None, map(_union_in, text.splitlines())), None)
         if spelled is not None:
             return spelled

@@ -72,7 +72,9 @@ class Attempt:
 
     ``number`` counts from 1. ``raw`` is the response as it came, or None when the transport failed and ``failure``
     says how. ``correction`` is the text that asked for this attempt, None for the first ask and for a plain resend.
-    ``tier`` is the escalation it was asked at, 0 for none; ``scope`` the one tool whose arguments were re-asked.
+    ``tier`` is how far its correction had escalated, 0 for none; ``escalation`` the step of the policy that was taken
+    last for it: ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what
+    alone was re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its arguments.
     ``leniency`` names the ways of servers that were read as the API's (``dialects`` of a contract), and the steps that
     an opted-in extraction took; ``seconds`` is the time the call took. ``refused`` names what we had added to the
     request and the endpoint refused: the next attempt is the same request without it. ``vetoed`` says where its stream
@@ -95,6 +97,7 @@ class Attempt:
     vetoed: Vetoed | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
+    escalation: str | None = None
 
     def __post_init__(self) -> None:
         # here, because every watcher, pickle and explanation takes the request from an attempt
@@ -114,6 +117,7 @@ class Attempt:
             "correction": self.correction,
             "tier": self.tier,
             "scope": self.scope,
+            "escalation": self.escalation,
             "leniency": list(self.leniency),
             "refused": list(self.refused),
             "vetoed": None if self.vetoed is None else asdict(self.vetoed),

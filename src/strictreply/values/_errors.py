@@ -268,7 +268,8 @@ def _cause_line(cause: Exception) -> str:
 
 
 def _attempt_lines(attempt: Attempt) -> list[str]:
-    scope = f", only the arguments of {attempt.scope}" if attempt.scope else ""
+    asked = printable(attempt.scope or "")
+    scope = f", only the {'value at' if '/' in asked else 'arguments of'} {asked}" if asked else ""
     lines = ["", f"Attempt {attempt.number} ({attempt.seconds:.2f} s{scope})"]
     if attempt.correction:
         lines += ["  asked:", *_indented(attempt.correction)]
