@@ -10,25 +10,11 @@ import anyio.lowlevel
 import pytest
 
 import strictreply as sr
+from flows import Played, play, refusal_of
 from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
-from strictreply.contract._contract import Checked
-from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._escalating import Consult, Consulted
-from strictreply.retry._failures import Failure
-from strictreply.retry._flow import (
-    Call,
-    Claim,
-    Claimed,
-    Ended,
-    Failed,
-    Noted,
-    Notify,
-    Outcome,
-    Replied,
-    Settled,
-    reply_flow,
-)
+from strictreply.retry._flow import Settled, Ended, Noted, Outcome, Replied, reply_flow
 from strictreply.retry._policy import End
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -45,32 +31,11 @@ def bad(number: int) -> dict[str, Any]:
     return completion(calls=[call(f"tool_{number}", {})])
 
 
-def play(
+def run(
     contract: sr.Contract[Any], policy: sr.RetryPolicy, *replies: Any, said: str | None = "try tea", **request: Any
-) -> tuple[Outcome, list[dict[str, Any]], list[sr.Situation]]:
-    """Run the loop over these replies; gives the outcome, the requests, and what the human was asked."""
-    held, base = shape(contract, {**REQUEST, **request})
-    flow = reply_flow(Ask(held, base, policy, sr.TieredSteering()))
-    left, requests, asked, event = list(replies), list[Any](), list[sr.Situation](), None
-    while True:
-        try:
-            effect = flow.send(event)  # type: ignore[arg-type]
-        except StopIteration as stop:
-            return stop.value, requests, asked
-        match effect:
-            case Call():
-                requests.append(effect.request)
-                event = left.pop(0)
-                event = event if isinstance(event, Failed) else Replied(event)
-            case Consult():
-                asked.append(effect.situation)
-                event = Consulted(said)
-            case Notify():
-                event = Noted()
-            case Claim():
-                event = Claimed(granted=True)
-            case _:
-                event = Checked(())
+) -> Played:
+    """Run the loop over these replies."""
+    return play(contract, replies, policy, said, **request)
 
 
 def steps(outcome: Outcome) -> list[str | None]:
@@ -81,7 +46,7 @@ def steps(outcome: Outcome) -> list[str | None]:
 def test_models_climb_from_the_requests_own() -> None:
     """The first asks use the request's model; from the third tier on each goes one up, and the last one stays."""
     policy = sr.RetryPolicy(max_retries=5, models=["small", "middle", "large"])
-    outcome, requests, _ = play(CONTRACT, policy, *map(bad, range(5)), GOOD)
+    outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(5)), GOOD)
     assert isinstance(outcome, Settled)
     assert [one["model"] for one in requests] == ["small", "small", "small", "middle", "large", "large"]
     assert steps(outcome) == [None, None, None, "model:middle", "model:large", "model:large"]
@@ -91,7 +56,7 @@ def test_models_climb_from_the_requests_own() -> None:
 def test_a_model_that_is_not_on_the_ladder_starts_at_its_foot() -> None:
     """A request for another model climbs to the first of the list."""
     policy = sr.RetryPolicy(max_retries=4, models=["middle", "large"])
-    _, requests, _ = play(CONTRACT, policy, *map(bad, range(4)), GOOD)
+    _, requests, _ = run(CONTRACT, policy, *map(bad, range(4)), GOOD)
     assert [one["model"] for one in requests][3:] == ["middle", "large"]
 
 
@@ -105,7 +70,7 @@ def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) ->
     ]
     same = same if native else [completion('{"tool":"find","args":{}}')] * 4
     policy = sr.RetryPolicy(max_retries=3, models=["large"])
-    outcome, requests, _ = play(contract, policy, *same)
+    outcome, requests, _ = run(contract, policy, *same)
     assert isinstance(outcome, Ended)
     assert [attempt.tier for attempt in outcome.attempts] == [0, 1, 3, 5]
     assert [one["model"] for one in requests] == ["small", "small", "large", "large"]
@@ -116,14 +81,14 @@ def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) ->
 def test_a_call_that_comes_again_as_it_was_counts_as_the_same() -> None:
     """Re-asked alone, the same arguments are the same bad reply, whatever their id and their blanks."""
     wrong = [completion(calls=[call("search", '{"query":%s1}' % (" " * n), f"id{n}")]) for n in range(2)]
-    outcome, _, _ = play(CONTRACT, sr.RetryPolicy(), *wrong, GOOD)
+    outcome, _, _ = run(CONTRACT, sr.RetryPolicy(), *wrong, GOOD)
     assert [attempt.tier for attempt in outcome.attempts] == [0, 1, 3]
 
 
 def test_a_tool_is_forced() -> None:
     """Where the choice was free, a call is demanded; a reply that is an answer all the same is taken."""
     policy = sr.RetryPolicy(escalation=["forced_tool"])
-    outcome, requests, _ = play(CONTRACT, policy, *map(bad, range(3)), completion("an answer"))
+    outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(3)), completion("an answer"))
     assert isinstance(outcome, Settled)
     assert [one.get("tool_choice") for one in requests] == [None, None, None, "required"]
     assert len(requests[3]["tools"]) == 2
@@ -134,7 +99,7 @@ def test_the_tool_at_fault_is_forced_where_it_might_be_switched() -> None:
     """With ``allow_tool_switch`` the whole reply is asked for, until the tool at fault is forced."""
     policy = sr.RetryPolicy(escalation=["forced_tool"], allow_tool_switch=True)
     wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
-    _, requests, _ = play(CONTRACT, policy, *wrong, GOOD)
+    _, requests, _ = run(CONTRACT, policy, *wrong, GOOD)
     assert requests[3]["tool_choice"] == {"type": "function", "function": {"name": "search"}}
 
 
@@ -142,7 +107,7 @@ def test_in_the_text_channel_forcing_is_said() -> None:
     """The instructions leave no answer any more."""
     policy = sr.RetryPolicy(escalation=["forced_tool"])
     replies = [completion(json.dumps({"tool": f"t{n}", "args": {}})) for n in range(3)]
-    _, requests, _ = play(TEXT, policy, *replies, completion('{"tool":"search","args":{"query":"x"}}'))
+    _, requests, _ = run(TEXT, policy, *replies, completion('{"tool":"search","args":{"query":"x"}}'))
     told = [json.loads(one["messages"][0]["content"].splitlines()[-1])["anyOf"] for one in requests]
     assert [len(one) for one in told] == [3, 3, 3, 2]
 
@@ -151,23 +116,22 @@ def test_a_response_format_is_sent_where_it_was_not() -> None:
     """The text channel's union, and an answer that the caller asked for as any JSON."""
     policy = sr.RetryPolicy(escalation=["response_format"])
     good = completion('{"tool":"search","args":{"query":"x"}}')
-    outcome, requests, _ = play(TEXT, policy, *(completion(f"no {n}") for n in range(3)), good)
+    outcome, requests, _ = run(TEXT, policy, *(completion(f"no {n}") for n in range(3)), good)
     assert isinstance(outcome, Settled)
     assert ["response_format" in one for one in requests] == [False, False, False, True]
     assert "anyOf" in requests[3]["response_format"]["json_schema"]["schema"]
     wrong = [completion(json.dumps({"query": n})) for n in range(3)]
     plain = {"type": "json_object"}
-    _, asked, _ = play(ANSWER, policy, *wrong, completion('{"query":"x"}'), response_format=plain)
+    _, asked, _ = run(ANSWER, policy, *wrong, completion('{"query":"x"}'), response_format=plain)
     assert [one["response_format"]["type"] for one in asked] == ["json_object"] * 3 + ["json_schema"]
 
 
 def test_a_refused_response_format_is_given_up() -> None:
     """What the endpoint refuses of a step is left out, and the next tier takes the next step."""
     policy = sr.RetryPolicy(max_retries=4, escalation=["response_format", {"temperature": 0}])
-    error: Any = {"message": "response_format is not supported"}
-    refused = Failed(Failure("invalid_request", retryable=False, status_code=400, error=error))
+    refused = refusal_of("response_format")
     replies = [completion(f"no {n}") for n in range(4)]
-    outcome, requests, _ = play(TEXT, policy, *replies[:3], refused, replies[3], completion('{"answer":"x"}'))
+    outcome, requests, _ = run(TEXT, policy, *replies[:3], refused, replies[3], completion('{"answer":"x"}'))
     assert isinstance(outcome, Settled)
     assert outcome.attempts[3].refused == ("response_format",)
     assert requests[3]["messages"] == requests[4]["messages"]
@@ -180,7 +144,7 @@ def test_a_step_that_changes_nothing_is_passed_over() -> None:
     """A call that is asked for alone is forced already, and no answer is structured here."""
     policy = sr.RetryPolicy(escalation=["forced_tool", "response_format", "model"], models=["large"])
     wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
-    outcome, requests, _ = play(CONTRACT, policy, *wrong, GOOD)
+    outcome, requests, _ = run(CONTRACT, policy, *wrong, GOOD)
     assert steps(outcome) == [None, None, None, "model:large"]
     assert requests[3]["tool_choice"] == {"type": "function", "function": {"name": "search"}}
 
@@ -188,7 +152,7 @@ def test_a_step_that_changes_nothing_is_passed_over() -> None:
 def test_steps_stay_in_force() -> None:
     """Each tier adds one to those before it; keywords have the last word."""
     policy = sr.RetryPolicy(max_retries=5, escalation=["forced_tool", "model", {"temperature": 0}], models=["large"])
-    outcome, requests, _ = play(CONTRACT, policy, *map(bad, range(5)), GOOD)
+    outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(5)), GOOD)
     assert steps(outcome)[3:] == ["forced_tool", "model:large", "keywords"]
     last = requests[-1]
     assert (last["tool_choice"], last["model"], last["temperature"]) == ("required", "large", 0)
@@ -197,7 +161,7 @@ def test_steps_stay_in_force() -> None:
 def test_keywords_alone_come_with_the_third_tier() -> None:
     """A mapping is sent from there on, beside the models."""
     policy = sr.RetryPolicy(max_retries=4, escalation={"temperature": 0}, models=["large"])
-    outcome, requests, _ = play(CONTRACT, policy, *map(bad, range(4)), GOOD)
+    outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(4)), GOOD)
     assert [one.get("temperature") for one in requests] == [None, None, None, 0, 0]
     assert steps(outcome)[3:] == ["model:large", "model:large"]
 
@@ -209,7 +173,7 @@ class TestHuman:
 
     def test_the_text_is_the_users_turn(self) -> None:
         """The calls are answered as not run, and the human's words follow as they are."""
-        outcome, requests, asked = play(CONTRACT, self.POLICY, *map(bad, range(3)), GOOD)
+        outcome, requests, asked = run(CONTRACT, self.POLICY, *map(bad, range(3)), GOOD)
         assert isinstance(outcome, Settled)
         assert [turn["role"] for turn in requests[3]["messages"][2:]] == ["assistant", "tool", "user"]
         assert requests[3]["messages"][-1]["content"] == outcome.attempts[3].correction == "try tea"
@@ -219,14 +183,14 @@ class TestHuman:
     def test_a_scope_is_kept(self) -> None:
         """What is wrong in one call is asked for alone, in the human's words."""
         wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
-        outcome, requests, asked = play(CONTRACT, self.POLICY, *wrong, GOOD)
+        outcome, requests, asked = run(CONTRACT, self.POLICY, *wrong, GOOD)
         assert isinstance(outcome, Settled)
         assert (asked[0].tool, outcome.attempts[3].scope) == ("search", "search")
         assert requests[3]["messages"][-1] == {"role": "user", "content": "try tea"}
 
     def test_none_gives_up(self) -> None:
         """The call ends as rejected, and says why."""
-        outcome, requests, _ = play(CONTRACT, self.POLICY, *map(bad, range(3)), said=None)
+        outcome, requests, _ = run(CONTRACT, self.POLICY, *map(bad, range(3)), said=None)
         assert isinstance(outcome, Ended)
         assert (outcome.end, len(requests)) == (End("rejected", "human"), 3)
 

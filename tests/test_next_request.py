@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import SCHEMA, USER, Server, StatusError, call, completion, truncated
+from scripted import OTHER_SCHEMA, SCHEMA, USER, Server, StatusError, call, completion, truncated
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 CONTRACT = sr.Contract(tools=[SEARCH])
@@ -30,6 +31,30 @@ REPLIES = [
     truncated(),
     completion(calls=[call("search", "{")]),
     {"error": {}},
+]
+
+
+SEVERAL = sr.Contract(tools=[SEARCH, sr.Tool.from_json_schema("weather", OTHER_SCHEMA)], parallel=True)
+REPAIRS = [
+    completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": 2}, "b")]),
+    completion(calls=[call("weather", {"city": "Oslo"}, "c"), call("search", {"query": "tea"}, "d")]),
+    completion(calls=[call("search", {"query": "tea"}), call("weather", {"city": 3})]),
+    completion(calls=[call("weather", {"city": "Rome"})]),
+    completion('{"tool": "search", "args": {"query": 1}}'),
+    completion('{"query": "tea"}'),
+    WRONG,
+    UNKNOWN,
+]
+POLICIES = [
+    POLICY,
+    sr.RetryPolicy(scope="cached", wait=wait_none()),
+    sr.RetryPolicy(
+        max_retries=5,
+        wait=wait_none(),
+        escalation=["forced_tool", "response_format", "model", "human"],
+        models=["m", "large"],
+        ask_human=lambda situation: None if situation.tier > 6 else "tell",
+    ),
 ]
 
 
@@ -71,18 +96,35 @@ def test_without_a_response_the_first_request_is_made() -> None:
 @given(st.lists(st.sampled_from(REPLIES), min_size=1, max_size=6))
 def test_the_steps_are_those_of_a_wrapped_client(replies: list[Any]) -> None:
     """Whatever comes, each request, the end and its story are those of the client's loop; kept or played again."""
+    compare(CONTRACT, POLICY, replies)
+
+
+@given(
+    st.sampled_from([SEVERAL, SEVERAL.replace(channel="text", parallel=False)]),
+    st.sampled_from(POLICIES),
+    st.lists(st.sampled_from(REPAIRS), min_size=1, max_size=7),
+)
+def test_repairs_and_escalations_are_those_of_a_wrapped_client(
+    contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[Any]
+) -> None:
+    """The same holds for scopes over several calls, payloads, cached requests, and each step of escalation."""
+    compare(contract, policy, replies)
+
+
+def compare(contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[Any]) -> None:
+    """Play the replies to a client and step by step, and hold one to the other."""
     server = Server(*replies, GOOD)
     try:
-        ended: Any = sr.wrap(server.client(), contract=CONTRACT, policy=POLICY).exchange(**REQUEST)
+        ended: Any = sr.wrap(server.client(), contract=contract, policy=policy).exchange(**REQUEST)
     except sr.CallFailed as error:
         ended = error
-    came = iter([*replies, GOOD])
-    step, responses, sent = CONTRACT.next_request(REQUEST, policy=POLICY), [], []
+    came = chain(replies, repeat(GOOD))
+    step, responses, sent = contract.next_request(REQUEST, policy=policy), [], []
     while step.request is not None:
         sent.append(json.loads(json.dumps(step.request)))
         responses.append(next(came))
-        step = CONTRACT.next_request(step.request, responses[-1], policy=POLICY)
-        again = CONTRACT.next_request(REQUEST, *responses, policy=POLICY)
+        step = contract.next_request(step.request, responses[-1], policy=policy)
+        again = contract.next_request(REQUEST, *responses, policy=policy)
         assert (again.request, again.verdict, str(again.error)) == (step.request, step.verdict, str(step.error))
     assert sent == [json.loads(body) for body in server.bodies]
     if isinstance(ended, sr.Exchange):

@@ -11,17 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows import play, refusal_of
 from scripted import SCHEMA, USER, call, completion
 from strictreply.contract._contract import Contract
-from strictreply.contract._shaping import shape
 from strictreply.contract._tool import Tool
-from strictreply.retry._asking import Ask
-from strictreply.retry._failures import Failure
-from strictreply.retry._flow import Ended, Failed, Outcome, Settled, reply_flow
+from strictreply.retry._flow import Settled, Ended, Outcome
 from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import TieredSteering
 from strictreply.values._replies import DirectAnswer, ToolCall
-from test_flow import calls, finish
 
 KINDS: list[tuple[dict[str, Any], Any, Any]] = [
     ({"type": "string"}, "a text", 7),
@@ -52,7 +48,7 @@ def large_document() -> dict[str, Any]:
 
 
 SCHEMA_369, GOOD = large_schema(), large_document()
-PLACES: dict[str, tuple[Contract, Callable[[Any], Any]]] = {
+PLACES: dict[str, tuple[Contract[Any], Callable[[Any], dict[str, Any]]]] = {
     "answer": (Contract(answer=SCHEMA_369), lambda value: completion(json.dumps(value))),
     "answer as text": (
         Contract(answer=SCHEMA_369, channel="text"),
@@ -75,11 +71,10 @@ TEXT = Contract(tools=[SEARCH, QUIZ], channel="text")
 WRONG = completion('{"tool": "search", "args": {"query": 1}}')
 
 
-def play(contract: Contract, *events: Any, policy: RetryPolicy | None = None, **request: Any) -> tuple[Outcome, Any]:
+def run(contract: Contract, *events: Any, policy: RetryPolicy | None = None, **request: Any) -> tuple[Outcome, Any]:
     """Run the loop of one request over these events; gives the outcome and the requests."""
-    held, base = shape(contract, {"model": "m", "messages": USER, **request})
-    outcome, effects = finish(reply_flow(Ask(held, base, policy or RetryPolicy(), TieredSteering())), *events)
-    return outcome, [made.request for made in calls(effects)]
+    played = play(contract, events, policy, **request)
+    return played.outcome, played.requests
 
 
 def with_cell(place: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -106,7 +101,7 @@ class TestPayload:
     @pytest.mark.parametrize("reply", ['{"query": "tea"}', '{"tool":"search","args":{"query":"tea"}}'])
     def test_the_arguments_alone_are_asked_for(self, reply: str) -> None:
         """Instructions and correction say so; the whole union is taken as well."""
-        outcome, requests = play(TEXT, WRONG, completion(reply))
+        outcome, requests = run(TEXT, WRONG, completion(reply))
         assert spoken(outcome) == {"query": "tea"}
         system, *_, bad, correction = requests[1]["messages"]
         assert json.loads(system["content"].splitlines()[-1]) == SEARCH.parameters.shown
@@ -128,7 +123,7 @@ class TestPayload:
     )
     def test_what_is_no_payload_leaves_the_call_in_its_place(self, reply: str, code: str) -> None:
         """Another tool, an answer and what cannot be read are faults, and the same arguments are asked for again."""
-        outcome, requests = play(TEXT, WRONG, completion(reply), completion('{"query":"tea"}'))
+        outcome, requests = run(TEXT, WRONG, completion(reply), completion('{"query":"tea"}'))
         assert spoken(outcome) == {"query": "tea"}
         assert isinstance(outcome, Settled)
         assert [issue.code for issue in outcome.attempts[1].issues] == [code]
@@ -138,25 +133,25 @@ class TestPayload:
     def test_arguments_named_like_the_union_are_arguments(self) -> None:
         """``{"answer": …}`` is no answer where the tool has a parameter of that name."""
         wrong = completion('{"tool":"quiz","args":{"answer":"1"}}')
-        outcome, _ = play(TEXT, wrong, completion('{"answer":1}'))
+        outcome, _ = run(TEXT, wrong, completion('{"answer":1}'))
         assert spoken(outcome) == {"answer": 1}
 
     def test_a_leniency_in_the_payload_is_recorded(self) -> None:
         """A fence around the arguments is read where the contract says so, and named."""
         fenced = Contract(tools=[SEARCH], channel="text", extraction="fenced")
-        outcome, _ = play(fenced, WRONG, completion('```json\n{"query":"tea"}\n```'))
+        outcome, _ = run(fenced, WRONG, completion('```json\n{"query":"tea"}\n```'))
         assert isinstance(outcome, Settled)
         assert "fenced" in outcome.attempts[1].leniency
 
     def test_the_callers_format_is_that_of_the_payload(self) -> None:
         """A ``json_schema`` format would refuse the arguments alone: it says what is asked for."""
         wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
-        _, requests = play(TEXT, WRONG, completion('{"query":"tea"}'), response_format=wanted)
+        _, requests = run(TEXT, WRONG, completion('{"query":"tea"}'), response_format=wanted)
         assert requests[1]["response_format"]["json_schema"]["schema"] == SEARCH.parameters.shown
 
     def test_an_example_is_the_arguments_alone(self) -> None:
         """The third correction shows arguments, and they fit."""
-        outcome, _ = play(TEXT, WRONG, *[completion('{"query":[]}'), completion('{"query":{}}')], WRONG)
+        outcome, _ = run(TEXT, WRONG, *[completion('{"query":[]}'), completion('{"query":{}}')], WRONG)
         assert isinstance(outcome, Ended)
         shown = [attempt.correction or "" for attempt in outcome.attempts]
         example = next(line for line in shown[-1].splitlines() if "example" in line)
@@ -175,9 +170,9 @@ class TestSubtree:
         place = ("section_3", "group_1", f"cell_{cell}")
         told = right if schema["type"] == "object" else {"value": right}
         answer = completion(json.dumps(told)) if name != "arguments" else completion(calls=[call("report", told)])
-        outcome, requests = play(contract, write(with_cell(place, wrong)), answer)
+        outcome, requests = run(contract, write(with_cell(place, wrong)), answer)
         assert spoken(outcome) == GOOD
-        own = {"model": "m", "messages": USER}
+        own = {"model": "small", "messages": USER}
         assert (len(json.dumps(requests[1])) - len(json.dumps(own))) / 4 <= MAX_TOKENS
         assert isinstance(outcome, Settled)
         scope = "/" + "/".join(place)
@@ -190,7 +185,7 @@ class TestSubtree:
         place = (f"section_{section}", f"group_{group}", f"cell_{cell}")
         told = {"value": KINDS[cell][1]}
         answer = completion(json.dumps(told)) if name != "arguments" else completion(calls=[call("report", told, "z")])
-        outcome, _ = play(contract, write(with_cell(place, KINDS[cell][2])), answer)
+        outcome, _ = run(contract, write(with_cell(place, KINDS[cell][2])), answer)
         assert spoken(outcome) == GOOD
         assert isinstance(outcome, Settled)
         assert outcome.spliced
@@ -203,7 +198,7 @@ class TestSubtree:
         bad = write(with_cell(("top_3",), None))
         text = told if isinstance(told, str) else json.dumps(told)
         answer = completion(text) if name != "arguments" else completion(calls=[call("report", text)])
-        outcome, requests = play(contract, bad, answer, bad, write(GOOD))
+        outcome, requests = run(contract, bad, answer, bad, write(GOOD))
         assert spoken(outcome) == GOOD
         assert isinstance(outcome, Settled)
         scopes = [made.scope for made in outcome.attempts]
@@ -218,7 +213,7 @@ class TestSubtree:
         history = [*USER, earlier, {"role": "tool", "tool_call_id": "call_1", "content": "x"}]
         bad = completion(json.dumps(with_cell(("top_3",), None)))
         for messages, tools in ((USER, None), (history, [SEARCH.definition])):
-            outcome, requests = play(contract, bad, completion('{"value": 3.5}'), messages=messages)
+            outcome, requests = run(contract, bad, completion('{"value": 3.5}'), messages=messages)
             assert spoken(outcome) == GOOD
             assert requests[1].get("tools") == tools
             assert requests[1].get("tool_choice") == (tools and "none")
@@ -226,7 +221,7 @@ class TestSubtree:
     def test_a_call_instead_of_the_value_is_none(self) -> None:
         """Where a value of an answer is asked for, a tool that is called brings nothing."""
         contract, write = PLACES["answer"]
-        outcome, _ = play(contract, write(with_cell(("top_3",), None)), completion(calls=[call("x", {})]), write(GOOD))
+        outcome, _ = run(contract, write(with_cell(("top_3",), None)), completion(calls=[call("x", {})]), write(GOOD))
         assert spoken(outcome) == GOOD
         assert isinstance(outcome, Settled)
         assert [issue.code for issue in outcome.attempts[1].issues] == ["call.malformed"]
@@ -244,13 +239,13 @@ class TestSubtree:
     def test_faults_of_the_whole_ask_for_the_whole(self, bad: Any) -> None:
         """Another document, faults far apart, a missing or an extra member at the root."""
         contract, write = PLACES["answer"]
-        outcome, requests = play(contract, write(bad), write(GOOD))
+        outcome, requests = run(contract, write(bad), write(GOOD))
         assert spoken(outcome) == GOOD
         assert requests[1]["response_format"] == requests[0]["response_format"]
 
     def test_a_small_document_is_asked_for_as_a_whole(self) -> None:
         """What is said about one value of it costs as much."""
-        outcome, _ = play(Contract(answer=SCHEMA), completion('{"query": 1}'), completion('{"query": "tea"}'))
+        outcome, _ = run(Contract(answer=SCHEMA), completion('{"query": 1}'), completion('{"query": "tea"}'))
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope is None
 
@@ -260,7 +255,7 @@ class TestSubtree:
         schema = {"type": "object", "properties": {"rows": rows, "note": {"type": "string"}}, "required": ["rows"]}
         contract = Contract(answer=schema)
         bad = {"rows": {"a": 1, "canary": "x"}, "note": "n" * 2000}
-        outcome, requests = play(contract, completion(json.dumps(bad)), completion('{"a": 1, "b": 2}'))
+        outcome, requests = run(contract, completion(json.dumps(bad)), completion('{"a": 1, "b": 2}'))
         assert spoken(outcome) == bad | {"rows": {"a": 1, "b": 2}}
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "/rows"
@@ -274,7 +269,7 @@ class TestSubtree:
         ]
         schema = {"type": "object", "properties": {"form": {"anyOf": forms}, "note": {"type": "string"}}}
         bad, good = ({"form": {"kind": "b", "size": size}, "note": "n" * 2000} for size in (3, "3"))
-        outcome, _ = play(Contract(answer=schema), completion(json.dumps(bad)), completion(json.dumps(good)))
+        outcome, _ = run(Contract(answer=schema), completion(json.dumps(bad)), completion(json.dumps(good)))
         assert spoken(outcome) == good
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope is None
@@ -282,10 +277,9 @@ class TestSubtree:
     def test_a_refused_format_is_said_in_words(self) -> None:
         """An endpoint without ``response_format`` is told the sub-schema, not the document's."""
         contract, write = PLACES["answer"]
-        refusal: Any = {"message": "response_format is not supported"}
-        refused = Failed(Failure("invalid_request", retryable=False, status_code=400, error=refusal))
+        refused = refusal_of("response_format")
         answer = completion('{"value": 2.5}')
-        outcome, requests = play(contract, write(with_cell(("top_3",), None)), refused, answer)
+        outcome, requests = run(contract, write(with_cell(("top_3",), None)), refused, answer)
         assert isinstance(outcome, Settled)
         assert "response_format" not in requests[2]
         assert json.loads(requests[2]["messages"][0]["content"].splitlines()[-1])["required"] == ["value"]
@@ -295,7 +289,7 @@ class TestSubtree:
         contract = Contract(tools=[Tool.from_json_schema("report", SCHEMA_369), SEARCH], parallel=True)
         wrong = call("report", with_cell(("top_3",), None), "b")
         first = completion(calls=[call("search", {"query": "tea"}, "a"), wrong])
-        outcome, requests = play(contract, first, completion(calls=[call("report", {"value": 3.5})]))
+        outcome, requests = run(contract, first, completion(calls=[call("report", {"value": 3.5})]))
         assert isinstance(outcome, Settled)
         kept, mended = outcome.response["choices"][0]["message"]["tool_calls"]
         assert kept == call("search", {"query": "tea"}, "a")
@@ -314,7 +308,7 @@ class TestCached:
         wrong = [call("search", {"query": 1}, "a"), call("quiz", {"answer": "1"}, "b")]
         right = [call("search", {"query": "tea"}, "x"), call("quiz", {"answer": "1"}, "y")]
         last = completion(calls=[call("quiz", {"answer": 1})])
-        outcome, requests = play(contract, *(completion(calls=one) for one in (wrong, right)), last, policy=self.CACHED)
+        outcome, requests = run(contract, *(completion(calls=one) for one in (wrong, right)), last, policy=self.CACHED)
         assert isinstance(outcome, Settled)
         first, second, third = requests
         named = [{"type": "function", "function": {"name": name}} for name in ("search", "quiz")]
@@ -330,7 +324,7 @@ class TestCached:
         """Its part would need another schema before the correction."""
         contract, write = PLACES[name]
         bad = write(with_cell(("top_3",), None))
-        outcome, (first, second) = play(contract, bad, write(GOOD), policy=self.CACHED)
+        outcome, (first, second) = run(contract, bad, write(GOOD), policy=self.CACHED)
         assert spoken(outcome) == GOOD
         assert second["messages"][: len(first["messages"])] == first["messages"]
         assert [second.get(key) for key in ("tools", "response_format")] == [
@@ -339,11 +333,11 @@ class TestCached:
 
     def test_a_format_that_demands_the_union_is_not_contradicted(self) -> None:
         """In the text channel the words alone ask for the arguments, unless the format that stays demands the union."""
-        _, plain = play(TEXT, WRONG, completion('{"query":"tea"}'), policy=self.CACHED)
+        _, plain = run(TEXT, WRONG, completion('{"query":"tea"}'), policy=self.CACHED)
         assert plain[0]["messages"] == plain[1]["messages"][: len(plain[0]["messages"])]
         assert "the arguments of search" in plain[1]["messages"][-1]["content"]
         wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
         good = completion('{"tool":"search","args":{"query":"tea"}}')
-        _, formed = play(TEXT, WRONG, good, policy=self.CACHED, response_format=wanted)
+        _, formed = run(TEXT, WRONG, good, policy=self.CACHED, response_format=wanted)
         assert formed[0]["response_format"] == formed[1]["response_format"]
         assert "arguments of" not in formed[1]["messages"][-1]["content"]

@@ -88,6 +88,7 @@ ATTEMPT: dict[str, Any] = {
     "escalation": None,
     "leniency": [],
     "refused": [],
+    "vetoed": None,
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     "seconds": 0.0,
 }

@@ -46,7 +46,7 @@ def replayed(
     """
     calls = message.get("tool_calls")
     if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
-        told = [_NOT_RUN] * len(words) if human is not None else words
+        told = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
         turns = _native_replay(message, _replay_ids(contract, calls, taken), told, scope)
         return turns if human is None else [*turns, {"role": "user", "content": human}]
     turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
