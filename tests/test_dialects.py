@@ -132,6 +132,14 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "missing arguments that are required": (turn(made("search", ...)), "json.not_text"),
     "null arguments that are required": (turn(made("search", None)), "json.not_text"),
     "blank arguments that are required": (turn(made("search", "")), "json.empty"),
+    "arguments under another name": (
+        turn({"id": "a", "type": "function", "function": {"name": "now", "parameters": {"zone": "x"}}}),
+        "json.not_text",
+    ),
+    "arguments beside the function": (
+        turn(made("now", ...) | {"arguments": '{"zone": "x"}'}),
+        "json.not_text",
+    ),
     "the word null": (turn(made("now", "null")), "shape.wrong_type"),
     "arguments in an array": (turn(made("now", [{}])), "json.not_text"),
     "arguments of parts": (turn(made("now", [{"type": "text", "text": "{}"}])), "json.not_text"),

@@ -174,9 +174,17 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
         return call
     name, arguments = function.get("name"), function.get("arguments")
     blank = arguments is None or (isinstance(arguments, str) and not arguments.strip())
-    if not blank or not isinstance(name, str) or not needs_nothing(name):
+    if not blank or not isinstance(name, str) or not needs_nothing(name) or _says_more(call, function):
         return call
     return _with(call, function=_with(function, arguments="{}"))
+
+
+def _says_more(call: JSONObject, function: JSONObject) -> bool:
+    """Return whether a call holds arguments under another name, or in another place: they would be lost."""
+    return any(function.get(name) or call.get(name) for name in _OTHER_NAMES) or bool(call.get("arguments"))
+
+
+_OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
 
 
 def _call_type(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -254,7 +262,7 @@ DIALECTS: Mapping[str, Dialect] = {
         _each_call(_arguments_object),
     ),
     "arguments_empty": Dialect(
-        "missing, null or blank arguments of a tool that requires none",
+        "missing, null or blank arguments of a tool that requires none, where nothing else may hold them",
         "`{}`",
         "ogx-ai/ogx#3560 (vLLM); simonw/llm#1164 (OpenRouter); NousResearch/hermes-agent#83937",
         _each_call(_arguments_empty),
