@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from agno.agent import Agent
 from agno.models.openai import OpenAIChat
+from agno.run.agent import RunContentEvent
 from openai import AsyncOpenAI, OpenAI
 
 import strictreply as sr
@@ -23,3 +24,17 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return (await agent(search).arun("Find tea.")).content
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text as it comes."""
+    for event in agent(search).run("Find tea.", stream=True):
+        if isinstance(event, RunContentEvent):
+            show(event.content)
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+    async for event in agent(search).arun("Find tea.", stream=True):
+        if isinstance(event, RunContentEvent):
+            show(event.content)

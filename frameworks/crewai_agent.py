@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from crewai import Agent
+from crewai.events import LLMStreamChunkEvent, crewai_event_bus
 from crewai.llms.providers.openai.completion import OpenAICompletion
 from crewai.tools import tool
 
@@ -19,11 +20,10 @@ class GuardedLLM(OpenAICompletion):
         return sr.wrap(super()._build_async_client())
 
 
-def agent(search: Callable[[str], str]) -> Agent:
+def agent(search: Callable[[str], str], *, stream: bool = False) -> Agent:
     """Make an agent over wrapped clients."""
-    return Agent(
-        role="shop", goal="Find.", backstory="", llm=GuardedLLM(model="gpt-4o"), tools=[tool("search")(search)]
-    )
+    llm = GuardedLLM(model="gpt-4o", stream=stream)
+    return Agent(role="shop", goal="Find.", backstory="", llm=llm, tools=[tool("search")(search)])
 
 
 def run(search: Callable[[str], str]) -> str:
@@ -34,3 +34,20 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return (await agent(search).kickoff_async("Find tea.")).raw
+
+
+def show_text(show: Callable[[str], None]) -> None:
+    """Show the text of all models from now on, as it comes."""
+    crewai_event_bus.on(LLMStreamChunkEvent)(lambda _, event: event.tool_call or show(event.chunk))
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Run the agent while its text is shown."""
+    show_text(show)
+    agent(search, stream=True).kickoff("Find tea.")
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+    show_text(show)
+    await agent(search, stream=True).kickoff_async("Find tea.")

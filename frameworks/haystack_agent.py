@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import OpenAIChatGenerator
-from haystack.dataclasses import ChatMessage
+from haystack.dataclasses import ChatMessage, StreamingChunk
 from haystack.tools import create_tool_from_function
 from openai import AsyncOpenAI, OpenAI
 
@@ -27,3 +27,17 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return (await agent(search).run_async([ChatMessage.from_user("Find tea.")]))["messages"][-1].text
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text as it comes."""
+    agent(search).run([ChatMessage.from_user("Find tea.")], streaming_callback=lambda chunk: show(chunk.content))
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+
+    async def show_chunk(chunk: StreamingChunk) -> None:
+        show(chunk.content)
+
+    await agent(search).run_async([ChatMessage.from_user("Find tea.")], streaming_callback=show_chunk)

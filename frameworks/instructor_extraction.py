@@ -26,3 +26,17 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return search((await instructor.from_openai(sr.wrap(AsyncOpenAI())).create(**ASK)).query)
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show each partial of what is searched for, and search with the last."""
+    for partial in instructor.from_openai(sr.wrap(OpenAI())).create_partial(**ASK):
+        show(str(partial.query))
+    show(search(partial.query))
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+    async for partial in instructor.from_openai(sr.wrap(AsyncOpenAI())).create_partial(**ASK):
+        show(str(partial.query))
+    show(search(partial.query))

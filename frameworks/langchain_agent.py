@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain_core.messages import AIMessageChunk
 from langchain_openai import ChatOpenAI
 from openai import AsyncOpenAI, OpenAI
 
@@ -24,3 +25,19 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return (await agent(search).ainvoke({"messages": [("user", "Find tea.")]}))["messages"][-1].text
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text of the model's messages as it comes."""
+    asked = {"messages": [("user", "Find tea.")]}
+    for chunk, _ in agent(search).stream(asked, stream_mode="messages"):
+        if isinstance(chunk, AIMessageChunk):
+            show(chunk.text)
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same from the agent's events, awaiting."""
+    asked = {"messages": [("user", "Find tea.")]}
+    async for event in agent(search).astream_events(asked, version="v2"):
+        if event["event"] == "on_chat_model_stream":
+            show(event["data"]["chunk"].text)

@@ -33,3 +33,33 @@ async def arun(search: Callable[[str], str]) -> str:
     while calls := (reply := await bound.ainvoke(turns)).tool_calls:
         turns += [reply, *[await tools[call["name"]].ainvoke(call) for call in calls]]
     return reply.text
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text as it comes; the sum of the chunks is the reply."""
+    tools = {"search": tool(search)}
+    bound = model().bind_tools(tools.values())
+    turns: list = [("user", "Find tea.")]
+    while True:
+        reply = None
+        for chunk in bound.stream(turns):
+            show(chunk.text)
+            reply = chunk if reply is None else reply + chunk
+        if not reply.tool_calls:
+            return
+        turns += [reply, *(tools[call["name"]].invoke(call) for call in reply.tool_calls)]
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+    tools = {"search": tool(search)}
+    bound = model().bind_tools(tools.values())
+    turns: list = [("user", "Find tea.")]
+    while True:
+        reply = None
+        async for chunk in bound.astream(turns):
+            show(chunk.text)
+            reply = chunk if reply is None else reply + chunk
+        if not reply.tool_calls:
+            return
+        turns += [reply, *[await tools[call["name"]].ainvoke(call) for call in reply.tool_calls]]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from langchain_core.messages import AIMessageChunk
 from langchain_openai import ChatOpenAI
 from langgraph.prebuilt import create_react_agent
 from openai import AsyncOpenAI, OpenAI
@@ -24,3 +25,19 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return (await agent(search).ainvoke({"messages": [("user", "Find tea.")]}))["messages"][-1].text
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text of the model's messages as it comes."""
+    asked = {"messages": [("user", "Find tea.")]}
+    for chunk, _ in agent(search).stream(asked, stream_mode="messages"):
+        if isinstance(chunk, AIMessageChunk):
+            show(chunk.text)
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+    asked = {"messages": [("user", "Find tea.")]}
+    async for chunk, _ in agent(search).astream(asked, stream_mode="messages"):
+        if isinstance(chunk, AIMessageChunk):
+            show(chunk.text)

@@ -38,3 +38,31 @@ async def arun(search: Callable[[str], str]) -> str:
     while (message := (await litellm.acompletion(messages=turns, client=client, **ASK)).choices[0].message).tool_calls:
         turns += results(message, search)
     return message.content
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text as it comes; LiteLLM puts the chunks together again."""
+    client, turns = sr.wrap(OpenAI()), [{"role": "user", "content": "Find tea."}]
+    while True:
+        chunks = []
+        for chunk in litellm.completion(messages=turns, client=client, stream=True, **ASK):
+            chunks.append(chunk)
+            show(chunk.choices[0].delta.content or "")
+        message = litellm.stream_chunk_builder(chunks).choices[0].message
+        if not message.tool_calls:
+            return
+        turns += results(message, search)
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+    client, turns = sr.wrap(AsyncOpenAI()), [{"role": "user", "content": "Find tea."}]
+    while True:
+        chunks = []
+        async for chunk in await litellm.acompletion(messages=turns, client=client, stream=True, **ASK):
+            chunks.append(chunk)
+            show(chunk.choices[0].delta.content or "")
+        message = litellm.stream_chunk_builder(chunks).choices[0].message
+        if not message.tool_calls:
+            return
+        turns += results(message, search)

@@ -24,3 +24,10 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return (await Runner.run(agent(search), "Find tea.")).final_output
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text as it comes."""
+    async for event in Runner.run_streamed(agent(search), "Find tea.").stream_events():
+        if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+            show(event.data.delta)

@@ -1,9 +1,9 @@
 """pydantic-ai, with a FallbackModel that takes over when the first model fails."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable
 
 from openai import AsyncOpenAI
-from pydantic_ai import Agent
+from pydantic_ai import Agent, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -26,3 +26,29 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     return (await agent(search).run("Find tea.")).output
+
+
+def text_of(event: object) -> str:
+    """Return what an event adds to the text."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text
+        case _:
+            return ""
+
+
+def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Show the text as it comes, to the answer: run_stream would end with the first text, also that before a call."""
+
+    async def show_each(_: object, events: AsyncIterable[object]) -> None:
+        async for event in events:
+            show(text_of(event))
+
+    agent(search).run_sync("Find tea.", event_stream_handler=show_each)
+
+
+async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
+    """Do the same, awaiting."""
+    async with agent(search).run_stream_events("Find tea.") as events:
+        async for event in events:
+            show(text_of(event))

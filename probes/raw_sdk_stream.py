@@ -9,8 +9,12 @@ from probes.raw_sdk import TOOL, run
 
 
 def app(base_url: str) -> object:
+    """Ask in a stream."""
+    return searched(OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT))
+
+
+def searched(client: OpenAI) -> object:
     """Read one stream to its end and run what was called; without a call the text is the answer."""
-    client = OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT)
     stream = client.chat.completions.create(
         model=MODEL, messages=[{"role": "user", "content": QUESTION}], tools=[TOOL], stream=True
     )

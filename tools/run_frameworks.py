@@ -29,14 +29,19 @@ BEGIN, END = "<!-- frameworks:begin -->", "<!-- frameworks:end -->"
 SECONDS = 240
 MAX_REQUESTS = 12
 ANSWER = "Tea is here."
+COLUMNS = ("program", "library", "openai", "guarded", "streamed", "without the guard", "streamed without it")
 
-SCENARIOS: Mapping[str, tuple[str, str]] = {
-    "duplicate key": ("{name}", '{"query": "tea", "query": "poison"}'),
-    "extra key": ("{name}", '{"query": "tea", "admin": true}'),
-    "wrong type": ("{name}", '{"query": 5}'),
-    "unknown tool": ("delete_everything", '{"query": "tea"}'),
+SCENARIOS: Mapping[str, tuple[str | None, str, str]] = {
+    "duplicate key": (None, "{name}", '{"query": "tea", "query": "poison"}'),
+    "extra key": (None, "{name}", '{"query": "tea", "admin": true}'),
+    "wrong type": (None, "{name}", '{"query": 5}'),
+    "unknown tool": (None, "delete_everything", '{"query": "tea"}'),
+    "behind text": ("I will look. ", "{name}", '{"query": "tea", "query": "poison"}'),
 }
-"""What the first call says: the name of its tool, and its arguments as text."""
+"""What the first reply says: the text before its call, the name of the tool, and its arguments as text."""
+
+PLAIN, STREAMED = {"run": "sync", "arun": "async"}, {"stream": "sync", "astream": "async"}
+"""The functions of a program, and what they are called in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +83,15 @@ PROGRAMS = {
 class Model:
     """A model that writes one malformed call, then a good one, and answers once it was told a result of that."""
 
-    def __init__(self, tool: str, arguments: str) -> None:
-        self.tool, self.arguments = tool, arguments
+    def __init__(self, text: str | None, tool: str, arguments: str) -> None:
+        self.text, self.tool, self.arguments = text, tool, arguments
         self.served: list[str] = []
         self.seen: list[str] = []
+        self.asked_to_stream: list[bool] = []
 
     def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request."""
+        self.asked_to_stream.append(bool(request.get("stream")))
         calls = [call for turn in request["messages"] for call in turn.get("tool_calls") or []]
         self.seen = [f"{call['function']['name']}({call['function']['arguments']})" for call in calls]
         if len(self.served) >= MAX_REQUESTS:
@@ -92,19 +99,19 @@ class Model:
         names = [tool["function"]["name"] for tool in request.get("tools") or []]
         name = next((name for name in names if name.endswith("search")), "search")
         if not self.served:
-            return self._call("bad", self.tool.format(name=name), self.arguments)
+            return self._call("bad", self.tool.format(name=name), self.arguments, self.text)
         if "good" not in self.served:
             return self._call("good", name, '{"query": "tea"}')
         if "final_answer" in names:
             return self._call("end", "final_answer", json.dumps({"answer": ANSWER}))
-        self.served.append("end")
+        self.served.append("text")
         return _completion({"content": ANSWER}, "stop")
 
-    def _call(self, kind: str, name: str, arguments: str) -> dict[str, Any]:
+    def _call(self, kind: str, name: str, arguments: str, text: str | None = None) -> dict[str, Any]:
         self.served.append(kind)
         function = {"name": name, "arguments": arguments}
         call = {"id": f"call_{len(self.served)}", "type": "function", "function": function}
-        return _completion({"content": None, "tool_calls": [call]}, "tool_calls")
+        return _completion({"content": text, "tool_calls": [call]}, "tool_calls")
 
 
 def _completion(message: dict[str, Any], reason: str) -> dict[str, Any]:
@@ -119,6 +126,7 @@ def attempt(module: Any, way: str, scenario: str) -> dict[str, Any]:
     from strictreply.testing import LoopbackServer  # noqa: PLC0415 - in the framework's environment only
 
     ran: list[str] = []
+    shown: list[str] = []
 
     def search(query: str) -> str:
         """Search the shop.
@@ -133,13 +141,16 @@ def attempt(module: Any, way: str, scenario: str) -> dict[str, Any]:
     with LoopbackServer(model) as server:
         os.environ.update(OPENAI_BASE_URL=server.base_url, OPENAI_API_BASE=server.base_url, OPENAI_API_KEY="none")
         function = getattr(module, way)
+        given = (search, shown.append) if way in STREAMED else (search,)
         try:
             with redirect_stdout(sys.stderr):
-                came = str(asyncio.run(function(search)) if iscoroutinefunction(function) else function(search))
+                came = asyncio.run(function(*given)) if iscoroutinefunction(function) else function(*given)
+                came = "".join(shown) if came is None else str(came)
         except Exception as error:  # noqa: BLE001 - whatever a framework raises is its result
             traceback.print_exc()
             came = f"{type(error).__name__}: {error}"
-    return {"way": way, "scenario": scenario, "ran": ran, "came": came, "served": model.served, "seen": model.seen}
+    told = {"way": way, "scenario": scenario, "ran": ran, "came": came, "served": model.served, "seen": model.seen}
+    return {**told, "pieces": [piece for piece in shown if piece], "asked_to_stream": model.asked_to_stream}
 
 
 def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
@@ -149,7 +160,7 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
     if not guarded:
         strictreply.wrap = lambda client, **_: client
     module = importlib.import_module(f"frameworks.{name}")
-    ways = [way for way in ("run", "arun") if hasattr(module, way)]
+    ways = [way for way in (*PLAIN, *STREAMED) if hasattr(module, way)]
     return [attempt(module, way, scenario) for way in ways for scenario in SCENARIOS]
 
 
@@ -170,8 +181,17 @@ def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
 
 def saw_it(result: dict[str, Any]) -> bool:
     """Return whether the program ever saw the malformed call: it then stands in the conversation that it sent last."""
-    name, arguments = SCENARIOS[result["scenario"]]
-    return "end" in result["served"] and any((arguments if "{" in name else name) in call for call in result["seen"])
+    _, name, arguments = SCENARIOS[result["scenario"]]
+    return bool(result["served"][2:]) and any((arguments if "{" in name else name) in call for call in result["seen"])
+
+
+def came_in_pieces(result: dict[str, Any]) -> bool:
+    """Return whether the text that the model wrote last arrived as it was streamed, and all requests were for streams.
+
+    What is a call is held until it is judged, so an answer that is one comes whole.
+    """
+    whole = result["served"][-1] != "text"
+    return all(result["asked_to_stream"]) and (whole or len(result["pieces"]) > 1)
 
 
 def faults(results: list[dict[str, Any]]) -> list[str]:
@@ -179,14 +199,25 @@ def faults(results: list[dict[str, Any]]) -> list[str]:
     return [
         f"{one['way']}, {one['scenario']}: ran {one['ran']}, came to {one['came'][:200]!r}, served {one['served']}"
         for one in results
-        if one["ran"] != ["tea"] or one["served"][:2] != ["bad", "good"] or saw_it(one) or ANSWER not in one["came"]
+        if one["ran"] != ["tea"]
+        or one["served"][:2] != ["bad", "good"]
+        or saw_it(one)
+        or one["came"].count(ANSWER) != 1
+        or (one["way"] in STREAMED and not came_in_pieces(one))
     ]
 
 
-def without_guard(results: list[dict[str, Any]]) -> str:
+def held(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
+    """Say whether the guard held in some of the ways, and in which."""
+    tried = [one for one in results if one["way"] in ways]
+    names = dict.fromkeys(ways[one["way"]] for one in tried)
+    return f"{'NO' if faults(tried) else 'yes'}, {' and '.join(names)}"
+
+
+def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
     """Say what the raw client let through: in which scenarios the tool ran with anything else, or what was raised."""
     harmed = {}
-    for one in results:
+    for one in (one for one in results if one["way"] in ways):
         ran = ", ".join(map(repr, one["ran"]))
         if one["ran"] != ["tea"]:
             harmed[one["scenario"]] = f"ran {ran}" if ran else " ".join(one["came"].split())[:60]
@@ -199,18 +230,14 @@ def row(program: Program) -> tuple[str, list[str]]:
     try:
         guarded, raw = outside(program, guarded=True), outside(program, guarded=False)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
-        return f"| {program.title} | | no | {type(error).__name__} | |", [f"{program.module}: {error}"]
+        return f"| {program.title} | | | NO | NO | {type(error).__name__} | |", [f"{program.module}: {error}"]
     wrong = [f"{program.module}: {fault}" for fault in faults(guarded)]
-    ways = " and ".join(dict.fromkeys({"run": "sync", "arun": "async"}[one["way"]] for one in guarded))
     asked = f"import importlib.metadata as m; print(m.version({program.library!r}), m.version('openai'))"
     library, openai = subprocess.check_output([program.python, "-c", asked], text=True).split()
-    cells = (
-        program.title,
-        f"{program.library} {library}",
-        openai,
-        f"{'yes' if not wrong else 'NO'}, {ways}",
-        without_guard(raw),
-    )
+    cells = [program.title, f"{program.library} {library}", openai]
+    plain, streamed = without_guard(raw, PLAIN), without_guard(raw, STREAMED)
+    same = "the same" if streamed == plain else streamed
+    cells += [held(guarded, PLAIN), held(guarded, STREAMED), plain, same]
     return f"| {' | '.join(cells)} |", wrong
 
 
@@ -242,7 +269,7 @@ def main(arguments: list[str] | None = None) -> int:
     prepare({program.environment for program in chosen})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(row, chosen))
-    head = "| program | library | openai | guarded | without the guard |\n| --- | --- | --- | --- | --- |"
+    head = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
     table = "\n".join([head, *(cells for cells, _ in rows)])
     print(table)
     if options.write:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
+from strictreply.testing import faults
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.values._errors import ContractError
@@ -197,3 +198,22 @@ def test_again_asks_for_the_call_whatever_the_turns_say() -> None:
     asked = demand(GOOD_CALL, result("call_9"), tools=[tool("a")])
     assert "tool_calls" not in str(asked.good())
     assert "tool_calls" in str(asked.good(again=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "stream", "refused"),
+    [
+        ("stream_id_missing", True, False),
+        ("stream_arguments_object", True, False),
+        ("stream_id_repeated", True, True),
+        ("stream_without_done", True, True),
+        ("stream_hang", True, True),
+        ("stream_html_page", True, True),
+        ("unasked_stream", False, True),
+    ],
+)
+def test_a_stream_is_judged_as_what_it_makes(name: str, stream: bool, refused: bool) -> None:
+    """A known way of servers is no fault to a request in a stream either; what never ends is one, whatever it says."""
+    asked = demand(tools=[tool("a")], stream=stream)
+    (fault,) = faults.CATALOGUE[name].all_for(tool("a"), place="call")
+    assert asked.refuses(fault) is refused

@@ -12,9 +12,10 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._describing import callable_tools
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.contract._tool import Tool
+from strictreply.testing._event_streams import assembled
 from strictreply.testing._steps import API_DEFAULTS, Fault
 from strictreply.testing._targets import ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, Served, assistant, completion
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Served, WireEnding, assistant, completion, ending_of
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
@@ -83,8 +84,15 @@ class Demand:
         return {name: value for name, value in needs.items() if name not in SHAPING and said.get(name) != value}
 
     def refuses(self, fault: Fault) -> bool:
-        """Prove that the gate of this very request refuses a fault; what is no completion is taken at its word."""
-        return isinstance(fault.served, HTTPReply) or not self.admits(fault.served)
+        """Prove that the gate of this very request refuses a fault.
+
+        A stream that was asked for is judged as the completion it makes; any other response is taken at its word.
+        """
+        served = fault.served
+        if not isinstance(served, HTTPReply):
+            return not self.admits(served)
+        is_whole = served.headers == EVENT_STREAM and ending_of(served) is WireEnding.WHOLE
+        return not (is_whole and self.request.get("stream") and self.admits(assembled(served.body)))
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request."""

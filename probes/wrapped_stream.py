@@ -1,0 +1,14 @@
+"""The app of ``raw_sdk_stream``, its stream as it was, on a client in strictreply with the default policy."""
+
+from __future__ import annotations
+
+from openai import OpenAI
+
+import strictreply as sr
+from probes.job import TIMEOUT
+from probes.raw_sdk_stream import searched
+
+
+def app(base_url: str) -> object:
+    """Ask in a stream that is guarded."""
+    return searched(sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT)))
