@@ -15,7 +15,7 @@ from flows import play, refusal_of
 from scripted import SCHEMA, USER, call, completion
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
-from strictreply.retry._flow import Settled, Ended, Outcome
+from strictreply.retry._flow import Ended, Outcome, Settled
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._replies import DirectAnswer, ToolCall
 
