@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from strictreply.schema._closing import closed_graph, shown_document
@@ -12,7 +12,6 @@ from strictreply.schema._documents import Document, Graph, at_pointer, definitio
 from strictreply.schema._engines import SchemaEngine, engine_for, engine_type
 from strictreply.schema._example import contains, proposals
 from strictreply.schema._explaining import Explainer, single_issue
-from strictreply.schema._live import LiveSchema
 from strictreply.schema._places import governing_node, member_names
 from strictreply.schema._upgrade import modern, upgraded, uses_newer_words
 from strictreply.schema._vocabulary import SchemaRule
@@ -51,7 +50,6 @@ class Schema:
     _engine: SchemaEngine
     _as_written: SchemaEngine | None
     _explainer: Explainer
-    _live: list[LiveSchema] = field(default_factory=list[LiveSchema])  # made when first asked for
 
     @classmethod
     def compile(
@@ -123,12 +121,6 @@ class Schema:
         except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
         return single_issue(rule, at=at, place=place)
-
-    def live(self) -> LiveSchema:
-        """Return what is known of the parts of the schema, for following a value that is still being written."""
-        if not self._live:
-            self._live.append(LiveSchema(self._graph, self._engine))
-        return self._live[0]
 
     def home_of(self, name: str, at: str) -> str:
         """Return the words for where in a value at ``at`` a key belongs, empty when its name is not known."""
