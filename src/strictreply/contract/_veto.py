@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
 from strictreply.contract._judge_text import judge_union
-from strictreply.reading._diagnosis import PathToken
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
-from strictreply.schema._live import ANYTHING, LiveCheck, Members, Place
+from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Members, Place
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work, utf8_size
@@ -60,8 +60,7 @@ class Veto:
         self._own = type(contract.answer) is not Answer  # a kind of answer that judges messages itself
         self._answer: _Text | None = None
         if contract.channel == "text":
-            explain = lambda value: judge_union(contract, value, Work())  # noqa: E731
-            self._answer = _Text(contract, _union(contract), explain, "")
+            self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
         elif contract.answer.schema is not None and not self._own and contract.answer_style == "union":
             explain = lambda value: contract.answer.judge(value, "/content", Work())  # noqa: E731
             self._answer = _Text(contract, contract.answer.schema.live.root, explain, "/content")
@@ -85,14 +84,17 @@ class Veto:
             return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content")
         if self._own or not (name or arguments):
             return None
-        call = self._calls.setdefault(index, _Call(contract))
-        if len(self._calls) > contract.limits.calls:
-            return Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls)
-        if len(self._calls) > 1 and not contract.parallel:
-            return Issue.of(Code.TOOL_SEVERAL, "/tool_calls")
+        if (call := self._calls.get(index)) is None:
+            call = self._calls[index] = _Call(contract)
+            if len(self._calls) > contract.limits.calls:
+                return Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls)
+            if len(self._calls) > 1 and not contract.parallel:
+                return Issue.of(Code.TOOL_SEVERAL, "/tool_calls")
         self._written += utf8_size(arguments)
         if self._written > (limit := contract.limits.reply_bytes):
             return Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limit)
+        if call.args is not None and not name:
+            return call.args.feed(arguments)
         place = pointer("/tool_calls", sorted(self._calls).index(index), "function")
         return call.feed(name or "", arguments, place)
 
@@ -153,9 +155,11 @@ def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
 
 def _leads(path: Collection[str], place: Collection[str]) -> bool:
     """Return whether a place is at or below a path, in which names that nobody may be shown are ``*``."""
-    return len(path) <= len(place) and all(
-        one in (other, "*") or other == "*" for one, other in zip(path, place, strict=False)
-    )
+    return len(path) <= len(place) and all(map(_is_same, path, place))
+
+
+def _is_same(token: str, other: str) -> bool:
+    return token == other or "*" in (token, other)
 
 
 class _Call:
@@ -165,29 +169,31 @@ class _Call:
         self._contract = contract
         self._name = ""
         self._held = ""
-        self._args: _Followed | None = None
+        self.args: _Followed | None = None
         self._is_lost = False
 
     def feed(self, name: str, arguments: str, place: str) -> Issue | None:
         issue = self._take_name(name, pointer(place, "name")) if name else None
         if issue is not None or self._is_lost or not arguments:
             return issue
-        if not self._name or (self._args is None and (self._held + arguments).isspace()):
+        if not self._name or (self.args is None and (self._held + arguments).isspace()):
             self._held += arguments
             return None
-        if self._args is None:
+        if self.args is None:
             issues = judge_name(self._contract, self._name, pointer(place, "name"), Work())
             if issues:
                 return issues[0]
-            self._args = self._followed(pointer(place, "arguments"))
+            self.args = self._followed(pointer(place, "arguments"))
             arguments, self._held = self._held + arguments, ""
-        return self._args.feed(arguments)
+        return self.args.feed(arguments)
 
     def _take_name(self, piece: str, at: str) -> Issue | None:
         contract, whole = self._contract, self._name + piece
         known = [each for each in contract.callable_names if each.startswith(whole)]
-        if piece == self._name or self._args is not None:  # servers repeat names; what is meant is left to the judge
-            self._is_lost = piece != self._name or bool(known)
+        repeats = piece == self._name and piece in contract.callable_names  # some servers write it in every chunk
+        if repeats or self.args is not None:
+            if not repeats or (self.args is None and known):
+                self._is_lost, self.args = True, None
             return None
         self._name = whole
         return None if known else next(iter(judge_name(contract, whole, at, Work())), None)
@@ -269,23 +275,37 @@ def _final(contract: Contract) -> Place:
     return Place((Members({"answer": _answer_place(contract)}),))
 
 
+_MAX_ASKED = 8
 _UNION = ("tool", "args", "answer")
+
+
+def _judge_union(contract: Contract, value: JSON) -> object:
+    """Judge the union; where the tool is still to come, by what each of the tools would say."""
+    told = judge_union(contract, value, Work())
+    names = contract.callable_names
+    is_open = isinstance(value, dict) and value.keys() == {"args"} and 0 < len(names) <= _MAX_ASKED
+    if not is_open or not isinstance(value, dict):
+        return told
+    verdicts = [judge_union(contract, {**value, "tool": name}, Work()) for name in names]
+    found = [verdict.issues if isinstance(verdict, Invalid) else () for verdict in verdicts]
+    places = [{(issue.code, issue.path) for issue in issues} for issues in found]
+    return Invalid(tuple(issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)))
+
+
+def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
+    return name == tool and not judge_name(contract, name, "/tool", Work())
 
 
 def _union(contract: Contract) -> Place:
     """Return the place of the text channel's union: a call of each tool, or an answer."""
-
-    def is_callable(name: JSON) -> bool:
-        return not judge_name(contract, name, "/tool", Work())
-
-    alternatives = []
+    alternatives: list[Alternative] = []
     for name in contract.callable_names:
         final = contract.answer_style == "tool" and name == FINAL_ANSWER
         args = _final(contract) if final else contract.by_name[name].parameters.live.root.only("object")
-        tool = Place.of_text((name,), lambda value, name=name: value == name and is_callable(value))
+        tool = Place.of_text((name,), partial(_is_called, contract, name))
         alternatives.append(Members({"tool": tool, "args": args}, _UNION))
     if not alternatives:
-        alternatives.append(Members({"tool": Place.of_text((), is_callable), "args": ANYTHING}, _UNION))
+        alternatives.append(Members({"tool": Place.of_text((), lambda _: False), "args": ANYTHING}, _UNION))
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         alternatives.append(Members({"answer": _answer_place(contract)}, _UNION))
     return Place(alternatives)

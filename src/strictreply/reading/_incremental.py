@@ -120,8 +120,8 @@ class Partial:
 class Stop:
     """Why nothing that follows can be accepted: a fault of the JSON, or what the listener refused.
 
-    ``code`` is the fault of the JSON, None for a refusal. ``event`` is the listener's method that refused, ``place`` the
-    path of the refused value (of the object for a name), ``value`` all that was read, with what was refused in it.
+    ``code`` is the fault of the JSON, None for a refusal. ``event`` is the listener's method that refused, ``place``
+    the path of the refused value (of the object for a name), ``value`` all that was read, with what was refused in it.
     """
 
     code: Code | None
@@ -199,8 +199,9 @@ class IncrementalReader:
         # What only a whole string or name shows is shown by one that is ended here.
         told = decode("".join(self._pieces) + self._tail, self._limits, at=at, names=names)
         issues = told.issues if isinstance(told, Invalid) else ()
-        words = {"line": 1, "column": 1, "expected": "", "limit": self._limit_of(code)}
-        return next((each for each in issues if each.code == code), None) or Issue.of(code, at, **words)
+        return next((each for each in issues if each.code == code), None) or Issue.of(
+            code, at, line=1, column=1, expected="", limit=self._limit_of(code)
+        )
 
     def partial(self) -> Partial | None:
         """Return what there is of the value; None when it has not begun, or nothing can be said of it."""
@@ -516,5 +517,5 @@ def _number(text: str) -> JSON | Code:
         value: JSON = jiter.from_json(text.encode(), allow_inf_nan=False)
     except ValueError:
         told = decode(text)
-        return Code(told.issues[0].code) if isinstance(told, Invalid) else told
+        return next(code for code in Code if code == told.issues[0].code) if isinstance(told, Invalid) else told
     return Code.JSON_NOT_FINITE if isinstance(value, float) and math.isinf(value) else value

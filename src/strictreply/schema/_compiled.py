@@ -37,7 +37,8 @@ class Schema:
     ``source`` is the document as the user wrote it, with older spellings made modern; ``closed`` is the same with its
     objects closed, which is what is enforced; ``shown`` is what a model is shown: ``source`` with
     ``additionalProperties: false`` where that says what is enforced. ``names`` holds every member name the schema
-    speaks of: paths of issues are made of these only. ``live`` follows a value while it is written. Make one with :meth:`compile`; it never changes.
+    speaks of: paths of issues are made of these only. ``live`` follows a value while it is
+    written. Make one with :meth:`compile`; it never changes.
     """
 
     source: Document

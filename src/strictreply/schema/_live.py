@@ -17,7 +17,6 @@ from strictreply.schema._documents import joined
 from strictreply.schema._engines import SchemaEngine, SchemaParts
 from strictreply.schema._places import kind_of
 from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, REFERENCES, STATEMENTS, Applies
-from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 
@@ -147,9 +146,7 @@ class LiveSchema:
         forms: list[tuple[_Form, ...]] = [()]
         for factor in factors:
             if len(forms) * len(factor) <= MAX_EXPANDED:
-                forms = [
-                    tuple({id(form): form for form in (*one, *other)}.values()) for one, other in product(forms, factor)
-                ]
+                forms = [_united(one, other) for one, other in product(forms, factor)]
         return forms
 
     def _expanded(self, schema: Any) -> list[tuple[_Form, ...]]:
@@ -200,6 +197,10 @@ class LiveSchema:
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
 
 
+def _united(one: tuple[_Form, ...], other: tuple[_Form, ...]) -> tuple[_Form, ...]:
+    return tuple({id(form): form for form in (*one, *other)}.values())
+
+
 class _Judges:
     """The engines of the schemas of one place, compiled when first asked."""
 
@@ -235,7 +236,9 @@ class _FormAlternative(Alternative):
         self._live, self._forms = live, forms
         self._known: dict[str | int, Place | None] = {}
         closed = [names for form in forms if (names := self._closed_names(form)) is not None]
-        self.names = tuple(min(closed, key=len)) if closed else None
+        if closed:
+            fewest = min(closed, key=len)
+            self.names = tuple(fewest)
         texts = [_texts(form) for form in forms if "enum" in form or "const" in form]
         self.literals = tuple(text for text in texts[0] if all(text in other for other in texts)) if texts else None
         self.limit = min((form.get("maxLength", math.inf) for form in forms), default=math.inf)
