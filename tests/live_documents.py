@@ -77,7 +77,14 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 NODE = {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}, "b": {"type": "integer"}}}
-SCHEMAS = st.recursive(LEAVES, compounds, max_leaves=6).map(lambda schema: {**schema, "$defs": {"node": NODE}})
+
+
+def with_node(schema: dict[str, Any]) -> dict[str, Any]:
+    """Add the definition that some of the leaves refer to."""
+    return {**schema, "$defs": {"node": NODE}}
+
+
+SCHEMAS = st.recursive(LEAVES, compounds, max_leaves=6).map(with_node)
 
 
 def spelled(value: Any, dice: random.Random) -> str:

@@ -56,7 +56,7 @@ def message(name: str, arguments: str) -> dict[str, Any]:
 @given(SCHEMAS, VALUES, st.sampled_from(["forbid", "schema"]), st.randoms(use_true_random=True))
 @settings(max_examples=600)
 def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, value: Any, extra: Any, dice: random.Random) -> None:
-    """An answer by any schema, in any spelling and cutting: what is vetoed is refused by the judge, at the same code."""
+    """An answer by any schema, in any spelling and cutting: what is vetoed the judge refuses."""
     contract = answering(schema, extra=extra)
     text = spelled(value, dice)
     found = vetoed(Veto(contract), text, dice)
