@@ -89,7 +89,6 @@ ATTEMPT: dict[str, Any] = {
     "leniency": [],
     "refused": [],
     "vetoed": None,
-    "vetoed": None,
     "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     "seconds": 0.0,
 }

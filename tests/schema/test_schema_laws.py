@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strictreply.schema import Schema
 from strictreply.schema._closing import closed_graph
 from strictreply.schema._documents import read_document
-from strictreply.schema._engines import RustEngine
+from strictreply.schema._engines import RustEngine, SchemaParts
 from strictreply.schema._explaining import Explainer
 from strictreply.schema._reference_engine import ReferenceEngine
 from strictreply.values._limits import Work
@@ -103,7 +103,10 @@ def test_the_explanation_does_not_depend_on_the_engine(schema: dict[str, Any], v
     """The same faults are found at the same places, whichever engine judges the parts."""
     graph = closed_graph(read_document(schema), root_closed=False)
     engines = (RustEngine(graph.document, formats=True), ReferenceEngine(graph.document, formats=True))
-    explained = [Explainer(graph, engine, frozenset()).issues(value, Work(), at="", place="args") for engine in engines]
+    explained = [
+        Explainer(SchemaParts(graph, engine), frozenset()).issues(value, Work(), at="", place="args")
+        for engine in engines
+    ]
     assert explained[0] == explained[1]
 
 
@@ -113,7 +116,7 @@ def test_every_refusal_is_explained_and_nothing_else(schema: dict[str, Any], val
     """The places found by walking the value decide as the engine does: a fault for each refusal, none otherwise."""
     graph = closed_graph(read_document(schema), root_closed=False)
     engine = RustEngine(graph.document, formats=True)
-    issues = Explainer(graph, engine, frozenset()).issues(value, Work(), at="", place="args")
+    issues = Explainer(SchemaParts(graph, engine), frozenset()).issues(value, Work(), at="", place="args")
     assert ([issue.code for issue in issues] == ["args.invalid"]) == engine.is_valid(value)
 
 

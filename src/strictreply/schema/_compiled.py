@@ -9,9 +9,10 @@ from typing import Any
 from strictreply.schema._closing import closed_graph, shown_document
 from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
-from strictreply.schema._engines import SchemaEngine, engine_for, engine_type
+from strictreply.schema._engines import SchemaEngine, SchemaParts, engine_for, engine_type
 from strictreply.schema._example import contains, proposals
 from strictreply.schema._explaining import Explainer, single_issue
+from strictreply.schema._live import LiveSchema
 from strictreply.schema._places import governing_node, member_names
 from strictreply.schema._upgrade import modern, upgraded, uses_newer_words
 from strictreply.schema._vocabulary import SchemaRule
@@ -37,7 +38,8 @@ class Schema:
     ``source`` is the document as the user wrote it, with older spellings made modern; ``closed`` is the same with its
     objects closed, which is what is enforced; ``shown`` is what a model is shown: ``source`` with
     ``additionalProperties: false`` where that says what is enforced. ``names`` holds every member name the schema
-    speaks of: paths of issues are made of these only. Make one with :meth:`compile`; it never changes.
+    speaks of: paths of issues are made of these only. ``live`` follows a value while it is
+    written. Make one with :meth:`compile`; it never changes.
     """
 
     source: Document
@@ -50,6 +52,7 @@ class Schema:
     _engine: SchemaEngine
     _as_written: SchemaEngine | None
     _explainer: Explainer
+    live: LiveSchema
 
     @classmethod
     def compile(
@@ -79,8 +82,9 @@ class Schema:
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
         names = member_names(written)
-        explainer = Explainer(closed, engine, names)
-        return cls(source, closed.document, shown, names, written, closed, load, engine, as_written, explainer)
+        parts = SchemaParts(closed, engine)
+        explainer, live = Explainer(parts, names), LiveSchema(parts)
+        return cls(source, closed.document, shown, names, written, closed, load, engine, as_written, explainer, live)
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
         """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.

@@ -143,7 +143,7 @@ def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:
 class SchemaParts:
     """The parts of one compiled schema that explaining needs, compiled when first needed and kept with the schema."""
 
-    __slots__ = ("_choices", "_draft", "_engine", "_engines", "_silencing", "_uri", "contains_evaluates", "graph")
+    __slots__ = ("_choices", "_engine", "_engines", "_silencing", "_uri", "contains_evaluates", "draft", "graph")
 
     def __init__(self, graph: Graph, engine: SchemaEngine) -> None:
         self.graph = graph
@@ -151,9 +151,9 @@ class SchemaParts:
         self._engines: dict[tuple[object, ...], SchemaEngine] = {}
         self._choices: dict[int, UnionChoice | None] = {}
         document = graph.document
-        self._draft = draft_of(document)
+        self.draft = draft_of(document)
         self._silencing = ignores_siblings(document)
-        self.contains_evaluates = self._draft == DRAFT_2020
+        self.contains_evaluates = self.draft == DRAFT_2020
         self._uri = document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
@@ -161,7 +161,7 @@ class SchemaParts:
         known = self._engines.get(key)
         if known is None:
             work.take(COMPILING)
-            known = self._engines[key] = self._engine.part({"$schema": self._draft, **schema})
+            known = self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
         return known
 
     def refer(self, schema: object) -> dict[str, Any] | bool:

@@ -12,8 +12,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 
 from strictreply.reading._decoding import masked_pointer
-from strictreply.schema._documents import Graph
-from strictreply.schema._engines import SchemaEngine, SchemaParts
+from strictreply.schema._engines import SchemaParts
 from strictreply.schema._examining import Examination, SchemaFault
 from strictreply.schema._places import MAX_HOMES, homes, missing_members
 from strictreply.schema._vocabulary import (
@@ -58,8 +57,8 @@ class Explainer:
 
     __slots__ = ("_homes", "_names", "_parts")
 
-    def __init__(self, graph: Graph, engine: SchemaEngine, names: frozenset[str]) -> None:
-        self._parts = SchemaParts(graph, engine)
+    def __init__(self, parts: SchemaParts, names: frozenset[str]) -> None:
+        self._parts = parts
         self._names = names
         self._homes: dict[str, list[str]] | None = None
 

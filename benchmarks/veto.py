@@ -1,0 +1,294 @@
+"""What the veto stops and what it costs: soundness, sharpness by kind of fault, distance to llguidance, output saved.
+
+PYTHONPATH=src python benchmarks/veto.py [prefixes]
+
+``llguidance`` is no part of any lock: the table of distances is printed where ``import llguidance`` works
+(``pip install llguidance``). What is saved is measured on ``../shared/corpus``, where that is there.
+"""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+import statistics
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from live_documents import SCHEMAS, VALUES, spelled
+from strictreply import Contract, ContractError
+from strictreply.contract._veto import Veto
+from strictreply.values._replies import Invalid, Valid
+
+CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "replies.jsonl.gz"
+PREFIXES = 1_000_000
+MUTATIONS = 2_000
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 40},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "email": {"type": "string", "format": "email"},
+        "role": {"enum": ["admin", "editor", "reader"]},
+        "active": {"type": "boolean"},
+        "score": {"type": "number", "exclusiveMaximum": 10},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 4},
+        "address": {
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+            "required": ["street", "zip"],
+            "additionalProperties": False,
+        },
+        "boss": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "notes": {"type": "string"},
+    },
+    "required": ["name", "age", "email", "role", "active", "score", "tags", "address", "boss", "notes"],
+    "additionalProperties": False,
+}
+CHECKS = list(HealthCheck)
+WORDS = ["a plain sentence", "Grüße 😀", 'with "quotes" and \\', "x", "one\ntwo"]
+
+
+def person(dice: random.Random) -> dict[str, Any]:
+    """Make a value that fits, its members in the schema's order."""
+    return {
+        "name": dice.choice(WORDS),
+        "age": dice.randint(0, 150),
+        "email": "a@example.com",
+        "role": dice.choice(["admin", "editor", "reader"]),
+        "active": dice.choice([True, False]),
+        "score": dice.choice([1, 2.5, 9]),
+        "tags": dice.sample(WORDS, dice.randint(0, 4)),
+        "address": {"street": dice.choice(WORDS), "zip": f"{dice.randint(0, 99999):05}"},
+        "boss": dice.choice([None, "Ada"]),
+        "notes": " ".join(dice.choices(WORDS, k=5)),
+    }
+
+
+def contract_of(schema: Any) -> Contract[Any]:
+    """Make the contract of one tool."""
+    return Contract(tools=[{"type": "function", "function": {"name": "act", "parameters": schema}}], parallel=True)
+
+
+def vetoed_at(contract: Contract[Any], name: str, text: str) -> tuple[str, int] | None:
+    """Feed one call character by character; return the code, and the character at which it was vetoed."""
+    veto = Veto(contract)
+    if (issue := veto.call(0, name, "")) is not None:
+        return issue.code, 0
+    for at, char in enumerate(text):
+        if (issue := veto.call(0, None, char)) is not None:
+            return issue.code, at + 1
+    return None
+
+
+def reply(*calls: tuple[str, str]) -> dict[str, Any]:
+    """Write calls as the message that the judge reads."""
+    told = [
+        {"id": str(n), "type": "function", "function": {"name": name, "arguments": text}}
+        for n, (name, text) in enumerate(calls)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": told}
+
+
+def soundness(wanted: int) -> None:
+    """Feed valid documents of generated schemas character by character, in several spellings."""
+    counted: Counter[str] = Counter()
+
+    @seed(1)
+    @given(schema=SCHEMAS, values=st.lists(VALUES, min_size=20, max_size=20), number=st.integers())
+    @settings(max_examples=100, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=CHECKS)
+    def run(schema: Any, values: list[Any], number: int) -> None:
+        dice = random.Random(number)  # noqa: S311 - dice for test data
+        try:
+            contract = Contract(answer={"type": "object", "properties": {"v": schema}})
+        except ContractError:
+            return
+        for value in values:
+            if contract.answer.schema is None or contract.answer.schema.check({"v": value}):
+                continue
+            for _ in range(5):
+                text = spelled({"v": value}, dice)
+                veto = Veto(contract)
+                counted["documents"] += 1
+                counted["prefixes"] += len(text)
+                counted["vetoes"] += any(veto.text(char) is not None for char in text)
+
+    while counted["prefixes"] < wanted:
+        before = counted["prefixes"]
+        seed(before + 1)(run)()
+    print(
+        f"sound: {counted['vetoes']} vetoes in {counted['prefixes']:,} prefixes of {counted['documents']:,} documents"
+    )
+
+
+def written(value: Any) -> str:
+    """Write JSON without escapes of letters: llguidance takes no pair of them, though JSON does."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def mutations(dice: random.Random) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind of one fault, the tool's name and the arguments with it."""
+    good = person(dice)
+    names = list(good)
+    wrong: dict[str, Any] = {"type": [], "enum": "owner", "bounds": 151, "length": "x" * 41, "pattern": "1234x"}
+    places = {"enum": "role", "bounds": "age", "length": "name", "type": dice.choice(names[:6])}
+    for kind, value in wrong.items():
+        bad = copy.deepcopy(good)
+        if kind == "pattern":
+            bad["address"]["zip"] = value
+        else:
+            bad[places[kind]] = value
+        yield kind, "act", written(bad)
+    yield "items", "act", written({**good, "tags": ["a"] * 5})
+    at = dice.randrange(len(names))
+    members = list(good.items())
+    yield "extra key", "act", written(dict([*members[:at], ("surplus", 1), *members[at:]]))
+    texts = [f"{written(name)}: {written(value)}" for name, value in members]
+    texts.insert(dice.randrange(at + 1, len(texts) + 1), texts[at])
+    yield "duplicate key", "act", "{" + ", ".join(texts) + "}"
+    yield "unknown tool", "akt", written(good)
+    yield "missing key", "act", written(dict([*members[:at], *members[at + 1 :]]))
+
+
+def sharpness() -> None:
+    """Veto single faults, and hold the codes to the judge's."""
+    contract, dice = contract_of(PERSON), random.Random(2)  # noqa: S311 - the same
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    saved: dict[str, list[float]] = defaultdict(list)
+    distances: dict[str, list[int]] = defaultdict(list)
+    behind = oracle()
+    for _ in range(MUTATIONS // 10):
+        for kind, name, text in mutations(dice):
+            verdict = contract.check(reply((name, text)))
+            if not isinstance(verdict, Invalid):
+                raise TypeError(kind)
+            stopped = vetoed_at(contract, name, text)
+            found[kind]["all"] += 1
+            if stopped is not None:
+                code, at = stopped
+                found[kind]["stopped"] += at < len(text)
+                found[kind]["same code"] += code in {issue.code for issue in verdict.issues}
+                saved[kind].append(1 - at / len(text))
+                if behind is not None and name == "act" and (other := behind(text)) is not None:
+                    distances[kind].append(len(text[:at].encode()) - other)
+    print("fault           before the end   same code   median share saved   median bytes behind llguidance")
+    for kind, count in found.items():
+        shares = [count[key] / count["all"] for key in ("stopped", "same code")]
+        far = statistics.median(distances[kind]) if distances[kind] else "-"
+        print(f"{kind:14} {shares[0]:14.1%} {shares[1]:13.1%} {statistics.median(saved[kind] or [0]):13.1%} {far:>12}")
+
+
+def oracle() -> Any:
+    """Return what tells how many bytes llguidance takes before it refuses one; None where it is not installed."""
+    try:
+        import llguidance as llg  # noqa: PLC0415 - an oracle that need not be there
+    except ImportError:
+        return None
+    tokenizer = llg.LLTokenizer("byte")
+    grammar = llg.LLMatcher.grammar_from_json_schema(PERSON)
+
+    def refused_at(text: str) -> int | None:
+        matcher = llg.LLMatcher(tokenizer, grammar)
+        for at, byte in enumerate(text.encode()):
+            if not matcher.consume_token(byte):
+                return at + 1
+        return None
+
+    return refused_at
+
+
+def saving() -> None:
+    """Feed the recorded failures of the corpus; what is behind the veto would not have been generated."""
+    total, saved, stopped, count = 0, 0, 0, 0
+    wrong = 0
+    with gzip.open(CORPUS, "rt", encoding="utf-8") as lines:
+        for record in map(json.loads, lines):
+            try:
+                made = recorded(record)
+            except (ContractError, ValueError, TypeError, KeyError):
+                continue
+            if made is None:
+                continue
+            contract, message, veto, parts = made
+            at, size = 0, sum(len(text) for *_, text in parts)
+            issue = None
+            for index, name, text in parts:
+                for char in text:
+                    at += 1
+                    issue = veto.text(char) if index < 0 else veto.call(index, *((char, "") if name else (None, char)))
+                    if issue is not None:
+                        break
+                if issue is not None:
+                    break
+            valid = isinstance(contract.check(message), Valid)
+            wrong += valid and issue is not None
+            if not valid:
+                count += 1
+                total += size
+                stopped += issue is not None
+                saved += size - at
+    shares = f"{stopped / count:.1%} vetoed, {saved / total:.1%} of their characters saved"
+    print(f"corpus: {count} failures, {shares}; {wrong} valid ones vetoed")
+
+
+def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bool, str]]] | None:
+    """Read one record: its contract, its message, and its parts in the order they were written."""
+    if record["mode"] == "content":
+        contract = Contract(answer=record["response_schema"])
+        text = record["reply"]["content"]
+        return contract, {"role": "assistant", "content": text}, Veto(contract), [(-1, False, text)]
+    calls = record["reply"].get("tool_calls")
+    if record["mode"] != "tools" or not calls or record["label"].get("valid") is None:
+        return None
+    contract = Contract(tools=record["tools"], parallel=True)
+    parts = [part for n, call in enumerate(calls) for part in ((n, True, call["name"]), (n, False, call["arguments"]))]
+    return contract, reply(*((call["name"], call["arguments"]) for call in calls)), Veto(contract), parts
+
+
+def cost() -> None:
+    """Time pieces of four characters, at two lengths."""
+    contract, dice = contract_of(PERSON), random.Random(3)  # noqa: S311 - the same
+    for count in (1, 4):
+        texts = []
+        for _ in range(50):
+            good = person(dice)
+            good["notes"] *= count
+            texts.append(json.dumps(good))
+        pieces = [[text[at : at + 4] for at in range(0, len(text), 4)] for text in texts]
+        best = min(run(contract, pieces) for _ in range(5))
+        number = sum(map(len, pieces))
+        print(f"{number // 50} pieces of 4 characters: {best / number * 1e6:.2f} µs each")
+
+
+def run(contract: Contract[Any], documents: list[list[str]]) -> float:
+    """Time the reading of documents."""
+    started = time.process_time()
+    for document in documents:
+        veto = Veto(contract)
+        veto.call(0, "act", "")
+        for piece in document:
+            veto.call(0, None, piece)
+    return time.process_time() - started
+
+
+def main() -> None:
+    """Print everything."""
+    cost()
+    sharpness()
+    if CORPUS.is_file():
+        saving()
+    soundness(int(sys.argv[1]) if len(sys.argv) > 1 else PREFIXES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,329 @@
+"""The veto: a reply judged while it is written, so that one that can no longer be valid is stopped at once.
+
+What is vetoed the judge refuses whatever follows, and the issue is the judge's own: it judges what was read so far.
+What the veto lets pass may still be invalid; the judge alone accepts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from strictreply.contract._answer import FINAL_ANSWER, Answer
+from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
+from strictreply.contract._judge_text import judge_union
+from strictreply.reading._incremental import IncrementalReader, Partial, Stop
+from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Members, Place
+from strictreply.values._attempts import Vetoed
+from strictreply.values._issues import Code, Issue, pointer, pointer_tokens
+from strictreply.values._json import JSON
+from strictreply.values._limits import Work, utf8_size
+from strictreply.values._replies import Invalid
+
+if TYPE_CHECKING:
+    from strictreply.contract._contract import Contract
+
+_Explain = Callable[[JSON], object]
+
+_CHOICE = frozenset({"any_of", "one_of"})
+_WHOLE = frozenset({"enum", "const", "forbidden", "not"}) | _CHOICE
+_NAMED = frozenset({"unknown", "forced", "forbidden"})  # tools
+# The rules that each refused event can have broken; None for any. What is not yet there breaks rules as well.
+_BROKEN: dict[str, frozenset[str] | None] = {
+    "key": frozenset({"extra_key", "no_keys", "property_names", "forbidden", "tool_and_answer", "required"}) | _CHOICE,
+    "member": frozenset({"max_properties"}),
+    "item": frozenset({"max_items", "extra_items", "forbidden"}),
+    "begins": frozenset({"type", "wrong_type", "not_object"}) | _WHOLE,
+    "part": frozenset({"max_length"}) | _WHOLE | _NAMED,
+    "scalar": None,
+    "ends": None,
+}
+_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n", re.IGNORECASE)
+_CHARS_PER_TOKEN = 4
+_MAX_FENCE = 200  # characters of a fence's first line that are followed
+_FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNORECASE)
+
+
+class Veto:
+    """One reply followed as it comes, by one contract; it holds state, so each attempt needs its own.
+
+    :meth:`text` and :meth:`call` return the issue for which nothing that follows can make the reply valid, None while
+    something can. After an issue nothing more is to be fed.
+    """
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._calls: dict[int, _Call] = {}
+        self._last: int | None = None
+        self._written = 0
+        self._content = 0
+        self._own = type(contract.answer) is not Answer  # a kind of answer that judges messages itself
+        self._answer: _Text | None = None
+        if contract.channel == "text":
+            self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
+        elif contract.answer.schema is not None and not self._own and contract.answer_style == "union":
+            explain = lambda value: contract.answer.judge(value, "/content", Work())  # noqa: E731
+            self._answer = _Text(contract, contract.answer.schema.live.root, explain, "/content")
+        # beside calls the content may say anything
+        self._is_free = contract.channel == "native" and contract.choice != "none" and bool(contract.tools)
+
+    def text(self, piece: str) -> Issue | None:
+        """Read a piece of ``message.content``."""
+        self._last = None
+        self._content += _size(piece, self._contract)
+        if self._content > (limit := self._contract.limits.reply_bytes):
+            is_json = self._answer is not None and not self._calls
+            path = "" if self._contract.channel == "text" else "/content"
+            return Issue.of(Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE, path, limit=limit)
+        issue = self._answer.feed(piece) if self._answer is not None else None
+        return None if self._is_free else issue
+
+    def call(self, index: int, name: str | None, arguments: str) -> Issue | None:
+        """Read a piece of the call at an index: of its name, of its arguments, or of both."""
+        contract = self._contract
+        if contract.channel == "text":
+            return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content")
+        if self._own or not (name or arguments):
+            return None
+        if (call := self._calls.get(index)) is None:
+            call = self._calls[index] = _Call(contract)
+            if len(self._calls) > contract.limits.calls:
+                return Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls)
+            if len(self._calls) > 1 and not contract.parallel:
+                return Issue.of(Code.TOOL_SEVERAL, "/tool_calls")
+        self._last = index
+        call.came += utf8_size(arguments)
+        self._written += utf8_size(arguments)
+        if self._written > (limit := contract.limits.reply_bytes):
+            return Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limit)
+        if call.args is not None and not name:
+            return call.args.feed(arguments)
+        place = pointer("/tool_calls", sorted(self._calls).index(index), "function")
+        return call.feed(name or "", arguments, place)
+
+    def vetoed(self) -> Vetoed:
+        """Return where the text that was read last stands, and what the rest of it would have taken at least."""
+        call = None if self._last is None else self._calls[self._last]
+        tool = None if call is None else self._contract.by_name.get(call.name)
+        schema = self._contract.answer.schema if call is None else None if tool is None else tool.parameters
+        came = self._content if call is None else call.came
+        example = None if schema is None else schema.example()
+        whole = None if example is None else len(json.dumps(example, separators=(",", ":")))
+        return Vetoed(came, None if whole is None else max(0, whole - came) // _CHARS_PER_TOKEN)
+
+    def partial(self) -> Partial | None:
+        """Return what there is of a structured answer; None for plain text, and before it begins."""
+        if self._answer is None or self._contract.answer.schema is None:
+            return None
+        partial = self._answer.partial()
+        if partial is None or self._contract.channel == "native":
+            return partial
+        value = partial.value
+        if not isinstance(value, dict) or "answer" not in value:
+            return None
+        under = tuple(path.removeprefix("/answer") for path in partial.open if path.startswith("/answer"))
+        return Partial(value["answer"], under)
+
+
+def _size(piece: str, contract: Contract) -> int:
+    """Count a piece against the cap; where something around the JSON may be dropped, only its characters count."""
+    return utf8_size(piece) if contract.extraction == ("strict",) or contract.answer.is_text else len(piece)
+
+
+class _Followed:
+    """One JSON text held to a place, its refusals explained by the judge."""
+
+    def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str, names: Collection[str]) -> None:
+        self._at, self._names, self._explain = at, names, explain
+        self.reader = IncrementalReader(LiveCheck(place), contract.limits)
+
+    def feed(self, piece: str) -> Issue | None:
+        stop = self.reader.feed(piece)
+        if stop is None:
+            return None
+        if stop.code is not None:
+            return self.reader.issue(stop.code, self._at, self._names)
+        told = self._explain(stop.value)
+        issue = _issue_of(stop, told.issues if isinstance(told, Invalid) else (), self._at)
+        self.reader.lost = True
+        return issue
+
+
+def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
+    """Choose among the judge's issues with what was read so far the one that nothing can mend; None when in doubt."""
+    place = (*pointer_tokens(at), *map(str, stop.place))
+    broken = _BROKEN[stop.event]
+    nearest: Issue | None = None
+    for issue in issues:
+        rule, path = issue.code.rpartition(".")[2], pointer_tokens(issue.path)
+        if _leads(path, place):
+            if len(path) == len(place) and (broken is None or rule in broken):
+                return issue
+            if rule in _CHOICE and (nearest is None or len(path) > len(pointer_tokens(nearest.path))):
+                nearest = issue
+        elif stop.event == "ends" and _leads(list(place), path):
+            return issue
+    return nearest
+
+
+def _leads(path: Collection[str], place: Collection[str]) -> bool:
+    """Return whether a place is at or below a path, in which names that nobody may be shown are ``*``."""
+    return len(path) <= len(place) and all(map(_is_same, path, place))
+
+
+def _is_same(token: str, other: str) -> bool:
+    return token == other or "*" in (token, other)
+
+
+class _Call:
+    """One native call: its name until the arguments begin, then its arguments."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self.name = ""
+        self.came = 0
+        self._held = ""
+        self.args: _Followed | None = None
+        self._is_lost = False
+
+    def feed(self, name: str, arguments: str, place: str) -> Issue | None:
+        issue = self._take_name(name, pointer(place, "name")) if name else None
+        if issue is not None or self._is_lost or not arguments:
+            return issue
+        if not self.name or (self.args is None and (self._held + arguments).isspace()):
+            self._held += arguments
+            return None
+        if self.args is None:
+            issues = judge_name(self._contract, self.name, pointer(place, "name"), Work())
+            if issues:
+                return issues[0]
+            self.args = self._followed(pointer(place, "arguments"))
+            arguments, self._held = self._held + arguments, ""
+        return self.args.feed(arguments)
+
+    def _take_name(self, piece: str, at: str) -> Issue | None:
+        contract, whole = self._contract, self.name + piece
+        known = [each for each in contract.callable_names if each.startswith(whole)]
+        repeats = piece == self.name and piece in contract.callable_names  # some servers write it in every chunk
+        if repeats or self.args is not None:
+            if not repeats or (self.args is None and known):
+                self._is_lost, self.args = True, None
+            return None
+        self.name = whole
+        return None if known else next(iter(judge_name(contract, whole, at, Work())), None)
+
+    def _followed(self, at: str) -> _Followed:
+        contract, name = self._contract, self.name
+        explain = lambda value: judge_args(contract, name, value, at=at, id=None, work=Work())  # noqa: E731
+        if is_final_answer(contract, name):
+            place, names = _final(contract), contract.names
+        else:
+            schema = contract.by_name[name].parameters
+            place, names = schema.live.root.only("object"), schema.names
+        return _Followed(contract, place, explain, at, names)
+
+
+class _Text:
+    """A content that is JSON, behind what the contract's extraction may strip."""
+
+    def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str) -> None:
+        self._modes = contract.extraction
+        self._lead: str | None = ""  # what came before the JSON; None once it has begun
+        self._is_lost = "first_object" in self._modes  # any text may be followed by the object that is taken
+        self._json = _Followed(contract, place, explain, at, contract.names)
+
+    def partial(self) -> Partial | None:
+        return None if self._is_lost else self._json.reader.partial()
+
+    def feed(self, piece: str) -> Issue | None:
+        if self._is_lost:
+            return None
+        if self._lead is not None and self._modes != ("strict",):
+            piece = self._begun(self._lead + piece)
+        return self._json.feed(piece) if piece else None
+
+    def _begun(self, text: str) -> str:
+        """Return the JSON behind what may be stripped, as far as it is there; empty when it has not begun."""
+        self._lead = text
+        if "after_think" in self._modes and _is_like(text.lstrip(), _THINK_OPEN):
+            if _THINK_CLOSE not in text:
+                # of what was thought, only what may be a part of the closing tag is kept
+                begun = text.lstrip().startswith(_THINK_OPEN)
+                self._lead = _THINK_OPEN + text.lstrip()[len(_THINK_OPEN) :][-len(_THINK_CLOSE) :] if begun else text
+                return ""
+            text = text.partition(_THINK_CLOSE)[2]
+            self._modes = tuple(mode for mode in self._modes if mode != "after_think")
+            self._lead = text
+        start = text.lstrip()
+        if not start:
+            self._lead = text.strip(" \t\n\r")[:1]  # of blanks that JSON does not know, one is enough to refuse it
+            return ""
+        if "fenced" in self._modes and start.startswith("`"):
+            return self._inside(start)
+        self._lead = None
+        return text
+
+    def _inside(self, start: str) -> str:
+        fence = _FENCE.match(start)
+        if fence is None:
+            self._is_lost = len(start) > _MAX_FENCE or _FENCE_START.match(start) is None
+            return ""
+        self._lead = None
+        self._json.reader.loose_end = True
+        return start[fence.end() :]
+
+
+def _is_like(text: str, tag: str) -> bool:
+    return text.startswith(tag) or (bool(text) and tag.startswith(text))
+
+
+def _answer_place(contract: Contract) -> Place:
+    if type(contract.answer) is not Answer:
+        return ANYTHING
+    schema = contract.answer.schema
+    return Place.of_text(None, lambda _: True) if schema is None else schema.live.root
+
+
+def _final(contract: Contract) -> Place:
+    """Return the place of the arguments of ``final_answer``."""
+    return Place((Members({"answer": _answer_place(contract)}),))
+
+
+_MAX_ASKED = 8
+_UNION = ("tool", "args", "answer")
+
+
+def _judge_union(contract: Contract, value: JSON) -> object:
+    """Judge the union; where the tool is still to come, by what each of the tools would say."""
+    told = judge_union(contract, value, Work())
+    names = contract.callable_names
+    is_open = isinstance(value, dict) and value.keys() == {"args"} and 0 < len(names) <= _MAX_ASKED
+    if not is_open or not isinstance(value, dict):
+        return told
+    verdicts = [judge_union(contract, {**value, "tool": name}, Work()) for name in names]
+    found = [verdict.issues if isinstance(verdict, Invalid) else () for verdict in verdicts]
+    places = [{(issue.code, issue.path) for issue in issues} for issues in found]
+    return Invalid(tuple(issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)))
+
+
+def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
+    return name == tool and not judge_name(contract, name, "/tool", Work())
+
+
+def _union(contract: Contract) -> Place:
+    """Return the place of the text channel's union: a call of each tool, or an answer."""
+    alternatives: list[Alternative] = []
+    for name in contract.callable_names:
+        final = contract.answer_style == "tool" and name == FINAL_ANSWER
+        args = _final(contract) if final else contract.by_name[name].parameters.live.root.only("object")
+        tool = Place.of_text((name,), partial(_is_called, contract, name))
+        alternatives.append(Members({"tool": tool, "args": args}, _UNION))
+    if not alternatives:
+        alternatives.append(Members({"tool": Place.of_text((), lambda _: False), "args": ANYTHING}, _UNION))
+    if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
+        alternatives.append(Members({"answer": _answer_place(contract)}, _UNION))
+    return Place(alternatives)

@@ -1,0 +1,521 @@
+"""Strict JSON read piece by piece, as a model writes it: what a beginning decides is decided at once.
+
+The grammar and the caps are those of :mod:`strictreply.reading._decoding`, which judges the whole text later: here is
+only found what no continuation can mend. Each character is looked at once, long strings by one search per piece.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import jiter
+
+from strictreply.reading._decoding import decode
+from strictreply.reading._diagnosis import PathToken
+from strictreply.values._issues import Code, Issue, pointer
+from strictreply.values._json import JSON
+from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._replies import Invalid
+
+_RUN = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*+')
+_SPACE = " \t\n\r"
+_BLANKS = re.compile("[ \t\n\r]*+")
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HEX = frozenset("0123456789abcdefABCDEF")
+_HEX_DIGITS = 4
+_SURROGATES, _HIGH, _LOW = range(0xD800, 0xE000), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
+
+_DIGITS = "0123456789"
+
+
+def _then(digits: str, following: str, **others: str) -> dict[str, str]:
+    return {**dict.fromkeys(digits, following), **others}
+
+
+# A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after the point, "f" in the
+# fraction, "e" after the exponent's letter, "s" after its sign, "x" in the exponent, "-" after the minus.
+_NUMBER: dict[str, dict[str, str]] = {
+    "": {**_then(_DIGITS, "i"), "0": "z", "-": "-"},
+    "-": {**_then(_DIGITS, "i"), "0": "z"},
+    "z": {".": "p", "e": "e", "E": "e"},
+    "i": {**_then(_DIGITS, "i"), ".": "p", "e": "e", "E": "e"},
+    "p": _then(_DIGITS, "f"),
+    "f": {**_then(_DIGITS, "f"), "e": "e", "E": "e"},
+    "e": {**_then(_DIGITS, "x"), "+": "s", "-": "s"},
+    "s": _then(_DIGITS, "x"),
+    "x": _then(_DIGITS, "x"),
+}
+_WHOLE_NUMBER = frozenset("zifx")
+_RUNS_ON = frozenset("0123456789.eE+-")
+
+_WORDS: dict[str, tuple[str, JSON]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+_NOT_FINITE = {"N": "NaN", "I": "Infinity"}
+_KINDS = {
+    '"': "string",
+    "{": "object",
+    "[": "array",
+    **dict.fromkeys("-" + _DIGITS, "number"),
+    "t": "boolean",
+    "f": "boolean",
+    "n": "null",
+}
+_EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": list, "number": int}
+
+_State: TypeAlias = "Callable[[str, int], int]"
+
+
+class Listener(Protocol):
+    """What is told of a text while it is read; each method returns whether nothing that follows can be accepted."""
+
+    def key_begins(self) -> bool:
+        """Hear that the name of a member begins."""
+        ...
+
+    def key(self, name: str) -> bool:
+        """Hear the name of the member whose value comes next."""
+        ...
+
+    def item(self, index: int) -> bool:
+        """Hear that an item comes next, at the comma or at the first character of the first one."""
+        ...
+
+    def member(self, count: int) -> bool:
+        """Hear, at the comma, that one more member follows so many."""
+        ...
+
+    def begins(self, kind: str) -> bool:
+        """Hear the JSON type of a value at its first character; a number may prove an integer."""
+        ...
+
+    def part(self, text: str) -> bool:
+        """Hear a part of the open string or member name, escapes resolved."""
+        ...
+
+    def scalar(self, value: JSON) -> bool:
+        """Hear the whole value of a string, a number or a word; of a word at its first character."""
+        ...
+
+    def ends(self, value: JSON, size: int) -> bool:
+        """Hear the whole value of an object or array and the number of values in it, itself included."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A JSON value while it is written: what is there, and the JSON Pointers of what is still open, outermost first.
+
+    What is not open is final. A number or a word is there when it is whole, a member when its value has begun. The
+    value is shared with the reader: it grows as more is read, and must not be changed.
+    """
+
+    value: JSON
+    open: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why nothing that follows can be accepted: a fault of the JSON, or what the listener refused.
+
+    ``code`` is the fault of the JSON, None for a refusal. ``event`` is the listener's method that refused, ``place``
+    the path of the refused value (of the object for a name), ``value`` all that was read, with what was refused in it.
+    """
+
+    code: Code | None
+    event: str
+    place: tuple[PathToken, ...]
+    value: JSON
+
+
+class _Stopped(Exception):  # leaves the reading at once
+    def __init__(self, code: Code | None, event: str = "", tail: str = "") -> None:
+        super().__init__()
+        self.code, self.event, self.tail = code, event, tail
+
+
+class _Lost(Exception):
+    """Half of a surrogate pair, not as an escape: whoever joins the pieces may make a whole one of it."""
+
+
+class IncrementalReader:
+    """One JSON text fed in pieces of any length; ``listener`` hears of its values as they come.
+
+    ``stop`` is why no continuation can be accepted, None while one may be. ``loose_end`` leaves what follows the value
+    unread. A text with an unpaired surrogate that is no escape is ``lost``: nothing more is said of it.
+    """
+
+    __slots__ = (
+        *("_containers", "_high", "_hex", "_is_key", "_limits", "_listener", "_nodes", "_number"),
+        *("_parts", "_pieces", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
+        *("_may_end", "loose_end", "lost", "stop"),
+    )
+
+    def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._listener = listener
+        self._limits = limits
+        self.loose_end = False
+        self._pieces: list[str] = []
+        self._state: _State = self._value
+        self._may_end = False  # whether the container may end here without a further value
+        self._nodes = 0
+        # The open containers, for each the key or index of the value being read, and the nodes before it.
+        self._containers: list[Any] = []
+        self._places: list[PathToken | None] = []
+        self._starts: list[int] = []
+        self._root: list[JSON] = []  # the outermost value, once there is something of it
+        self._parts: list[str] = []  # of the open string, name or number
+        self._is_key = False
+        self._high = 0  # the first half of a pair of escapes, waiting for the second
+        self._hex = ""
+        self._number = ""
+        self._word = ""
+        self._value_of_word: JSON = None
+        self._tail = ""
+        self.stop: Stop | None = None
+        self.lost = False
+
+    def feed(self, piece: str) -> Stop | None:
+        """Read one more piece; return why nothing that follows can be accepted, None while something may."""
+        if self.stop is not None or self.lost:
+            return self.stop
+        self._pieces.append(piece)
+        at, end = 0, len(piece)
+        try:
+            while at < end:
+                at = self._state(piece, at)
+        except _Stopped as stopped:
+            place = tuple(token for token in self._places if token is not None)
+            self._tail = stopped.tail
+            self.stop = Stop(stopped.code, stopped.event, place, self._root[0] if self._root else None)
+        except _Lost:
+            self.lost = True
+        return self.stop
+
+    def issue(self, code: Code, at: str, names: Any) -> Issue:
+        """Report a fault of the JSON as the strict decoder does for the text so far."""
+        # What only a whole string or name shows is shown by one that is ended here.
+        told = decode("".join(self._pieces) + self._tail, self._limits, at=at, names=names)
+        issues = told.issues if isinstance(told, Invalid) else ()
+        return next((each for each in issues if each.code == code), None) or Issue.of(
+            code, at, line=1, column=1, expected="", limit=self._limit_of(code)
+        )
+
+    def partial(self) -> Partial | None:
+        """Return what there is of the value; None when it has not begun, or nothing can be said of it."""
+        if not self._root or self.stop is not None or self.lost:
+            return None
+        path, pointers = "", list[str]()
+        for place in self._places:
+            pointers.append(path)
+            path = path if place is None else pointer(path, place)
+        if self._in_text() and not self._is_key:
+            self._parts[:] = ["".join(self._parts)]
+            self._put(self._parts[0])
+            pointers.append(path)
+        return Partial(self._root[0], tuple(pointers))
+
+    # What is heard and refused
+
+    def _refuse(self, event: str, *, shown: JSON = None, key: str | None = None) -> None:
+        """Stop because the listener refuses; what it refused becomes part of the value, as far as it is known."""
+        if key is not None:
+            self._containers[-1][key] = shown
+            self._places[-1] = None
+        elif event in ("item", "member"):
+            container = self._containers[-1]
+            self._places[-1] = None
+            if isinstance(container, list):
+                container.append(None)
+            else:
+                container["\x00"] = None  # some name: what is refused is one more of them
+        elif event != "ends":
+            self._put(shown)
+        raise _Stopped(None, event)
+
+    def _fault(self, code: Code, tail: str = "") -> None:
+        raise _Stopped(code, tail=tail)
+
+    def _limit_of(self, code: Code) -> int:
+        return self._limits.nodes if code is Code.JSON_TOO_MANY_NODES else self._limits.depth
+
+    # The values as they are built
+
+    def _begin(self, kind: str, shown: JSON) -> None:
+        """Count a value and let the listener hear its type; ``shown`` stands for it as long as there is no more."""
+        self._nodes += 1
+        if self._nodes > self._limits.nodes:
+            self._fault(Code.JSON_TOO_MANY_NODES)
+        if self._may_end and self._containers and isinstance(self._containers[-1], list):
+            self._next_item(0)
+        self._may_end = False
+        if self._listener.begins(kind):
+            self._refuse("begins", shown=shown)
+
+    def _next_item(self, index: int) -> None:
+        if self._listener.item(index):
+            self._refuse("item")
+        self._places[-1] = index
+
+    def _put(self, value: JSON) -> None:
+        """Put the value being read where it belongs; once more puts it there anew."""
+        if not self._containers:
+            self._root[:] = [value]
+            return
+        container, place = self._containers[-1], self._places[-1]
+        if isinstance(container, list) and len(container) == place:
+            container.append(value)
+        else:
+            container[place] = value
+
+    def _finish(self, value: JSON) -> None:
+        self._put(value)
+        self._next()
+
+    def _next(self) -> None:
+        self._state = self._after if self._containers else self._end
+
+    # The states: each reads from an offset of the piece, and returns the offset where the next one goes on
+
+    def _value(self, piece: str, at: int) -> int:
+        char = piece[at]
+        if char in _SPACE:
+            return _end_of_blanks(piece, at)
+        kind = _KINDS.get(char)
+        if kind is None:
+            return self._no_value(char, at)
+        if char in _WORDS:
+            self._begin_word(*_WORDS[char], kind)
+            return at
+        self._begin(kind, _EMPTY[kind]())
+        if kind == "number":
+            self._parts, self._number, self._state = [], "", self._in_number
+            return at
+        if kind == "string":
+            self._begin_text(is_key=False)
+            self._put("")
+            return at + 1
+        if len(self._containers) >= self._limits.depth:
+            self._fault(Code.JSON_TOO_DEEP)
+        container: Any = {} if kind == "object" else []
+        self._put(container)
+        self._containers.append(container)
+        self._places.append(None)
+        self._starts.append(self._nodes - 1)
+        self._may_end = True
+        self._state = self._key if kind == "object" else self._value
+        return at + 1
+
+    def _no_value(self, char: str, at: int) -> int:
+        if char == "]" and self._may_end:
+            return self._close(at)
+        if char not in _NOT_FINITE:
+            self._fault(Code.JSON_SYNTAX)
+        self._word, self._state = _NOT_FINITE[char], self._in_word
+        return at
+
+    def _begin_word(self, word: str, value: JSON, kind: str) -> None:
+        """Let the listener hear a word at its first character, for it can be no other."""
+        self._begin(kind, value)
+        if self._listener.scalar(value):
+            self._refuse("scalar", shown=value)
+        self._word, self._value_of_word, self._state = word, value, self._in_word
+
+    def _in_word(self, piece: str, at: int) -> int:
+        if piece[at] != self._word[0]:
+            self._fault(Code.JSON_SYNTAX)
+        whole, self._word = len(self._word) == 1, self._word[1:]
+        if whole and piece[at] in "Ny":  # of NaN and Infinity
+            self._fault(Code.JSON_NOT_FINITE)
+        if whole:
+            self._finish(self._value_of_word)
+        return at + 1
+
+    def _in_number(self, piece: str, at: int) -> int:
+        start, end, state = at, len(piece), self._number
+        while at < end:
+            following = _NUMBER[state].get(piece[at])
+            if following is None:
+                self._parts.append(piece[start:at])
+                return self._end_number(state, piece[at], at)
+            state = following
+            at += 1
+        self._parts.append(piece[start:])
+        self._number = state
+        return at
+
+    def _end_number(self, state: str, char: str, at: int) -> int:
+        if state == "-" and char == "I":
+            self._word, self._state = _NOT_FINITE["I"], self._in_word
+            return at
+        if state not in _WHOLE_NUMBER or char in _RUNS_ON:
+            self._fault(Code.JSON_SYNTAX)
+        value = _number("".join(self._parts))
+        if isinstance(value, Code):
+            self._fault(value)
+        elif self._listener.scalar(value):
+            self._refuse("scalar", shown=value)
+        self._finish(value)
+        return at
+
+    def _key(self, piece: str, at: int) -> int:
+        char = piece[at]
+        if char in _SPACE:
+            return _end_of_blanks(piece, at)
+        if char == '"':
+            self._may_end = False
+            self._places[-1] = None
+            self._begin_text(is_key=True)
+            if self._listener.key_begins():
+                self._refuse("key", key="")
+            return at + 1
+        if char != "}" or not self._may_end:
+            self._fault(Code.JSON_SYNTAX)
+        return self._close(at)
+
+    def _colon(self, piece: str, at: int) -> int:
+        if piece[at] in _SPACE:
+            return _end_of_blanks(piece, at)
+        if piece[at] != ":":
+            self._fault(Code.JSON_SYNTAX)
+        self._state = self._value
+        return at + 1
+
+    def _after(self, piece: str, at: int) -> int:
+        char, container = piece[at], self._containers[-1]
+        if char == ",":
+            if isinstance(container, list):
+                self._next_item(len(container))
+                self._state = self._value
+            else:
+                self._places[-1] = None
+                if self._listener.member(len(container)):
+                    self._refuse("member")
+                self._state = self._key
+            return at + 1
+        if char in _SPACE:
+            return _end_of_blanks(piece, at)
+        if char != ("]" if isinstance(container, list) else "}"):
+            self._fault(Code.JSON_SYNTAX)
+        return self._close(at)
+
+    def _close(self, at: int) -> int:
+        value = self._containers.pop()
+        self._places.pop()
+        self._may_end = False
+        if self._listener.ends(value, self._nodes - self._starts.pop()):
+            self._refuse("ends")
+        self._next()
+        return at + 1
+
+    def _end(self, piece: str, at: int) -> int:
+        if self.loose_end:
+            return len(piece)
+        at = _end_of_blanks(piece, at)
+        if at < len(piece):
+            self._fault(Code.JSON_TRAILING_DATA)
+        return at
+
+    # Strings and names
+
+    def _in_text(self) -> bool:
+        return self._state in (self._text, self._escape, self._unicode)
+
+    def _begin_text(self, *, is_key: bool) -> None:
+        self._parts, self._is_key, self._high, self._state = [], is_key, 0, self._text
+
+    def _take(self, text: str) -> None:
+        if self._high:
+            self._lone()
+        self._parts.append(text)
+        if self._listener.part(text):
+            so_far = "".join(self._parts)
+            if self._is_key:
+                self._refuse("key", key=so_far)
+            self._refuse("part", shown=so_far)
+
+    def _lone(self) -> None:
+        self._fault(Code.JSON_SURROGATE, tail='":0' if self._is_key else '"')
+
+    def _text(self, piece: str, at: int) -> int:
+        run = _RUN.match(piece, at)
+        end = run.end() if run else at
+        if end > at:
+            self._take(piece[at:end])
+        if end == len(piece):
+            return end
+        char = piece[end]
+        if char == "\\":
+            self._state = self._escape
+        elif char == '"':
+            self._end_text()
+        elif ord(char) in _SURROGATES:
+            raise _Lost
+        else:
+            self._fault(Code.JSON_SYNTAX)
+        return end + 1
+
+    def _escape(self, piece: str, at: int) -> int:
+        char = piece[at]
+        if char == "u":
+            self._hex, self._state = "", self._unicode
+        elif char in _ESCAPES:
+            self._take(_ESCAPES[char])
+            self._state = self._text
+        else:
+            self._fault(Code.JSON_SYNTAX)
+        return at + 1
+
+    def _unicode(self, piece: str, at: int) -> int:
+        if piece[at] not in _HEX:
+            self._fault(Code.JSON_SYNTAX)
+        self._hex += piece[at]
+        if len(self._hex) == _HEX_DIGITS:
+            self._unit(int(self._hex, 16))
+            self._state = self._text
+        return at + 1
+
+    def _unit(self, unit: int) -> None:
+        """Take a UTF-16 code unit; halves of a surrogate pair follow each other."""
+        if unit in _LOW and self._high:
+            unit = 0x10000 + ((self._high - _HIGH.start) << 10) + (unit - _LOW.start)
+            self._high = 0
+        if unit not in _SURROGATES:
+            self._take(chr(unit))
+        elif unit in _LOW or self._high:
+            self._lone()
+        else:
+            self._high = unit
+
+    def _end_text(self) -> None:
+        if self._high:
+            self._lone()
+        text = "".join(self._parts)
+        if not self._is_key:
+            if self._listener.scalar(text):
+                self._refuse("scalar", shown=text)
+            self._finish(text)
+            return
+        if text in self._containers[-1]:
+            self._fault(Code.JSON_DUPLICATE_KEY, tail=":0")
+        if self._listener.key(text):
+            self._refuse("key", key=text)
+        self._places[-1] = text
+        self._state = self._colon
+
+
+def _end_of_blanks(piece: str, at: int) -> int:
+    blanks = _BLANKS.match(piece, at)
+    return blanks.end() if blanks else at
+
+
+def _number(text: str) -> JSON | Code:
+    """Return what the decoder makes of a number, or why it refuses it."""
+    try:
+        value: JSON = jiter.from_json(text.encode(), allow_inf_nan=False)
+    except ValueError:
+        told = decode(text)
+        return next(code for code in Code if code == told.issues[0].code) if isinstance(told, Invalid) else told
+    return Code.JSON_NOT_FINITE if isinstance(value, float) and math.isinf(value) else value

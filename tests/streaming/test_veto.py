@@ -1,0 +1,265 @@
+"""The veto: no beginning of a reply that the judge accepts is vetoed; what is vetoed the judge refuses."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from live_documents import SCHEMAS, VALUES, pieces, spelled
+from strictreply import Contract, ContractError, ContractWarning
+from strictreply.contract._veto import Veto
+from strictreply.values._issues import Issue
+from strictreply.values._limits import Limits
+from strictreply.values._replies import Invalid
+
+
+def vetoed(veto: Veto, text: str, dice: random.Random, *, tool: str | None = None) -> tuple[Issue, int] | None:
+    """Feed a text; return the issue with the characters that were fed when it came."""
+    fed = 0
+    if tool is not None:
+        assert veto.call(0, tool, "") is None
+    for piece in pieces(text, dice):
+        fed += len(piece)
+        issue = veto.text(piece) if tool is None else veto.call(0, None, piece)
+        if issue is not None:
+            return issue, fed
+    return None
+
+
+def answering(schema: Any, **keywords: Any) -> Contract[Any]:
+    """A contract with an answer of the given schema; one that contradicts itself is passed over."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ContractWarning)
+            return Contract(answer=schema, **keywords)
+    except ContractError:
+        reject()
+
+
+def called(schema: Any, **keywords: Any) -> Contract[Any]:
+    """A contract with one tool of the given parameters."""
+    tool = {"type": "function", "function": {"name": "act", "parameters": schema}}
+    return Contract(tools=[tool], **keywords)
+
+
+def message(name: str, arguments: str) -> dict[str, Any]:
+    """An assistant message with one call."""
+    call = {"id": "c", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+@given(SCHEMAS, VALUES, st.sampled_from(["forbid", "schema"]), st.randoms(use_true_random=True))
+@settings(max_examples=600)
+def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, value: Any, extra: Any, dice: random.Random) -> None:
+    """An answer by any schema, in any spelling and cutting: what is vetoed the judge refuses."""
+    contract = answering(schema, extra=extra)
+    text = spelled(value, dice)
+    found = vetoed(Veto(contract), text, dice)
+    verdict = contract.check({"role": "assistant", "content": text})
+    if found is not None:
+        assert isinstance(verdict, Invalid), found
+
+
+TOOL = {
+    "type": "object",
+    "properties": {
+        "q": {"type": "string", "maxLength": 5, "pattern": "^[a-z]*$"},
+        "n": {"type": "integer", "maximum": 9},
+        "c": {"enum": ["red", "green"]},
+        "l": {"type": "array", "items": {"type": "string", "format": "date"}, "maxItems": 2},
+        "o": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]},
+        "u": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    },
+}
+ARGS = "/tool_calls/0/function/arguments"
+FAULTS = [
+    ('{"q": 1', "args.type", "/q"),
+    ('{"q": n', "args.type", "/q"),
+    ('{"q": "abcdef', "args.max_length", "/q"),
+    ('{"q": "A"', "args.pattern", "/q"),
+    ('{"n": 10,', "args.maximum", "/n"),
+    ('{"n": 1.5,', "args.type", "/n"),
+    ('{"c": "gx', "args.enum", "/c"),
+    ('{"c": "re"', "args.enum", "/c"),
+    ('{"l": ["x"', "args.format", "/l/0"),
+    ('{"l": ["2025-01-31", "2025-01-31",', "args.max_items", "/l"),
+    ('{"o": {"b', "args.extra_key", "/o"),
+    ('{"o": {}', "args.required", "/o/a"),
+    ('{"o": {"a": 2}', "args.const", "/o/a"),
+    ('{"u": 1', "args.type", "/u"),
+    ('{"x', "args.extra_key", ""),
+    ('{"q": "", "q"', "json.duplicate_key", "/q"),
+    ('{"n": 01', "json.syntax", "/n"),
+    ('{"n": 1e999,', "json.not_finite", "/n"),
+    ('{"n": -Infinity', "json.not_finite", "/n"),
+    ('{"q": "\\ud800x', "json.surrogate", "/q"),
+    ('{"q": "\\x', "json.syntax", "/q"),
+    ("{} x", "json.trailing_data", ""),
+    ('{"q";', "json.syntax", ""),
+    ("[", "shape.wrong_type", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "path"), FAULTS)
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_a_fault_is_vetoed_at_its_character_with_the_judges_code(text: str, code: str, path: str, most: int) -> None:
+    """Nothing is vetoed before the last character of the text, and then with the code and place that the judge has."""
+    contract = called(TOOL)
+    veto = Veto(contract)
+    assert veto.call(0, "act", "") is None
+    cut = [text[at : at + most] for at in range(0, len(text), most)]
+    issues = [veto.call(0, None, piece) for piece in cut]
+    assert not any(issues[:-1])
+    found = issues[-1]
+    assert found is not None
+    assert (found.code, found.path) == (code, ARGS + path)
+    verdict = contract.check(message("act", text))
+    assert isinstance(verdict, Invalid)
+
+
+@given(schema=SCHEMAS, value=VALUES, dice=st.randoms(use_true_random=True))
+@settings(max_examples=200)
+def test_a_whole_call_is_vetoed_only_when_refused(schema: Any, value: Any, dice: random.Random) -> None:
+    """In both channels and as ``final_answer``: what the judge accepts passes."""
+    contract = answering(schema, answer_style="tool")
+    args = {"answer": value}
+    text = spelled(args, dice)
+    found = vetoed(Veto(contract), text, dice, tool="final_answer")
+    assert found is None or isinstance(contract.check(message("final_answer", text)), Invalid)
+    for union in (args, {"args": args, "tool": "final_answer"}, {"args": value, "tool": "act"}):
+        text = spelled(union, dice)
+        for style in ("union", "tool"):
+            of_text = contract.replace(channel="text", answer_style=style)
+            found = vetoed(Veto(of_text), text, dice)
+            assert found is None or isinstance(of_text.check(text), Invalid)
+
+
+UNION = [
+    ('{"tool": "ax', "tool.unknown", "/tool"),
+    ('{"args": {"q": 1', "args.type", "/args/q"),
+    ('{"answer": "yes", "tool"', "shape.tool_and_answer", ""),
+    ('{"tool": "act", "x', "shape.extra_key", ""),
+    ('{"answer": 1', "shape.wrong_type", "/answer"),
+    ("Sure", "json.syntax", ""),
+    ("[", "shape.not_object", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "path"), UNION)
+def test_the_union_of_the_text_channel_is_vetoed(text: str, code: str, path: str) -> None:
+    """A call or an answer in any order of keys; arguments before the tool are held to every tool."""
+    contract = called(TOOL, channel="text")
+    veto = Veto(contract)
+    found = next(filter(None, map(veto.text, text)))
+    assert (found.code, found.path) == (code, path)
+
+
+def test_names_of_tools_grow_until_the_arguments_begin() -> None:
+    """A name is vetoed as soon as it can become none of the tools', or as it is none when the arguments begin."""
+    contract = called(TOOL)
+    assert Veto(contract).call(0, "ac", "") is None
+    assert [issue.code for issue in [Veto(contract).call(0, "ax", "")] if issue] == ["tool.unknown"]
+    veto = Veto(contract)
+    assert veto.call(0, "ac", "") is None
+    found = veto.call(0, None, "{")
+    assert found is not None
+    assert (found.code, found.path) == ("tool.unknown", "/tool_calls/0/function/name")
+
+
+def test_a_name_that_a_server_repeats_is_no_fault() -> None:
+    """Some servers write the name in every chunk; what is meant then is left to the judge."""
+    veto = Veto(called(TOOL))
+    for piece in ("{", '"n": ', "1}"):
+        assert veto.call(0, "act", piece) is None
+
+
+def test_doubled_letters_of_a_name_are_no_repetition() -> None:
+    """A name that comes letter by letter may begin with the same two."""
+    tool = {"type": "function", "function": {"name": "aab", "parameters": TOOL}}
+    veto = Veto(Contract(tools=[tool]))
+    assert [veto.call(0, char, "") for char in "aab"] == [None] * 3
+    found = veto.call(0, None, "[")
+    assert found is not None
+    assert found.code == "shape.wrong_type"
+
+
+def test_calls_are_interleaved_by_their_index() -> None:
+    """Each call has a reader of its own; a second one is a fault where calls are not parallel."""
+    veto = Veto(called(TOOL, parallel=True))
+    for index in (0, 1):
+        assert veto.call(index, "act", '{"n"') is None
+    assert veto.call(0, None, ":1}") is None
+    found = veto.call(1, None, ':"')
+    assert found is not None
+    assert found.path == "/tool_calls/1/function/arguments/n"
+    veto = Veto(called(TOOL))
+    assert veto.call(0, "act", "{}") is None
+    second = veto.call(1, "act", "")
+    assert second is not None
+    assert second.code == "tool.several"
+
+
+def test_caps_are_vetoed() -> None:
+    """More calls or more bytes than the contract allows."""
+    contract = called(TOOL, parallel=True, limits=Limits(calls=1, reply_bytes=20))
+    veto = Veto(contract)
+    assert veto.call(0, "act", "{" + " " * 18) is None
+    codes = [issue.code for issue in (veto.call(1, "act", ""), veto.call(0, None, "é ")) if issue]
+    assert codes == ["tool.too_many", "json.too_large"]
+    found = Veto(contract).text("x" * 21)
+    assert found is not None
+    assert found.code == "reply.too_large"
+
+
+ANSWER = {"type": "object", "properties": {"n": {"type": "integer"}, "t": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("extraction", "text", "is_vetoed"),
+    [
+        ("strict", "Sure", True),
+        ("strict", "```json\n{}", True),
+        ("fenced", '``` json\n{"n": "', False),
+        ("fenced", '```json\n{"n": 1}\n```', False),
+        ("fenced", '\u00a0```\r\n{"n": "', True),
+        ("fenced", "Sure", True),
+        ("after_think", "  <think>{} 1 </think>\n", False),
+        ("after_think", '<think>a</think> {"n": "', True),
+        ("after_think", "<thin}", True),
+        ("first_object", 'Sure {"n": "x', False),
+    ],
+)
+def test_what_extraction_may_strip_is_undecided(extraction: Any, text: str, is_vetoed: bool) -> None:
+    """Around the JSON only what no mode of extraction strips is a fault."""
+    for contract in (Contract(answer=ANSWER, extraction=extraction),):
+        veto = Veto(contract)
+        assert any(map(veto.text, text)) == is_vetoed
+
+
+def test_content_beside_possible_calls_is_never_vetoed() -> None:
+    """Where a tool may be called the content may be prose; where none may it must be the answer."""
+    contract = called(TOOL, answer=ANSWER)
+    assert Veto(contract).text("Let me see") is None
+    assert Veto(contract.with_choice("none")).text("Let me see") is not None
+    assert Veto(called(TOOL)).text("Let me see") is None
+
+
+def test_partial_is_of_the_structured_answer() -> None:
+    """The value so far with the pointers of what is open; of plain text there is none."""
+    veto = Veto(Contract(answer=ANSWER))
+    assert veto.partial() is None
+    veto.text('{"n": 1, "t": "a\\u00e')
+    partial = veto.partial()
+    assert partial is not None
+    assert (partial.value, partial.open) == ({"n": 1, "t": "a"}, ("", "/t"))
+    veto = Veto(Contract(answer=ANSWER, channel="text"))
+    veto.text('{"answer": {"t": "x')
+    partial = veto.partial()
+    assert partial is not None
+    assert (partial.value, partial.open) == ({"t": "x"}, ("", "/t"))
+    assert Veto(Contract()).partial() is None
