@@ -79,7 +79,7 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 NODE = {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}, "b": {"type": "integer"}}}
 
 
-def with_node(schema: dict[str, Any]) -> dict[str, Any]:
+def with_node(schema: Any) -> dict[str, Any]:
     """Add the definition that some of the leaves refer to."""
     return {**schema, "$defs": {"node": NODE}}
 
