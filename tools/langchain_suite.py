@@ -1,8 +1,7 @@
 """LangChain's standard suites over ``ChatOpenAI``; ``tools/run_suites.py`` runs them on raw and on wrapped clients.
 
 ``STRICTREPLY_SUITE`` says which. The model is a loopback server that calls the first tool when one is required, answers
-with an instance of the schema when one is asked for, and in words otherwise. Streaming is off in ``ChatOpenAI``: what
-the suites stream is then one invocation, so that every test says something of a client that streams nothing.
+with an instance of the schema when one is asked for, and in words otherwise. What the suites stream is a stream.
 """
 
 # mypy: disable-error-code="import-not-found, misc"
@@ -100,7 +99,7 @@ class Chosen:
     @property
     def chat_model_params(self) -> dict[str, Any]:
         """The keywords of its instances."""
-        return {"model": "gpt-4o", "use_responses_api": False, "disable_streaming": True}
+        return {"model": "gpt-4o", "use_responses_api": False, "stream_usage": True}
 
     @property
     def supports_json_mode(self) -> bool:

@@ -1,8 +1,9 @@
 """Run the program of each framework against a model whose first call is malformed, with the guard and without it.
 
 ``python tools/run_frameworks.py`` runs every program of ``frameworks/`` in the environment that holds its library, and
-ends with exit code 1 when one is not guarded; ``--only`` takes some by name, ``--write`` puts the table into
-docs/frameworks.md. It needs the standard library only; environments that are missing are made on the way.
+ends with exit code 1 when one is not guarded; ``--only`` takes some by name, ``--guarded`` leaves out the comparison,
+``--write`` puts the table into docs/frameworks.md. It needs the standard library only; environments that are missing
+are made on the way.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
@@ -224,19 +226,19 @@ def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str
     return "; ".join(f"{scenario}: {what}" for scenario, what in harmed.items()).replace("|", "\\|") or "nothing"
 
 
-def row(program: Program) -> tuple[str, list[str]]:
-    """Run a program with and without the guard; return its row of the table, and what is wrong."""
+def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
+    """Run a program with the guard, and without it where that ``compares``; return its row, and what is wrong."""
     print(f"running {program.module} ...", file=sys.stderr)
     try:
-        guarded, raw = outside(program, guarded=True), outside(program, guarded=False)
+        guarded, raw = outside(program, guarded=True), outside(program, guarded=False) if compares else []
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         return f"| {program.title} | | | NO | NO | {type(error).__name__} | |", [f"{program.module}: {error}"]
     wrong = [f"{program.module}: {fault}" for fault in faults(guarded)]
     asked = f"import importlib.metadata as m; print(m.version({program.library!r}), m.version('openai'))"
     library, openai = subprocess.check_output([program.python, "-c", asked], text=True).split()
     cells = [program.title, f"{program.library} {library}", openai]
-    plain, streamed = without_guard(raw, PLAIN), without_guard(raw, STREAMED)
-    same = "the same" if streamed == plain else streamed
+    plain, streamed = (without_guard(raw, ways) if compares else "not run" for ways in (PLAIN, STREAMED))
+    same = "the same" if compares and streamed == plain else streamed
     cells += [held(guarded, PLAIN), held(guarded, STREAMED), plain, same]
     return f"| {' | '.join(cells)} |", wrong
 
@@ -255,6 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run programs; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="names of programs, separated by commas")
+    parser.add_argument("--guarded", action="store_true", help="leave out the runs without the guard")
     parser.add_argument("--write", action="store_true", help="put the table into docs/frameworks.md")
     parser.add_argument("--inside", choices=PROGRAMS, help=argparse.SUPPRESS)
     parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
@@ -263,12 +266,14 @@ def main(arguments: list[str] | None = None) -> int:
         print("\nRESULT " + json.dumps(inside(options.inside, guarded=not options.raw)))
         return 0
     unknown = [name for name in options.only.split(",") if name and name not in PROGRAMS]
+    if options.write and (options.guarded or options.only):
+        parser.error("--write takes no choice: the page's table shows all of every program")
     if unknown:
         parser.error(f"no program {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
     chosen = [PROGRAMS[name] for name in options.only.split(",") if name] or list(PROGRAMS.values())
     prepare({program.environment for program in chosen})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        rows = list(pool.map(row, chosen))
+        rows = list(pool.map(partial(row, compares=not options.guarded), chosen))
     head = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
     table = "\n".join([head, *(cells for cells, _ in rows)])
     print(table)
