@@ -53,16 +53,15 @@ def message(name: str, arguments: str) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-@given(SCHEMAS, VALUES, st.sampled_from(["forbid", "schema"]), st.randoms(use_true_random=True))
-@settings(max_examples=600)
-def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, value: Any, extra: Any, dice: random.Random) -> None:
+@given(SCHEMAS, st.lists(VALUES, min_size=8, max_size=8), st.sampled_from(["forbid", "schema"]), st.randoms())
+@settings(max_examples=300)
+def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, values: Any, extra: Any, dice: random.Random) -> None:
     """An answer by any schema, in any spelling and cutting: what is vetoed the judge refuses."""
     contract = answering(schema, extra=extra)
-    text = spelled(value, dice)
-    found = vetoed(Veto(contract), text, dice)
-    verdict = contract.check({"role": "assistant", "content": text})
-    if found is not None:
-        assert isinstance(verdict, Invalid), found
+    for value in values:  # about a third of them fit
+        text = spelled(value, dice)
+        if vetoed(Veto(contract), text, dice) is not None:
+            assert isinstance(contract.check({"role": "assistant", "content": text}), Invalid)
 
 
 TOOL = {
