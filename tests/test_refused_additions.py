@@ -41,6 +41,14 @@ REFUSALS: dict[str, tuple[str, int, Any]] = {
         openai_error("Unsupported parameter: 'parallel_tool_calls' is not supported with this model."),
     ),
     "named in the field": ("parallel_tool_calls", 400, openai_error("Unsupported.", param="parallel_tool_calls")),
+    # Gemini (openai/openai-agents-python#656), Groq (vercel/ai#16540), both beside tools; LM Studio's body has a text
+    "gemini": (
+        "response_format",
+        400,
+        openai_error("Function calling with a response mime type: 'application/json' is unsupported"),
+    ),
+    "groq": ("response_format", 400, openai_error("json mode cannot be combined with tool/function calling")),
+    "lm studio": ("response_format", 400, {"error": "'response_format.type' must be 'text'"}),
     # older versions of the Azure API
     "azure": ("parallel_tool_calls", 400, openai_error("Unrecognized request argument supplied: parallel_tool_calls")),
     # a server on FastAPI that forbids what it does not know

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import strictreply as sr
 from openai_shapes import call, completion, message
 from pages import Page
 from strictreply.testing import LoopbackServer
@@ -20,6 +19,8 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
             completion(message("I will look. ", [bad]), "tool_calls"),
             completion(message(None, [good]), "tool_calls"),
             completion(message("Tea is"), "content_filter"),
+            completion(message('{"total": "19", "lines": []}')),
+            completion(message('{"total": 19.0, "lines": ["two mugs"]}')),
         ]
     )
     with LoopbackServer(lambda _: next(replies)) as server:
@@ -27,5 +28,8 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         names = Page.named("streams.md").run()
     assert next(replies, None) is None
     shown = capsys.readouterr().out
-    assert shown == "I will look. search query='tea'\nTea iscontent_filter 1\n"
-    assert isinstance(names["client"], sr.StrictClient)
+    assert shown.startswith("I will look. search query='tea'\n")
+    assert "Tea iscontent_filter 1\n" in shown
+    assert "taken back: ['answer.type']\n" in shown
+    assert "Partial(value={'total': 19.0}, open=('',))" in shown
+    assert names["invoice"] == names["Invoice"](total=19.0, lines=["two mugs"])

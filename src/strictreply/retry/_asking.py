@@ -46,13 +46,14 @@ from strictreply.wires._chat import peek
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
     "tool_choice": ("tool choice",),
-    "response_format": ("response format", "json schema", "structured output"),
+    "response_format": ("response format", "json schema", "structured output", "response mime type", "json mode"),
     "stream_options": ("stream options", "include usage"),
 }
 """What we add to requests by ourselves, and the words by which endpoints refuse it.
 
 OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and Qwen in thinking mode a
-forced ``tool_choice``, servers without constrained decoding a ``response_format``.
+forced ``tool_choice``, servers without constrained decoding a ``response_format``; Gemini and Groq refuse that beside
+tools, in words of their own (openai/openai-agents-python#656, vercel/ai#16540).
 """
 
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})

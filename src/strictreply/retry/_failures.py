@@ -31,6 +31,7 @@ _KINDS = {
     422: "invalid_request",
     429: "rate_limit",
 }
+_MOST_WORDS = 4000  # of an error that is a text, as LM Studio's
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
@@ -107,7 +108,7 @@ def _by_status(error: Exception, status: int) -> Failure:
     if isinstance(body, Mapping):  # the openai SDK has what is inside of ``error`` as its body, others the whole
         inner = body.get("error")
         body = inner if isinstance(inner, Mapping) else body
-    said = plain(body) if isinstance(body, Mapping) else None
+    said = plain(body) if isinstance(body, Mapping) else body[:_MOST_WORDS] if isinstance(body, str) and body else None
     return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=said)
 
 
