@@ -42,7 +42,7 @@ REFUSALS: dict[str, tuple[str, int, Any]] = {
     ),
     "named in the field": ("parallel_tool_calls", 400, openai_error("Unsupported.", param="parallel_tool_calls")),
     # Gemini (openai/openai-agents-python#656), Groq (vercel/ai#16540), both beside tools; LM Studio's body has a text
-    "gemini": (
+    "gemini, beside tools": (
         "response_format",
         400,
         openai_error("Function calling with a response mime type: 'application/json' is unsupported"),
