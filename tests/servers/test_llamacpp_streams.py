@@ -1,4 +1,4 @@
-"""llama.cpp's own server under the raw SDK's streams: one read to its end, one closed early."""
+"""llama.cpp's own server under streams, the raw SDK's and guarded ones: read to the end, closed early, vetoed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import openai
 import pytest
 
+import strictreply as sr
 from scripted import http
 
 MESSAGES: list[Any] = [{"role": "user", "content": "go on"}]
@@ -17,11 +18,11 @@ LONG = 15_999
 POLLS = 5_000
 
 
-@pytest.fixture
-def client(llamacpp: str) -> Iterator[openai.OpenAI]:
-    """The raw SDK."""
+@pytest.fixture(params=["raw", "wrapped"])
+def client(llamacpp: str, request: pytest.FixtureRequest) -> Iterator[openai.OpenAI]:
+    """The raw SDK, and a wrapped client of it."""
     with openai.OpenAI(base_url=llamacpp, api_key="none", max_retries=0) as raw:
-        yield raw
+        yield raw if request.param == "raw" else sr.wrap(raw)
 
 
 def test_a_stream_read_to_its_end_is_whole(client: openai.OpenAI) -> None:
@@ -35,6 +36,10 @@ def test_a_stream_read_to_its_end_is_whole(client: openai.OpenAI) -> None:
         seed=1,
         extra_body={"ignore_eos": True},
     )
+    if isinstance(client, sr.StrictClient):  # a text that is cut is none of ours
+        with pytest.raises(openai.LengthFinishReasonError):
+            list(stream)
+        return
     *chunks, last = stream
     choices = [choice for chunk in chunks for choice in chunk.choices]
     assert "".join(choice.delta.content or "" for choice in choices).strip()
@@ -67,6 +72,22 @@ def test_an_async_stream_closed_early_frees_its_slot(llamacpp: str) -> None:
             assert slot(llamacpp)["is_processing"]
 
     asyncio.run(main())
+    assert_freed_unfinished(llamacpp)
+
+
+def test_a_veto_frees_the_slot(llamacpp: str) -> None:
+    """Noise that is no JSON is stopped at its first character: the server writes no more of what is refused."""
+    with openai.OpenAI(base_url=llamacpp, api_key="none", max_retries=0) as raw:
+        client = sr.wrap(raw, channel="text", policy=sr.RetryPolicy(max_retries=0, transport_retries=0))
+        with pytest.raises(sr.ReplyRejected) as refused:
+            list(
+                client.chat.completions.create(
+                    model="any", messages=MESSAGES, stream=True, max_tokens=LONG, extra_body={"ignore_eos": True}
+                )
+            )
+    (attempt,) = refused.value.attempts
+    assert attempt.vetoed is not None
+    assert attempt.vetoed.at < 64
     assert_freed_unfinished(llamacpp)
 
 
