@@ -208,6 +208,7 @@ class Incoming:
             return
         for piece in self._http.iter_bytes():
             yield self._read(piece)
+        yield [came_in(one, self._limits) for one in self._reader.end()]
 
     async def apieces(self) -> AsyncIterator[list[Came]]:
         """Yield the chunks that come together."""
@@ -218,6 +219,7 @@ class Incoming:
             return
         async for piece in self._http.aiter_bytes():
             yield self._read(piece)
+        yield [came_in(one, self._limits) for one in self._reader.end()]
 
     def _read(self, piece: bytes) -> list[Came]:
         found = [came_in(one, self._limits) for one in self._reader.feed(piece)]

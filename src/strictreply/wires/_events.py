@@ -36,6 +36,7 @@ class EventReader:
         self._data: list[bytes] = []
         self._raw: list[bytes] = []
         self.began = False
+        self._has_feeds = False
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """Yield the events that are complete with these bytes."""
@@ -47,9 +48,10 @@ class EventReader:
             self.began, rest = True, rest.removeprefix(_BOM)
         at = 0
         while not self._raw and (plain := _PLAIN.match(rest, at)):  # how servers write all but a few
-            at = plain.end()
+            at, self._has_feeds = plain.end(), True
             yield Event("", plain[1], plain[0])
         while end := _LINE_END.search(rest, at):
+            self._has_feeds |= end[0] != b"\r"
             yield from self._line(rest[at : end.start()], rest[at : end.end()])
             at = end.end()
         self._rest = rest[at:]
@@ -58,6 +60,12 @@ class EventReader:
     def held(self) -> int:
         """How many bytes wait for the end of their line."""
         return len(self._rest)
+
+    def end(self) -> Iterator[Event]:
+        """Yield the event that the end of the stream completes: where lines end in CR, the last one was waited with."""
+        if self._rest.endswith(b"\r") and not self._has_feeds:
+            rest, self._rest = self._rest, b""
+            yield from self._line(rest[:-1], rest)
 
     def last(self) -> Iterator[Event]:
         """Yield the event whose blank line never came, as it stands at the end of a recording."""
