@@ -307,7 +307,8 @@ async def left_async(server: Endless, how: str) -> int:
     if how == "cancelled":
         task.cancel()
     await asyncio.wait([task])
-    await asyncio.sleep(0)  # the SDK's own iterator, which was left, is closed by the loop
+    for _ in range(100):  # the SDK's own iterators, which were left, are closed by the loop
+        await asyncio.sleep(0)
     assert [one for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []
     return server.written[0]
 
