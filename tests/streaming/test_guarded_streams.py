@@ -8,9 +8,10 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
+import anyio
 import openai
 import pytest
 from hypothesis import given
@@ -334,3 +335,59 @@ def test_arguments_are_linear_work() -> None:
         client = served(*opening, *chunks, end, b"data: [DONE]\n\n")
         sizes.append(len(list(client.chat.completions.create(**ASK, stream=True))))
     assert sizes == [4, 4]
+
+
+class Held(http.AsyncByteStream):  # type: ignore[misc]  # the HTTP library of the installed SDK
+    """A body that gives some pieces, then none any more until its reader is cancelled."""
+
+    def __init__(self, pieces: list[bytes], reached: anyio.Event) -> None:
+        self.pieces, self.reached, self.is_closed = pieces, reached, False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+        self.reached.set()
+        await anyio.sleep_forever()
+
+    async def aclose(self) -> None:
+        """Remember it."""
+        self.is_closed = True
+
+
+@pytest.mark.one_lane
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("typed", [False, True], ids=["chunks", "events"])
+def test_a_cancelled_reader_leaves_nothing_open(backend: str, typed: bool) -> None:
+    """Whichever read a cancellation meets, the response is closed, and nothing comes out after it."""
+    pieces = list(events(SEVERAL))
+
+    async def main() -> None:
+        for count in range(len(pieces)):
+            reached = anyio.Event()
+            body = Held(pieces[:count], reached)
+
+            async def handle(_: Any, body: Held = body) -> Any:
+                return http.Response(200, headers=EVENTS, stream=body)
+
+            inner = openai.AsyncOpenAI(
+                api_key="none", http_client=http.AsyncClient(transport=http.MockTransport(handle))
+            )
+            client = sr.wrap(inner, tools=[SEARCH, WEATHER], policy=ONCE, parallel=True)
+
+            async def read(client: Any = client) -> None:
+                if typed:
+                    async with client.stream(**ASK) as stream:
+                        async for told in stream:
+                            assert not isinstance(told, sr.Accepted)
+                else:
+                    async with await client.chat.completions.create(**ASK, stream=True) as stream:
+                        async for chunk in stream:
+                            assert not any(choice.finish_reason for choice in chunk.choices)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(read)
+                await reached.wait()
+                group.cancel_scope.cancel()
+            assert body.is_closed
+
+    anyio.run(main, backend=backend)
