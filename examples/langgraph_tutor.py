@@ -34,22 +34,23 @@ def search_courses(topic: str) -> list[str]:
     return [f"{topic.title()} 101", f"{topic.title()} 201"]
 
 
-def tutor(base_url: str) -> Any:
+def tutor(model: OpenAI) -> Any:
     """Build the graph; the planner asks about a plan, so an answer is approve, revise or free text."""
     own: dict[str, Any] = {
         "coordinator": {},
         "course_advisor": {"tools": [search_courses]},
         "learning_planner": {"asks": HumanKind.PLAN_APPROVAL},
     }
-    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0))
+    client = sr.wrap(model)
     agents = [ChatAgent(name=name, client=client, request={"model": name}, **more) for name, more in own.items()]
     return to_langgraph(TOPOLOGY, agents, max_loop_count=20)
 
 
 def advance(base_url: str, database: str, answer: str | None = None) -> Iterator[str]:
     """Begin the run, go on where a process was killed, or answer its question; tell each step, and what it came to."""
-    with SqliteSaver.from_conn_string(database) as saver:
-        graph = tutor(base_url).compile(checkpointer=saver)
+    model = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
+    with model, SqliteSaver.from_conn_string(database) as saver:
+        graph = tutor(model).compile(checkpointer=saver)
         begun = graph.get_state(CONFIG).created_at is not None
         resumed: Any = Command(resume=answer) if answer else None
         given = resumed if begun else begin(TOPOLOGY, "I want to learn statistics.")

@@ -539,7 +539,6 @@ def test_keywords_of_one_call_replace_what_was_wrapped() -> None:
         ({"functions": [{"name": "f"}]}, sr.ContractError),
         ({"tool_choice": "nobody"}, sr.ContractError),
         ({"messages": "hello"}, sr.ContractError),
-        ({"stream": True}, NotImplementedError),
     ],
 )
 def test_what_cannot_be_held_is_not_sent(keywords: dict[str, Any], error: type[Exception]) -> None:
@@ -548,6 +547,14 @@ def test_what_cannot_be_held_is_not_sent(keywords: dict[str, Any], error: type[E
     with pytest.raises(error):
         client.create(**{"model": "m", "messages": USER, **keywords})
     assert fake.script.requests == []
+
+
+def test_a_client_that_cannot_stream_gives_its_completion_in_chunks() -> None:
+    """Asked for a stream, it gives the accepted reply as the chunks of one."""
+    client, fake = wrapped(GOOD)
+    chunks: list[Any] = list(client.create(model="m", messages=USER, stream=True))
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks][-1] == "tool_calls"
+    assert fake.script.requests[0]["stream"] is True
 
 
 def test_pauses_are_slept_and_checks_are_made() -> None:

@@ -23,12 +23,14 @@ CHILD = """
 import sys
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.types import Command
+from openai import OpenAI
+
 from langgraph_tutor import CONFIG, TOPOLOGY, begin, outcome_of, tutor
 
 base_url, database, answer = sys.argv[1:]
 with PostgresSaver.from_conn_string(database) as saver:
     saver.setup()
-    graph = tutor(base_url).compile(checkpointer=saver)
+    graph = tutor(OpenAI(base_url=base_url, api_key="none", timeout=30.0)).compile(checkpointer=saver)
     begun = graph.get_state(CONFIG).created_at is not None
     resumed = Command(resume=answer) if answer else None
     given = resumed if begun else begin(TOPOLOGY, "I want to learn statistics.")

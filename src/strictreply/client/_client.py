@@ -101,10 +101,11 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        if is_passing(self._guard.transport):
-            given: ChatCompletion = self._guard.transport.create(**keywords)
-            return given
-        return self._exchanged(self._ask({**keywords}, drop_in=True), Way()).completion
+        is_ours = is_passing(self._guard.transport)
+        given: ChatCompletion = (
+            self._guard.transport.create(**keywords) if is_ours else self._drop_in({**keywords}, Way(), None)
+        )
+        return given
 
     def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._asked_by_method(keywords, response_format)
@@ -219,10 +220,11 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        if is_passing(self._guard.transport):
-            given: ChatCompletion = await self._guard.transport.create(**keywords)
-            return given
-        return (await self._exchanged(self._ask({**keywords}, drop_in=True), Way())).completion
+        is_ours = is_passing(self._guard.transport)
+        given: ChatCompletion = await (
+            self._guard.transport.create(**keywords) if is_ours else self._drop_in({**keywords}, Way(), None)
+        )
+        return given
 
     async def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._asked_by_method(keywords, response_format)
