@@ -287,13 +287,13 @@ def test_the_clients_own_keywords_are_sent(twin: Twin) -> None:
 
 
 def test_a_policy_for_one_call(twin: Twin) -> None:
-    """``policy`` is a keyword of the call as well, with its escalation."""
+    """``policy`` is a keyword of the call as well, with its escalation: the same bad reply twice goes up at once."""
     server = Server(reply("TOOLS", BAD))
     policy = sr.RetryPolicy(max_retries=3, escalation={"model": "stronger"})
     engine = wrap(twin.client(server))
     with pytest.raises(sr.ReplyRejected):
         twin.run(engine.create, response_model=User, messages=QUESTION, policy=policy)
-    assert [one["model"] for one in sent(server)] == ["m", "m", "m", "stronger"]
+    assert [one["model"] for one in sent(server)] == ["m", "m", "stronger", "stronger"]
 
 
 def test_the_callers_messages_are_never_touched(twin: Twin) -> None:
