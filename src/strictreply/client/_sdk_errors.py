@@ -31,7 +31,7 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None, raised: Excep
         return error
     is_deadline = isinstance(error, ReplyHalted) and error.reason == "deadline"
     is_cut = error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues)
-    if isinstance(raised, sdk.OpenAIError) and not is_deadline and not is_cut:
+    if raised is not None and isinstance(raised, sdk.OpenAIError) and not is_deadline and not is_cut:
         both = _both(error, type(raised), vars(raised))
         both.__cause__ = _underlying(raised)
         return both

@@ -242,8 +242,8 @@ class Incoming:
         if self._http is not None:
             await self._http.aclose()
             return
-        close = getattr(self._source, "aclose", None) or getattr(self._source, "close", None)
-        if callable(close):
+        close: Any = getattr(self._source, "aclose", None) or getattr(self._source, "close", None)
+        if close is not None:
             await close()
 
 

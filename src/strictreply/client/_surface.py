@@ -129,8 +129,8 @@ class Namespaces:
 
     def patched_create(self) -> Any:
         """Return what somebody has put in the place of ``chat.completions.create``; None when nobody has."""
-        completions = None if self._chat[1] is None else self._chat[1].completions
-        is_ours = isinstance(completions, _Guarded | _Namespace) and not is_patched(completions)
+        completions: Any = None if self._chat[1] is None else self._chat[1].completions
+        is_ours = issubclass(type(completions), (_Guarded, _Namespace)) and not is_patched(completions)
         if completions is None or is_ours or completions.create == self._wrapped.create:
             return None if self._origin is None else self._origin.patched_create()
         return completions.create

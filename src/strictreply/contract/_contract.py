@@ -197,10 +197,8 @@ class Contract(Generic[A_co]):
     def only(self, *names: str) -> Self:
         """Narrow to the tools that must be called, each as often as it is named: the contract of a re-ask for calls."""
         tools = tuple(self.by_name[name] for name in dict.fromkeys(names))
-        several = len(names) > 1
-        return self.replace(
-            tools=tools, choice="required" if several else names[0], parallel=several, answer_style="union"
-        )
+        choice = "required" if len(names) > 1 else tools[0].name
+        return self.replace(tools=tools, choice=choice, parallel=len(names) > 1, answer_style="union")
 
     def check(self, reply: object) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.

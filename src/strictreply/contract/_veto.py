@@ -66,8 +66,9 @@ class Veto:
         if contract.channel == "text":
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
         elif contract.answer.schema is not None and not self._own and contract.answer_style == "union":
-            explain = lambda value: contract.answer.judge(value, "/content", Work())  # noqa: E731
-            self._answer = _Text(contract, contract.answer.schema.live.root, explain, "/content")
+            self._answer = _Text(
+                contract, contract.answer.schema.live.root, partial(_judge_content, contract), "/content"
+            )
         # beside calls the content may say anything
         self._is_free = contract.channel == "native" and contract.choice != "none" and bool(contract.tools)
 
@@ -132,6 +133,10 @@ class Veto:
 def _size(piece: str, contract: Contract) -> int:
     """Count a piece against the cap; where something around the JSON may be dropped, only its characters count."""
     return utf8_size(piece) if contract.extraction == ("strict",) or contract.answer.is_text else len(piece)
+
+
+def _judge_content(contract: Contract, value: JSON) -> object:
+    return contract.answer.judge(value, "/content", Work())
 
 
 class _Followed:
@@ -218,7 +223,10 @@ class _Call:
 
     def _followed(self, at: str) -> _Followed:
         contract, name = self._contract, self.name
-        explain = lambda value: judge_args(contract, name, value, at=at, id=None, work=Work())  # noqa: E731
+
+        def explain(value: JSON) -> object:
+            return judge_args(contract, name, value, at=at, id=None, work=Work())
+
         if is_final_answer(contract, name):
             place, names = _final(contract), contract.names
         else:

@@ -199,7 +199,7 @@ class IncrementalReader:
         # What only a whole string or name shows is shown by one that is ended here.
         told = decode("".join(self._pieces) + self._tail, self._limits, at=at, names=names)
         issues = told.issues if isinstance(told, Invalid) else ()
-        return next((each for each in issues if each.code == code), None) or Issue.of(
+        return next((each for each in issues if each.code == code.value), None) or Issue.of(
             code, at, line=1, column=1, expected="", limit=self._limit_of(code)
         )
 
@@ -265,9 +265,11 @@ class IncrementalReader:
             self._root[:] = [value]
             return
         container, place = self._containers[-1], self._places[-1]
-        if isinstance(container, list) and len(container) == place:
+        if isinstance(container, dict):
+            container[str(place)] = value
+        elif len(container) == place:
             container.append(value)
-        else:
+        elif isinstance(place, int):
             container[place] = value
 
     def _finish(self, value: JSON) -> None:
@@ -517,5 +519,5 @@ def _number(text: str) -> JSON | Code:
         value: JSON = jiter.from_json(text.encode(), allow_inf_nan=False)
     except ValueError:
         told = decode(text)
-        return next(code for code in Code if code == told.issues[0].code) if isinstance(told, Invalid) else told
+        return next(code for code in Code if code.value == told.issues[0].code) if isinstance(told, Invalid) else told
     return Code.JSON_NOT_FINITE if isinstance(value, float) and math.isinf(value) else value

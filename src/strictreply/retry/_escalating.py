@@ -84,7 +84,7 @@ def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
     named = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
     behind = [step for step, has in ((MODEL, policy.models), (HUMAN, policy.ask_human)) if has and step not in named]
     rungs = list(policy.models)
-    left = iter(rungs[rungs.index(model) + 1 :] if model in rungs else rungs)
+    left = iter(rungs[rungs.index(model) + 1 :] if isinstance(model, str) and model in rungs else rungs)
     steps = [*named, *behind]
     for number, step in enumerate(steps):
         if step == MODEL:  # one rung for each time it is named, the last time all that are left

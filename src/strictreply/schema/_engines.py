@@ -146,14 +146,14 @@ class SchemaParts:
     __slots__ = ("_choices", "_engine", "_engines", "_silencing", "_uri", "contains_evaluates", "draft", "graph")
 
     def __init__(self, graph: Graph, engine: SchemaEngine) -> None:
-        self.graph = graph
+        self.graph: Graph = graph
         self._engine = engine
         self._engines: dict[tuple[object, ...], SchemaEngine] = {}
         self._choices: dict[int, UnionChoice | None] = {}
         document = graph.document
-        self.draft = draft_of(document)
+        self.draft: str = draft_of(document)
         self._silencing = ignores_siblings(document)
-        self.contains_evaluates = self.draft == DRAFT_2020
+        self.contains_evaluates: bool = self.draft == DRAFT_2020
         self._uri = document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:

@@ -43,7 +43,7 @@ class Alternative:
         self, kinds: frozenset[str] = KINDS, names: Iterable[str] | None = None, required: Iterable[str] = ()
     ) -> None:
         self.kinds = kinds
-        self.names = None if names is None else tuple(names)
+        self.names: tuple[str, ...] | None = None if names is None else tuple(names)
         self.required = frozenset(required)
         self.literals: tuple[str, ...] | None = None
         self.limit: float = math.inf
@@ -73,20 +73,24 @@ class Members(Alternative):
         return self._members.get(name)
 
 
+def _anything(_: JSON) -> bool:
+    return True
+
+
 class Place:
     """What may stand at one place of a value: its alternatives, and the judgement of a whole value."""
 
     __slots__ = ("accepts", "alternatives", "kinds", "limit", "literals")
 
     def __init__(self, alternatives: Sequence[Alternative], accepts: Callable[[JSON], bool] | None = None) -> None:
-        self.alternatives = tuple(alternatives)
-        self.accepts = accepts if accepts is not None else lambda _: True
-        self.kinds = frozenset[str]().union(*(each.kinds for each in alternatives))
+        self.alternatives: tuple[Alternative, ...] = tuple(alternatives)
+        self.accepts: Callable[[JSON], bool] = _anything if accepts is None else accepts
+        self.kinds: frozenset[str] = frozenset[str]().union(*(each.kinds for each in alternatives))
         of_text = [each for each in alternatives if "string" in each.kinds]
         self.literals: tuple[str, ...] | None = None
         if all(each.literals is not None for each in of_text):
             self.literals = tuple(dict.fromkeys(text for each in of_text for text in each.literals or ()))
-        self.limit = max((each.limit for each in of_text), default=math.inf)
+        self.limit: float = max((each.limit for each in of_text), default=math.inf)
 
     @classmethod
     def of_text(cls, literals: Iterable[str] | None, accepts: Callable[[JSON], bool]) -> Place:
@@ -115,7 +119,7 @@ class LiveSchema:
         self._parts = parts
         self._places: dict[tuple[int, ...], Place | None] = {}
         self._modern = parts.draft == DRAFT_2020
-        self.unevaluated = parts.draft in (DRAFT_2020, DRAFT_2019)
+        self.unevaluated: bool = parts.draft in (DRAFT_2020, DRAFT_2019)
 
     @property
     def root(self) -> Place:
