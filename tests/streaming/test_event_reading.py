@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scripted import completion
 from strictreply.wires._chat_stream import Assembly
-from strictreply.wires._events import EventReader
+from strictreply.wires._events import Event, EventReader
 
 LINES = st.lists(
     st.sampled_from([b"data: {}", b"data:x", b"data", b": comment", b"event: error", b"id: 1", b"", b"", "é".encode()])
@@ -22,7 +22,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 class Copied(bytes):
     """A piece that counts the bytes which are copied whenever it is put behind others."""
 
-    count: ClassVar[int] = 0
+    count: ClassVar[int] = 0  # type: ignore[assignment]  # counts beside the name of a method
 
     def __radd__(self, before: bytes) -> bytes:
         Copied.count += len(before) + len(self)
@@ -33,7 +33,8 @@ class Copied(bytes):
 def test_any_pieces_are_the_same_events(lines: list[bytes], end: bytes, marked: bool, sizes: list[int]) -> None:
     """Lines of every ending, cut anywhere: the events of the whole."""
     body = b"\xef\xbb\xbf" * marked + b"".join(line + end for line in lines)
-    whole, reader, found, at = EventReader(), EventReader(), [], 0
+    whole, reader, at = EventReader(), EventReader(), 0
+    found: list[Event] = []
     for size in (one for again in repeat(sizes) for one in again):
         if at >= len(body):
             break
