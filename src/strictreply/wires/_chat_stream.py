@@ -224,8 +224,10 @@ class _Choice:
         late = self.reason is not None and more  # nothing may be said once a finish reason has come
         self.reason = self.reason if reason is None else reason
         agrees = self.message.add({name: delta[name] for name in delta if name != "tool_calls"}, ("role",))
-        if late or not agrees:
+        if late:
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="nothing after its finish_reason")
+        if not agrees:
+            return Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
         strange = next((delta[name] for name in _TEXTS if not isinstance(delta.get(name), str | None)), None)
         if strange is not None:
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(strange))

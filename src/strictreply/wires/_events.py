@@ -32,6 +32,7 @@ class EventReader:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._pending: list[bytes] = []
         self._name = ""
         self._data: list[bytes] = []
         self._raw: list[bytes] = []
@@ -40,7 +41,10 @@ class EventReader:
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """Yield the events that are complete with these bytes."""
-        rest = self._rest + piece
+        if self._is_amid_line(piece):
+            self._pending.append(piece)  # a long line is joined and searched once, however it comes
+            return
+        rest = self._joined() + piece
         if not self.began:
             if _BOM.startswith(rest):
                 self._rest = rest
@@ -56,10 +60,17 @@ class EventReader:
             at = end.end()
         self._rest = rest[at:]
 
+    def _is_amid_line(self, piece: bytes) -> bool:
+        return self.began and not self._rest.endswith(b"\r") and b"\n" not in piece and b"\r" not in piece
+
+    def _joined(self) -> bytes:
+        rest, self._rest, self._pending = b"".join((self._rest, *self._pending)), b"", []
+        return rest
+
     @property
     def held(self) -> int:
         """How many bytes wait for the end of their line."""
-        return len(self._rest)
+        return len(self._rest) + sum(map(len, self._pending))
 
     def end(self) -> Iterator[Event]:
         """Yield the event that the end of the stream completes: where lines end in CR, the last one was waited with."""
@@ -69,7 +80,7 @@ class EventReader:
 
     def last(self) -> Iterator[Event]:
         """Yield the event whose blank line never came, as it stands at the end of a recording."""
-        rest, self._rest = self._rest, b""
+        rest = self._joined()
         if rest:
             yield from self._line(rest.removesuffix(b"\r"), rest)
         yield from self._line(b"", b"")
