@@ -78,8 +78,8 @@ class Relay:
 
     @property
     def is_behind_text(self) -> bool:
-        """Whether the caller has some text of the reply already."""
-        return bool(self._sent)
+        """Whether the caller has some text of this stream already: it cannot be asked for again then."""
+        return False
 
     def opened(self, source: Any) -> Sequence[Any]:
         """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
@@ -128,7 +128,7 @@ class Relay:
         return []
 
     def response(self) -> JSONObject:
-        """Return the completion that came, whole or not, behind the text that the caller has."""
+        """Return the completion that came, whole or not."""
         return self.assembly.response()
 
 
@@ -150,15 +150,21 @@ class ChunkRelay(Relay):
         self._is_held = bool(self._sent) or asks_for != "reply" or not _may_be_live(self.contract)
         self._first = ""
         self._waiting: list[Any] = []
-        self._before = self.sent
+
+    @property
+    def is_behind_text(self) -> bool:
+        """Whether the caller has some text of this stream already; that of an earlier one hinders no repeat."""
+        return self._is_open
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
         """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear."""
-        if self._is_held or not assembly.is_text_alone:
-            return []
         text: Any = assembly.delta.get("content") or ""
+        if self._is_held or not assembly.is_text_alone:
+            self._is_held |= bool(text)  # what follows a held piece of the text waits, too
+            return []
         if self._is_open:
-            self._sent.append(text)
+            if text:
+                self._sent.append(text)
             return [came.kept]
         self._waiting.append(came.kept)
         self._first += text
@@ -171,22 +177,23 @@ class ChunkRelay(Relay):
         self._around = {name: plain[name] for name in ("id", "created", "model") if name in plain}
         return waiting
 
-    def response(self) -> JSONObject:
-        """Return the completion behind the text that went out in an earlier ask: the reply is one with it."""
-        response = super().response()
-        choices: Any = response["choices"]
-        if not self._before or not choices:
-            return response
-        message = choices[0]["message"]
-        text = message.get("content")
-        more = bool(text) and isinstance(text, str) and not message.get("tool_calls")
-        message["content"] = f"{self._before}{_BETWEEN_TEXTS}{text}" if more else self._before
-        return response
-
     def released(self, response: JSONObject) -> Iterator[JSONObject]:
-        """Yield the chunks of an accepted reply that were held."""
+        """Yield the chunks of an accepted reply that were held, behind the text that went out: it is one with that."""
         completion = response | self._around
+        if self._sent:
+            (choice,) = completion["choices"]
+            message = choice["message"] | {"content": self._behind_sent(choice["message"])}
+            completion["choices"] = [choice | {"message": message}]
         return chunks_of(completion, sent=self.sent, usage=self._wants_usage)
+
+    def _behind_sent(self, message: JSONObject) -> str:
+        sent, text = self.sent, message.get("content")
+        if self._is_open:  # all came with this stream; of the accepted message, what was thought is taken away
+            (choice,) = self.response()["choices"]
+            text = choice["message"]["content"]
+        if not isinstance(text, str) or not text or text.startswith(sent):
+            return text or sent
+        return sent if message.get("tool_calls") else f"{sent}{_BETWEEN_TEXTS}{text}"
 
 
 def _may_be_live(contract: Contract) -> bool:

@@ -1,0 +1,161 @@
+"""Text that is live: there before the end, never a call that leaked, and one with what is asked for behind it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from channels.test_spellings import ANSWERS, BEGUN_BEFORE, CONTRACT, SPELLINGS
+from scripted import Server, call, completion, http
+from streamed_replies import ASK, ONCE, Body, chunk, deltas, in_pieces, over, part, policy, read, streamed, wrapped
+
+GOOD = completion(calls=[call("search", {"query": "tea"}, "call_good")])
+BAD = completion("I will look.", [call("search", {"query": 5}, "call_bad")])
+FOUND = ("call_bad", "search", '{"query": "tea"}')
+OPENED = part(0, "call_1", name="search", arguments='{"query": "tea"}')
+
+
+def test_text_is_shown_before_the_rest_is_taken() -> None:
+    """Each piece is with the caller before the next one is read from the network."""
+    body = Body(deltas(*in_pieces("Oh, tea is out.", 4)))
+    chunks = wrapped(Server(over(body))).chat.completions.create(**ASK, stream=True)
+    assert [body.taken for one in chunks if one.choices[0].delta.content] == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("name", sorted(SPELLINGS))
+def test_a_call_written_as_text_is_never_shown(name: str, size: int) -> None:
+    """No letter of it goes out; only what is a call by its last words is not foreseen (see docs/streams.md)."""
+    server = Server(over(Body(deltas(*in_pieces(SPELLINGS[name], size)))))
+    told = read(sr.wrap(server.client(), contract=CONTRACT, policy=ONCE))
+    assert told.codes == [["call.as_text"]]
+    assert told.content == (SPELLINGS[name] if name == BEGUN_BEFORE else "")
+    assert told.reason is None
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_an_answer_that_speaks_of_a_call_comes_whole(name: str, size: int) -> None:
+    """It is shown letter by letter as it was written."""
+    server = Server(over(Body(deltas(*in_pieces(ANSWERS[name], size)))))
+    told = read(sr.wrap(server.client(), contract=CONTRACT, policy=ONCE))
+    assert (told.content, told.reason, told.error) == (ANSWERS[name], "stop", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ([{"content": "Oh, A "}, {"content": "B ", **OPENED}, {"content": "C"}], "Oh, A B C"),
+        ([{"content": "Oh, A "}, OPENED, {"content": "B "}, {"content": "C"}], "Oh, A B C"),
+        ([{"content": "Oh, A ", **OPENED}, {"content": "B "}, {"content": "C"}], "Oh, A B C"),
+        ([OPENED, {"content": "Oh, A "}, {"content": "B C"}], "Oh, A B C"),
+        ([{"content": ""}, {"content": " \n"}, {"content": "Oh, A"}, OPENED], " \nOh, A"),
+        ([{"content": "<think>hm</think>Oh, "}, {"content": "A ", **OPENED}, {"content": "B"}], None),
+    ],
+)
+def test_text_around_a_call_comes_in_order(given: list[dict[str, Any]], text: str | None) -> None:
+    """Whatever a chunk holds beside it, each piece of the text comes once, and in its place."""
+    told = read(wrapped(Server(over(Body(deltas(*given, reason="tool_calls")))), policy=ONCE))
+    assert told.error is None
+    assert told.content == (text or "<think>hm</think>Oh, A B")
+    assert told.calls == [("call_1", "search", '{"query": "tea"}')]
+
+
+def test_the_last_piece_may_come_with_the_finish() -> None:
+    """Text in the chunk of the finish reason is not lost."""
+    pieces = [*deltas({"content": "Oh, tea "})[:2], chunk({"content": "it is."}, "stop"), b"data: [DONE]\n\n"]
+    assert read(wrapped(Server(over(Body(pieces))), policy=ONCE)).content == "Oh, tea it is."
+
+
+@pytest.mark.parametrize("veto", ["off", "streams"])
+def test_a_bad_call_behind_live_text_is_asked_for_again(veto: Any) -> None:
+    """The good call stands behind the text that is there, and the conversation of the second ask holds that text."""
+    server = Server(streamed(BAD), streamed(GOOD))
+    told = read(wrapped(server, policy=policy(veto=veto)))
+    assert (told.content, [one[1:] for one in told.calls], told.reason) == ("I will look.", [FOUND[1:]], "tool_calls")
+    assert len(server.requests) == 2
+    assert b'"content":"I will look."' in server.bodies[1].replace(b'": "', b'":"')
+
+
+SECONDS = {
+    "a leaked call": completion('{"name": "search", "arguments": {"query": "tea"}}'),
+    "a leaked call in tags": completion('<tool_call>{"name": "search", "arguments": {}}</tool_call>'),
+    "an empty text": completion(""),
+    "nothing": completion(None),
+    "a call cut at the limit": completion(None, [call("search", '{"que')], finish_reason="length"),
+    "a text cut at the limit": completion("Then", finish_reason="length"),
+    "an unknown tool": completion(None, [call("find", {})]),
+    "the same fault": BAD,
+}
+
+
+@pytest.mark.parametrize("veto", ["off", "streams"])
+@pytest.mark.parametrize("name", SECONDS)
+def test_what_is_no_reply_is_none_behind_live_text(name: str, veto: Any) -> None:
+    """A second reply is judged as it came, not as a part of the text before it, and is asked for again."""
+    server = Server(streamed(BAD), streamed(SECONDS[name]), streamed(GOOD))
+    told = read(wrapped(server, policy=policy(veto=veto)))
+    assert (told.content, [one[1:] for one in told.calls], told.error) == ("I will look.", [FOUND[1:]], None)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("failing", [http.Response(503), over(Body([http.ReadError("reset")])), over(Body([]))])
+def test_a_second_ask_that_breaks_is_repeated(failing: Any) -> None:
+    """Nothing of it has gone out: it is as without a stream."""
+    server = Server(streamed(BAD), failing, streamed(GOOD))
+    told = read(wrapped(server, policy=policy(veto="off")))
+    assert (told.content, told.calls) == ("I will look.", [FOUND])
+    assert len(server.requests) == 3
+
+
+def test_another_text_stands_behind_the_first() -> None:
+    """With a veto the whole reply is asked for again, and a text that comes then is another paragraph, or the same."""
+    for second, whole in (("Never mind.", "I will look.\n\nNever mind."), ("I will look. Not.", "I will look. Not.")):
+        told = read(wrapped(Server(streamed(BAD), streamed(completion(second)))))
+        assert (told.content, told.calls, told.reason) == (whole, [], "stop")
+
+
+BEGUN = deltas({"content": "Oh, tea "})[:2]
+ENDED: dict[str, tuple[list[bytes | Exception], str]] = {
+    "a cut at the limit": ([*BEGUN, chunk({}, "length"), b"data: [DONE]\n\n"], "reply.truncated"),
+    "a filter": ([*BEGUN, chunk({}, "content_filter"), b"data: [DONE]\n\n"], "reply.content_filter"),
+    "an end without a finish": ([*BEGUN, b"data: [DONE]\n\n"], "reply.broken_off"),
+    "an end of the body": ([*BEGUN], "reply.broken_off"),
+    "a broken connection": ([*BEGUN, http.ReadError("reset")], "connection"),
+    "silence": ([*BEGUN, http.ReadTimeout("silence")], "timeout"),
+    "an error": ([*BEGUN, b'data: {"error": {"message": "busy"}}\n\n'], "envelope.error"),
+    "an event that is no JSON": ([*BEGUN, b"data: busy\n\n"], "envelope.malformed"),
+}
+
+
+@pytest.mark.parametrize("name", ENDED)
+def test_what_ends_live_text_ends_the_call(name: str) -> None:
+    """After one request: the words that are shown cannot be taken back, and are not all."""
+    pieces, code = ENDED[name]
+    server = Server(over(Body(pieces)), streamed(GOOD))
+    told = read(wrapped(server))
+    assert (told.codes, told.content, told.calls, told.reason) == ([[code]], "Oh, tea ", [], None)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("name", sorted(set(ENDED) - {"a filter"}))
+def test_the_same_before_live_text_is_repeated(name: str) -> None:
+    """Nothing is shown of a beginning that may be a call, so that it is as without a stream."""
+    pieces = [chunk({"content": '{"name": "'}) if piece is BEGUN[1] else piece for piece in ENDED[name][0]]
+    server = Server(over(Body(pieces)), streamed(GOOD))
+    told = read(wrapped(server))
+    assert (told.content, told.calls) == ("", [("call_good", "search", '{"query": "tea"}')])
+    assert len(server.requests) == 2
+
+
+def test_each_piece_of_live_text_is_the_servers_own() -> None:
+    """Members that the SDK does not know stay on the chunks."""
+    pieces = [
+        one.replace(b'"created"', b'"x_server": {"cached": true}, "created"') for one in deltas({"content": "Oh"})
+    ]
+    given = list(wrapped(Server(over(Body(pieces)))).chat.completions.create(**ASK, stream=True))
+    assert [getattr(one, "x_server", None) for one in given[:2]] == [{"cached": True}] * 2
+    assert all(one.id == other.id for one, other in pairwise(given))
