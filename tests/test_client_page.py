@@ -35,4 +35,5 @@ def test_the_table_of_methods_is_the_codes(monkeypatch: pytest.MonkeyPatch) -> N
     assert {"chat.completions.with_raw_response.create", "beta.chat.completions.parse"} <= guarded
     assert {"chat.completions.stream", "beta.chat.completions.stream"} <= guarded
     assert "refuses" not in held.values()
-    assert held["responses.create"] == held["embeddings.create"] == "passes"
+    assert held["responses.create"] == "guarded"
+    assert held["responses.retrieve"] == held["embeddings.create"] == "passes"

@@ -15,6 +15,7 @@ from openai.types.chat import ChatCompletion
 from scripted import USER, Client, Server, completion, status
 from strictreply.client._transport import RetryBucket, Sending, Transport, _past_transform
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.wires._chat import CHAT
 from strictreply.wires._received import as_json, read_body
 
 
@@ -24,7 +25,7 @@ class Unset:
 
 def sent(messages: Any, **keywords: Any) -> dict[str, Any]:
     """Give the keywords that reach the SDK's ``create`` for a request."""
-    return _past_transform({"messages": messages, **keywords})
+    return _past_transform({"messages": messages, **keywords}, CHAT.plain_members)
 
 
 def test_other_sdks_are_read_as_objects() -> None:

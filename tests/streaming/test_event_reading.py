@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripted import completion
-from strictreply.wires._chat_stream import Assembly
+from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._events import Event, EventReader
 
 LINES = st.lists(
@@ -62,7 +62,7 @@ def test_a_line_without_an_end_is_linear_work(beginning: bytes) -> None:
 
 def test_a_role_that_changes_is_told_by_its_code() -> None:
     """The code is that of a role, as in a reply that is not streamed."""
-    assembly = Assembly()
+    assembly = ChatAssembly()
     message = completion("tea")["choices"][0]["message"]
     assembly.add({"choices": [{"index": 0, "delta": message, "finish_reason": None}]})
     assembly.add({"choices": [{"index": 0, "delta": {"role": "user"}, "finish_reason": None}]})

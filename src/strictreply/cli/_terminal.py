@@ -19,7 +19,7 @@ from rich.text import Text
 from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._json import JSON
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label

@@ -18,7 +18,7 @@ import anyio
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._relay import ChunkRelay, Relay
 from strictreply.client._streaming import aexhausted, as_sdks_stream, astreamed, exhausted, streamed
-from strictreply.client._transport import Sending, Way, is_passing
+from strictreply.client._transport import Sending, Way
 from strictreply.client._typed_stream import Accepted, AsyncReplyStream, ReplyStream, StreamEvent
 from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
@@ -44,10 +44,12 @@ from strictreply.retry._flow import (
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
+from strictreply.wires._wire import WIRES, Wire
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
     from openai.resources.chat import AsyncChat, Chat
+    from openai.resources.responses import AsyncResponses, Responses
     from openai.types.chat import ChatCompletion
 else:
     OpenAI = AsyncOpenAI = object  # the SDK is not imported: the class is that of the client at hand
@@ -79,6 +81,12 @@ class StrictClient(Wrapped[A_co], OpenAI):
         chat: Chat = self._guard.namespaces.chat
         return chat
 
+    @property
+    def responses(self) -> Responses:
+        """The SDK's ``responses`` namespace, with every way to a response guarded."""
+        responses: Responses = self._guard.namespaces.responses
+        return responses
+
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply.
 
@@ -101,14 +109,11 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        is_ours = is_passing(self._guard.transport)
-        given: ChatCompletion = (
-            self._guard.transport.create(**keywords) if is_ours else self._drop_in({**keywords}, Way(), None)
-        )
+        given: ChatCompletion = self._guard.namespaces.made(WIRES["chat"], {**keywords})
         return given
 
-    def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        ask = self._asked_by_method(keywords, response_format)
+    def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+        ask = self._asked_by_method(wire, keywords, response_format)
         return self._streamed(ask, way) if ask.base.get("stream") else self._exchanged(ask, way).completion
 
     def _streamed(self, ask: Ask, way: Way) -> Any:
@@ -152,7 +157,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
         with self._observing(ask, sending) as sending.observer:
             perform = partial(self._perform, sending=sending)
             if self._is_streamed_inside(ask, sending):
-                outcome = exhausted(streamed(ask, sending, Relay(ask.contract), perform))
+                outcome = exhausted(streamed(ask, sending, Relay(ask.contract, ask.wire), perform))
             else:
                 outcome = drive(reply_flow(ask), perform)
             return self._exchange(ask, outcome, sending)
@@ -210,6 +215,12 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         chat: AsyncChat = self._guard.namespaces.chat
         return chat
 
+    @property
+    def responses(self) -> AsyncResponses:
+        """The SDK's ``responses`` namespace, with every way to a response guarded."""
+        responses: AsyncResponses = self._guard.namespaces.responses
+        return responses
+
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
         return (await self.exchange(**keywords)).reply
@@ -220,14 +231,11 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        is_ours = is_passing(self._guard.transport)
-        given: ChatCompletion = await (
-            self._guard.transport.create(**keywords) if is_ours else self._drop_in({**keywords}, Way(), None)
-        )
+        given: ChatCompletion = await self._guard.namespaces.made(WIRES["chat"], {**keywords})
         return given
 
-    async def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        ask = self._asked_by_method(keywords, response_format)
+    async def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+        ask = self._asked_by_method(wire, keywords, response_format)
         return await (self._streamed(ask, way) if ask.base.get("stream") else self._completed(ask, way))
 
     async def _completed(self, ask: Ask, way: Way) -> Any:
@@ -275,7 +283,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         with self._observing(ask, sending) as sending.observer:
             perform = partial(self._aperform, sending=sending)
             if self._is_streamed_inside(ask, sending):
-                outcome = await aexhausted(ask, sending, Relay(ask.contract), perform)
+                outcome = await aexhausted(ask, sending, Relay(ask.contract, ask.wire), perform)
             else:
                 outcome = await adrive(reply_flow(ask), perform)
             return self._exchange(ask, outcome, sending)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pydantic import BaseModel
 
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
+from strictreply.wires._wire import Api
 
 if TYPE_CHECKING:
     from openai import Timeout
 
 
 class RequestKeywords(TypedDict, total=False):
-    """The keywords of ``chat.completions.create`` that a tool loop takes too; ``tools`` as in a contract, and ours.
+    """The keywords of ``create`` that a tool loop takes too; ``tools`` as in a contract, and ours.
+
+    ``api`` says by which API is asked; some of the others are of one of them only.
 
     A keyword of the API that is not here yet is passed on as any other; type checkers want it in ``extra_body``.
     """
 
+    api: Api
     contract: Contract | None
     policy: RetryPolicy | None
     steering: Steering | None
@@ -58,6 +62,18 @@ class RequestKeywords(TypedDict, total=False):
     top_p: float | None
     verbosity: str | None
     web_search_options: Mapping[str, Any]
+    context_management: Iterable[Mapping[str, Any]] | None
+    conversation: str | Mapping[str, Any] | None
+    include: list[Any] | None
+    instructions: str | None
+    max_output_tokens: int | None
+    max_tool_calls: int | None
+    previous_response_id: str | None
+    prompt: Mapping[str, Any] | None
+    reasoning: Mapping[str, Any] | None
+    text: Mapping[str, Any]
+    truncation: Literal["auto", "disabled"] | None
+
     extra_headers: Mapping[str, str] | None
     extra_query: Mapping[str, object] | None
     extra_body: object | None
@@ -65,7 +81,8 @@ class RequestKeywords(TypedDict, total=False):
 
 
 class CallKeywords(RequestKeywords, total=False):
-    """The keywords of one call; ``messages`` may hold the SDK's own message objects."""
+    """The keywords of one call; ``messages`` may hold the SDK's own message objects, ``input`` its items."""
 
     messages: Iterable[Mapping[str, Any] | BaseModel]
+    input: str | Iterable[Mapping[str, Any] | BaseModel]
     user: str

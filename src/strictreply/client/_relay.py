@@ -20,11 +20,10 @@ from strictreply.values._attempts import Attempt, Vetoed
 from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
-from strictreply.wires._chat_stream import Assembly, chunks_of
 from strictreply.wires._events import DONE_DATA, Event
 from strictreply.wires._received import read_body
+from strictreply.wires._wire import Assembly, Wire
 
-_BETWEEN_TEXTS = "\n\n"
 _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
@@ -44,8 +43,8 @@ def came_in(event: Event, limits: Limits) -> Came:
         plain: JSON = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError:  # it is read once more, by what tolerates a little in what is not ours
         plain = read_body(event.data, limits)
-    if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
-        plain = {"error": plain, "choices": []}
+    if event.name == "error" and isinstance(plain, dict) and plain.keys().isdisjoint(("error", "type")):
+        plain = {"error": plain}
     return Came(plain, event.raw)
 
 
@@ -55,10 +54,10 @@ class Relay:
     ``is_over`` says that nothing more of a stream needs to be read.
     """
 
-    def __init__(self, contract: Contract, *, vetoes: bool = True) -> None:
+    def __init__(self, contract: Contract, wire: Wire, *, vetoes: bool = True) -> None:
         self.contract = contract
+        self.wire = wire
         self._vetoes = vetoes
-        self._sent: list[str] = []
         self._is_opened = False
         self._most = contract.limits.reply_bytes
         self.begin("reply")
@@ -66,15 +65,10 @@ class Relay:
     def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask."""
         self._is_followed = asks_for != "part"
-        self.assembly = Assembly()
+        self.assembly = self.wire.assembly()
         self.veto = Veto(self.contract)
         self.vetoed: Vetoed | None = None
         self.is_over = False
-
-    @property
-    def sent(self) -> str:
-        """The text of the reply that the caller has already."""
-        return "".join(self._sent)
 
     @property
     def is_behind_text(self) -> bool:
@@ -96,7 +90,7 @@ class Relay:
         if assembly.size > self._most:
             assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self._most))
         self._follow(assembly)
-        self.is_over = assembly.fault is not None or _has_error(came.plain)
+        self.is_over = assembly.is_over
         return [] if self.is_over else self.passed(came, assembly)
 
     def _follow(self, assembly: Assembly) -> None:
@@ -111,7 +105,7 @@ class Relay:
             told = name if isinstance(name, str) else "", arguments if isinstance(arguments, str) else ""
             fault = fault or self.veto.call(call["index"], *told)
         if fault is not None and self._vetoes:
-            assembly.fault = fault
+            assembly.fault, assembly.is_over = fault, True
             self.vetoed = self.veto.vetoed()
 
     @property
@@ -138,18 +132,17 @@ class ChunkRelay(Relay):
     ``wants_usage`` is the caller's own ``stream_options.include_usage``.
     """
 
-    def __init__(self, contract: Contract, *, wants_usage: bool, vetoes: bool = True) -> None:
-        self._wants_usage = wants_usage
-        self._around: JSONObject = {}
-        super().__init__(contract, vetoes=vetoes)
+    def __init__(self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True) -> None:
+        self._sent = wire.sent(usage=wants_usage)
+        super().__init__(contract, wire, vetoes=vetoes)
 
     def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask; a second text is not live: it may stand behind the first."""
         super().begin(asks_for)
         self._is_open = False
-        self._is_held = bool(self._sent) or asks_for != "reply" or not _may_be_live(self.contract)
+        self._is_held = bool(self._sent.text) or asks_for != "reply" or not _may_be_live(self.contract)
         self._first = ""
-        self._waiting: list[Any] = []
+        self._waiting: list[Came] = []
 
     @property
     def is_behind_text(self) -> bool:
@@ -163,43 +156,23 @@ class ChunkRelay(Relay):
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too
             return []
         if self._is_open:
-            if text:
-                self._sent.append(text)
+            self._sent.add(came.plain)
             return [came.kept]
-        self._waiting.append(came.kept)
+        self._waiting.append(came)
         self._first += text
         if not self._first.strip() or text_may_be_call(self.contract, self._first):
             self._is_held = len(self._first) > _MOST_FIRST  # a call, as far as anybody can tell
             return []
-        waiting, self._waiting = self._waiting, []
-        self._is_open, self._sent = True, [self._first]
-        plain: Any = came.plain
-        self._around = {name: plain[name] for name in ("id", "created", "model") if name in plain}
-        return waiting
+        waiting, self._waiting, self._is_open = self._waiting, [], True
+        for one in waiting:
+            self._sent.add(one.plain)
+        return [one.kept for one in waiting]
 
     def released(self, response: JSONObject) -> Iterator[JSONObject]:
-        """Yield the chunks of an accepted reply that were held, behind the text that went out: it is one with that."""
-        completion = response | self._around
-        if self._sent:
-            (choice,) = completion["choices"]
-            message = choice["message"] | {"content": self._behind_sent(choice["message"])}
-            completion["choices"] = [choice | {"message": message}]
-        return chunks_of(completion, sent=self.sent, usage=self._wants_usage)
-
-    def _behind_sent(self, message: JSONObject) -> str:
-        sent, text = self.sent, message.get("content")
-        if self._is_open:  # all came with this stream; of the accepted message, what was thought is taken away
-            (choice,) = self.response()["choices"]
-            text = choice["message"]["content"]
-        if not isinstance(text, str) or not text or text.startswith(sent):
-            return text or sent
-        return sent if message.get("tool_calls") else f"{sent}{_BETWEEN_TEXTS}{text}"
+        """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
+        return self._sent.rest(response, self.response() if self._is_open else None)
 
 
 def _may_be_live(contract: Contract) -> bool:
     """Return whether text may go out before the reply is judged: it is any text, or prose beside calls."""
     return contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"
-
-
-def _has_error(chunk: JSON) -> bool:
-    return isinstance(chunk, dict) and bool(chunk.get("error"))

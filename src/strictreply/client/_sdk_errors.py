@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any
 
 from strictreply.client._sdk_responses import is_raw
-from strictreply.client._transport import Sent
+from strictreply.client._transport import Sent, Transport
 from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
 
 
-def as_sdks_too(error: CallFailed, client: Any, last: Sent | None, raised: Exception | None) -> CallFailed:
+def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with the fields of that.
 
     ``last`` is the response that came last, ``raised`` what came instead of one after it. An error of the transport is
@@ -22,6 +22,7 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None, raised: Excep
     ``response`` is None where another program read that, and returned a completion. Without an SDK behind the client
     it stays as it is.
     """
+    client = transport.client
     sdk = (
         sys.modules.get("openai")
         if any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
@@ -37,17 +38,17 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None, raised: Excep
         return both
     source = last.source if last is not None and is_raw(last.source) else None
     response = getattr(source, "http_response", None)
-    request = getattr(response, "request", None) or _request(client)
+    request = getattr(response, "request", None) or _request(transport)
     if is_deadline:
         return _both(error, sdk.APITimeoutError, _told(error, request))
     if isinstance(error, ReplyHalted) and error.reason == "content_filter":
-        return _both(error, sdk.ContentFilterFinishReasonError, {"completion": _completion(last)})
+        return _both(error, sdk.ContentFilterFinishReasonError, {"completion": _completion(last, transport)})
     if raised is not None and not is_cut:
         return _both(error, sdk.APIConnectionError, _told(error, request))
     if last is None:
         return error
     if is_cut:
-        return _both(error, sdk.LengthFinishReasonError, {"completion": _completion(last)})
+        return _both(error, sdk.LengthFinishReasonError, {"completion": _completion(last, transport)})
     fields = {
         "response": response,
         "status_code": getattr(response, "status_code", 200),
@@ -56,8 +57,9 @@ def as_sdks_too(error: CallFailed, client: Any, last: Sent | None, raised: Excep
     return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
 
 
-def _request(client: Any) -> Any:
-    return client._client.build_request("POST", f"{client.base_url}chat/completions")  # noqa: SLF001
+def _request(transport: Transport) -> Any:
+    client = transport.client
+    return client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
 
 
 def _underlying(error: Exception) -> BaseException | None:
@@ -66,11 +68,11 @@ def _underlying(error: Exception) -> BaseException | None:
     return None if any("ProtocolError" in base.__name__ for base in type(cause).__mro__) else cause
 
 
-def _completion(last: Sent | None) -> Any:
-    if last is None or not isinstance(last.plain, dict) or not last.plain.get("choices"):
+def _completion(last: Sent | None, transport: Transport) -> Any:
+    if last is None or not isinstance(last.plain, dict) or transport.wire.message_in(last.plain) is None:
         return None  # an error of the API's that says the same
     if last.is_stream:
-        return sys.modules["openai"].types.chat.ChatCompletion.model_construct(**last.plain)
+        return transport.sdk_type().model_construct(**last.plain)
     return last.source.parse() if is_raw(last.source) else last.source
 
 

@@ -8,8 +8,9 @@ SDK's own HTTP library, which the SDK reads as it reads any: every form in which
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
 from strictreply.retry._flow import Call, Effect, Event, Failed, Notify, Outcome, Replied, reply_flow
 from strictreply.wires._events import DONE, EventReader, event
 from strictreply.wires._received import as_json
+from strictreply.wires._wire import is_whole
 
 
 def streamed(
@@ -100,7 +102,7 @@ def _called(effect: Call, sending: Sending, relay: Relay) -> Generator[Any, None
             source = sending.send(effect.request, sending.left())
     except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
         return _failed(error, relay, sending, before)
-    if _is_whole(source):
+    if is_whole(source):
         yield from relay.opened(source)
         return Replied(sending.receive(source), sending.lap(), before)
     incoming = Incoming(source, sending)
@@ -131,7 +133,7 @@ async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[
     except Exception as error:  # noqa: BLE001 - as in the twin
         happened.append(_failed(error, relay, sending, before))
         return
-    if _is_whole(source):
+    if is_whole(source):
         for opened in relay.opened(source):
             yield opened
         happened.append(Replied(sending.receive(source), sending.lap(), before))
@@ -156,11 +158,6 @@ async def _acalled(effect: Call, sending: Sending, relay: Relay, happened: list[
         with anyio.CancelScope(shield=True):
             await incoming.aclose()
     happened.append(_replied(relay, sending, source, before))
-
-
-def _is_whole(source: Any) -> bool:
-    """Return whether a client that is not the SDK's gave a completion, as one that cannot stream does."""
-    return isinstance(source, Mapping) or hasattr(source, "choices")
 
 
 def _until(sending: Sending) -> Any:
@@ -260,24 +257,28 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending, *, is_async: bool) 
     http = http_of(source)
     if http is None:
         return AsyncChunks(rest) if is_async else Chunks(rest)
-    body = body_over(http, rest, _awritten if is_async else _written)
+    ends = sending.transport.wire.ends_with_done
+    body = body_over(http, rest, partial(_awritten if is_async else _written, ends_with_done=ends))
     if is_raw(source):
         return raw_stream(source, body, sending.way.form, is_async=is_async)
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
-    return kind(cast_to=library.types.chat.ChatCompletionChunk, response=body, client=sending.transport.client)
+    of_event = sending.transport.sdk_type(of_event=True)
+    return kind(cast_to=of_event, response=body, client=sending.transport.client)
 
 
-def _written(pieces: Iterator[Any]) -> Iterator[bytes]:
+def _written(pieces: Iterator[Any], *, ends_with_done: bool) -> Iterator[bytes]:
     for piece in pieces:
         yield piece if isinstance(piece, bytes) else event(as_json(piece))
-    yield DONE
+    if ends_with_done:
+        yield DONE
 
 
-async def _awritten(pieces: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+async def _awritten(pieces: AsyncIterator[Any], *, ends_with_done: bool) -> AsyncIterator[bytes]:
     async for piece in pieces:
         yield piece if isinstance(piece, bytes) else event(as_json(piece))
-    yield DONE
+    if ends_with_done:
+        yield DONE
 
 
 class Chunks:

@@ -1,4 +1,4 @@
-"""The methods of the SDK that are guarded: every way by which a chat completion can come out of a wrapped client.
+"""The methods of the SDK that are guarded: every way by which a reply can come out of a wrapped client.
 
 ``with_raw_response`` and ``with_streaming_response`` are the SDK's own: they call ``create`` or ``parse`` with a header
 that asks for the raw response, which is honoured here. So two methods guard all of them, sync and async.
@@ -6,11 +6,11 @@ that asks for the raw response, which is honoured here. So two methods guard all
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, update_wrapper
-from importlib import import_module
 from types import FunctionType
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -27,12 +27,14 @@ from strictreply.client._transport import (
 )
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
+from strictreply.wires._chat import CHAT
+from strictreply.wires._responses import RESPONSES
+from strictreply.wires._wire import WIRES, Wire
 
 _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
 """What is ours in a namespace of the SDK, or made of what is ours."""
 
-_COMPLETIONS = "chat/completions"
-_UNGUARDED = "responses.{0}() is not guarded by strictreply yet: its result was not judged. Use client.reply()"
+_PATHS = {wire.path: wire.resource for wire in WIRES.values()}
 
 
 def is_sdks(client: Any) -> bool:
@@ -55,58 +57,81 @@ def _class_of(ours: Any, kind: Any) -> Any:
 
 
 def _post(self: Any, path: str, **given: Any) -> Any:
-    # completions of the SDK's that a program makes over a wrapped client come here, too
-    if path.strip("/") == _COMPLETIONS:
-        raise NotImplementedError(f"client.post({path!r}) cannot be guarded; call chat.completions.create()")
+    # namespaces of the SDK's that a program makes over a wrapped client come here, too
+    if path.strip("/") in _PATHS:
+        raise NotImplementedError(f"client.post({path!r}) cannot be guarded; call {_PATHS[path.strip('/')]}.create()")
     return self.unwrapped.post(path, **given)
 
 
-Call: TypeAlias = Callable[[JSONObject, Way, JSONObject | None], Any]
-"""Makes one guarded call of keywords, and returns its completion (an awaitable of it from an async client).
+Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
+"""Makes one guarded call of keywords, and returns its response (an awaitable of it from an async client).
 
-The third is the ``response_format`` to send, None for that of the contract.
+The last is the ``response_format`` to send, None for that of the contract.
 """
 
 
 class Namespaces:
     """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
 
-    def __init__(
-        self, transport: Transport, wrapped: Any, call: Call, *, is_free: bool, origin: Namespaces | None = None
-    ) -> None:
-        """``wrapped`` is the client whose namespaces these are, ``is_free`` says that its contract holds any text.
+    def __init__(self, client: Any, wrapped: Any, call: Call, origin: Namespaces | None = None) -> None:
+        """``wrapped`` is the client around ``client`` whose namespaces these are.
 
         ``origin`` holds the namespaces of the wrapped client that this one is a copy of: what was patched there counts.
         """
         self._origin = origin
-        self._transport = transport
         self._wrapped = wrapped
         self._call = call
-        self._is_free = is_free
-        self._client = transport.client
-        self._chat: tuple[Any, Any] = (None, None)
+        self._client = client
+        self.transports: dict[str, Transport] = {} if origin is None else origin.transports
+        self._made: dict[str, tuple[Any, Any]] = {}
+
+    def transport(self, wire: Wire) -> Transport:
+        """Return the way to an API; TypeError when the client has none."""
+        if wire.name not in self.transports:
+            self.transports[wire.name] = Transport(self._client, wire)
+        return self.transports[wire.name]
+
+    def made(self, wire: Wire, keywords: JSONObject) -> Any:
+        """Make one guarded call; one of ours on its way through what somebody has put over ``create`` is sent."""
+        transport = self.transport(wire)
+        return transport.create(**keywords) if is_passing(transport) else self._call(wire, keywords, Way(), None)
 
     @property
     def chat(self) -> Any:
         """The namespace ``chat``; made anew when that of the client inside was replaced."""
-        inner = self._client.chat
-        made_of, chat = self._chat
+        return self._kept("chat", self._client.chat, self._guarded_chat)
+
+    @property
+    def responses(self) -> Any:
+        """The namespace ``responses``; made anew as ``chat`` is."""
+        return self._kept("responses", self._client.responses, self._guarded_responses)
+
+    def _kept(self, name: str, inner: Any, make: Callable[[Any], Any]) -> Any:
+        made_of, made = self._made.get(name, (None, None))
         if made_of is not inner:
-            chat = self._guarded_chat(inner)
-            self._chat = inner, chat
-        return chat
+            made = make(inner)
+            self._made[name] = inner, made
+        return made
 
     def _guarded_chat(self, inner: Any) -> Any:
         if not is_openai(inner.completions):
-            completions = _Namespace(inner.completions, create=self._wrapped.create)
-            return _Namespace(inner, completions=completions)
-        mixin = GuardedAsyncCompletions if is_async_openai(inner.completions) else GuardedCompletions
-        completions = self._like(inner.completions, mixin, call=self._call, transport=self._transport)
+            completions = _Namespace("chat.completions", inner.completions, create=self._wrapped.create)
+            return _Namespace("chat", inner, completions=completions)
+        completions = self._guarded(inner.completions, CHAT)
         if not is_openai(inner):
-            return _Namespace(inner, completions=completions)
+            return _Namespace("chat", inner, completions=completions)
         chat = self._like(inner)
         chat.completions = completions
         return chat
+
+    def _guarded_responses(self, inner: Any) -> Any:
+        if is_openai(inner):
+            return self._guarded(inner, RESPONSES)
+        return _Namespace("responses", inner, create=lambda **keywords: self.made(RESPONSES, keywords))
+
+    def _guarded(self, inner: Any, wire: Wire) -> Any:
+        mixin = GuardedAsyncMethods if is_async_openai(inner) else GuardedMethods
+        return self._like(inner, mixin, call=self._call, transport=self.transport(wire))
 
     @cached_property
     def beta(self) -> Any:
@@ -114,26 +139,20 @@ class Namespaces:
         inner = self._client.beta
         beta = self._like(inner)
         beta.chat = self._guarded_chat(inner.chat)
-        if not self._is_free and hasattr(inner, "responses"):
-            beta.responses = self._unguarded(inner.responses)
+        if hasattr(inner, "responses"):
+            beta.responses = self._like(inner.responses, UnguardedResponses, warned=[])
         return beta
 
-    @cached_property
-    def responses(self) -> Any:
-        """The namespace ``responses``: its calls are warned of once where a contract would have held them."""
-        inner = self._client.responses
-        return inner if self._is_free else self._unguarded(inner)
-
-    def _unguarded(self, inner: Any) -> Any:
-        return self._like(inner, UnguardedResponses, warned=[])
-
-    def patched_create(self) -> Any:
-        """Return what somebody has put in the place of ``chat.completions.create``; None when nobody has."""
-        completions: Any = None if self._chat[1] is None else self._chat[1].completions
-        is_ours = issubclass(type(completions), (_Guarded, _Namespace)) and not is_patched(completions)
-        if completions is None or is_ours or completions.create == self._wrapped.create:
-            return None if self._origin is None else self._origin.patched_create()
-        return completions.create
+    def patched_create(self, wire: Wire) -> Any:
+        """Return what somebody has put in the place of the ``create`` of an API; None when nobody has."""
+        name, *inside = wire.resource.split(".")
+        resource = self._made.get(name, (None, None))[1]
+        for member in inside:
+            resource = getattr(resource, member, None)
+        is_ours = issubclass(type(resource), (_Guarded, _Namespace)) and not is_patched(resource)
+        if resource is None or is_ours or resource.create == self._wrapped.create:
+            return None if self._origin is None else self._origin.patched_create(wire)
+        return resource.create
 
     def _like(self, inner: Any, mixin: Any = None, **ours: Any) -> Any:
         """Return a namespace of the SDK's own class with some methods in front; our state is in ``_strictreply_…``."""
@@ -160,62 +179,103 @@ def _like_the_sdks(function: FunctionType, sdks: Any) -> Any:
 
 
 class _Guarded:
-    """What the completions of both twins share."""
+    """What the guarded methods of both twins share."""
 
     _strictreply_call: Call
     _strictreply_transport: Transport
 
     def _created(self, keywords: JSONObject) -> Any:
-        if is_passing(self._strictreply_transport):
-            return self._strictreply_transport.create(**keywords)
+        transport = self._strictreply_transport
+        if is_passing(transport):
+            return transport.create(**keywords)
+        needed, foreign = _TAKEN[transport.wire.name]
         wanted = keywords.get("response_format")
-        if not keywords.keys() >= {"messages", "model"} or (isinstance(wanted, type) and issubclass(wanted, BaseModel)):
-            return self._refused(keywords)
-        return self._strictreply_call(keywords, Way(_form(keywords)), None)
-
-    def _refused(self, keywords: JSONObject) -> Any:
-        # the SDK's own method says what it misses, on completions that send nothing
-        method: Any = super().create  # type: ignore[misc]
-        return method.__func__(_Sendless(), **keywords)
+        is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
+        if not keywords.keys() >= needed or not foreign.isdisjoint(keywords) or is_class:
+            _sent_by(super().create, keywords)  # type: ignore[misc]  # the SDK says what is wrong
+            raise TypeError(f"{transport.wire.resource}.create() cannot take these keywords together")
+        return self._strictreply_call(transport.wire, keywords, Way(_form(keywords)), None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
-        form, parsing = _form(keywords), _Parsing.of(keywords)
-        return self._strictreply_call(keywords, Way(form, parsing.finish), parsing.response_format)
+        transport, form = self._strictreply_transport, _form(keywords)
+        ours = {name: keywords.pop(name) for name in _OUR_KEYWORDS & keywords.keys()}
+        sent = _sent_by(super().parse, keywords)  # type: ignore[misc]
+        asked = transport.wire.read(sent["body"])
+        wanted = keywords.pop("text_format", keywords.get("response_format"))
+        keywords |= {"response_format": wanted} if isinstance(wanted, type) else {}
+        keywords |= {"extra_headers": sent["options"].get("headers")} | ours
+        keywords.pop("parse_as", None)
+        made = _Parsing(sent["options"]["post_parser"], wanted)
+        format_ = asked.get("response_format") if isinstance(wanted, type) else None
+        return self._strictreply_call(transport.wire, keywords, Way(form, made.finish), format_)
 
 
-class GuardedCompletions(_Guarded):
-    """``chat.completions`` of a wrapped client."""
+_TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "chat": (frozenset({"messages", "model"}), frozenset()),
+    "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
+}
+"""The keywords that ``create`` needs, and those that are no keywords of it though we would read them."""
+
+_OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
+
+
+class GuardedMethods(_Guarded):
+    """``chat.completions`` or ``responses`` of a wrapped client."""
 
     def create(self, **keywords: Any) -> Any:
-        """Make one call; the completion is valid by the contract. Takes ``contract``, ``policy``, ``steering``, too."""
+        """Make one call; the response is valid by the contract. Takes ``contract``, ``policy``, ``steering``, too."""
         return self._created(keywords)
 
     def parse(self, **keywords: Any) -> Any:
-        """Make one call; ``.parsed`` of the completion is what was judged."""
+        """Make one call; what is parsed in the response is what was judged."""
         return self._parsed(keywords)
 
 
-class GuardedAsyncCompletions(_Guarded):
-    """``chat.completions`` of a wrapped async client: the twin of :class:`GuardedCompletions`."""
+class GuardedAsyncMethods(_Guarded):
+    """The same of a wrapped async client: the twin of :class:`GuardedMethods`."""
 
     async def create(self, **keywords: Any) -> Any:
-        """Make one call; the completion is valid by the contract."""
+        """Make one call; the response is valid by the contract."""
         return await self._created(keywords)
 
     async def parse(self, **keywords: Any) -> Any:
-        """Make one call; ``.parsed`` of the completion is what was judged."""
+        """Make one call; what is parsed in the response is what was judged."""
         return await self._parsed(keywords)
 
 
-class _Sendless:
-    """Completions that send nothing: the SDK's method is run on it for its complaints about its arguments."""
+class _SentNothing(Exception):
+    """Raised in the place of sending, with what would have been sent."""
 
-    def _post(self, *_path: Any, **_options: Any) -> NoReturn:
-        raise TypeError("chat.completions.create() takes messages and model, and no class as response_format")
+    def __init__(self, sent: JSONObject) -> None:
+        super().__init__()
+        self.sent = sent
+
+
+class _Sendless:
+    """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
+
+    def _post(self, _path: str, **sent: Any) -> NoReturn:
+        raise _SentNothing(sent)
+
+
+def _sent_by(method: Any, keywords: JSONObject) -> JSONObject:
+    """Return what a method of the SDK would send; raises what it raises for its keywords."""
+    if isinstance(keywords.get("tools"), Iterator):
+        keywords["tools"] = list(keywords["tools"])
+    try:
+        called = method.__func__(_Sendless(), **keywords)
+        if inspect.iscoroutine(called):
+            called.send(None)
+    except _SentNothing as nothing:
+        return nothing.sent
+    raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
+
+
+_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not judged. Use client.responses"
 
 
 class UnguardedResponses:
-    """``responses`` of a wrapped client whose contract does not reach it."""
+    """``beta.responses`` of a wrapped client: no contract reaches it."""
 
     _strictreply_warned: list[str]
 
@@ -240,40 +300,27 @@ class UnguardedResponses:
 
 @dataclass(frozen=True, slots=True)
 class _Parsing:
-    """What the SDK's ``parse`` does around a request, done by the SDK's own functions."""
+    """What the SDK's ``parse`` makes of a response, by its own function; ``wanted`` is the type of the answer."""
 
-    library: Any
+    parse: Callable[[Any], Any]
     wanted: Any
-    tools: Any
 
-    @classmethod
-    def of(cls, keywords: JSONObject) -> _Parsing:
-        """Read the keywords of a call; raises what the SDK raises for tools that it cannot parse."""
-        library = import_module("openai.lib._parsing")
-        if isinstance(keywords.get("tools"), Iterator):
-            keywords["tools"] = list(keywords["tools"])
-        missing = import_module("openai").NOT_GIVEN
-        wanted, tools = keywords.get("response_format", missing), keywords.get("tools", missing)
-        headers = {"X-Stainless-Helper-Method": "chat.completions.parse", **(keywords.get("extra_headers") or {})}
-        keywords["extra_headers"] = headers
-        return cls(library, wanted, library.validate_input_tools(tools))
-
-    @property
-    def response_format(self) -> JSONObject | None:
-        """The answer type in the SDK's own form; None without one."""
-        if isinstance(self.wanted, Mapping | None):
-            return None
-        told = self.library.type_to_response_format_param(self.wanted)  # a TypeError for what is none
-        return told if isinstance(told, dict) else None
-
-    def finish(self, completion: Any, reply: AssistantReply) -> Any:
-        """Make a parsed completion of a valid one: its ``parsed`` is the answer that was judged."""
-        parsed = self.library.parse_chat_completion(
-            response_format=self.wanted, input_tools=self.tools, chat_completion=completion
-        )
+    def finish(self, response: Any, reply: AssistantReply) -> Any:
+        """Make a parsed response of a valid one: what is ``parsed`` in it is the answer that was judged."""
+        parsed = self.parse(response)
         if isinstance(self.wanted, type) and isinstance(reply, DirectAnswer):
-            parsed.choices[0].message.parsed = reply.answer
+            for part in _parsed_parts(parsed):
+                part.parsed = reply.answer
         return parsed
+
+
+def _parsed_parts(parsed: Any) -> list[Any]:
+    """Return what has the parsed answer in it: the message of a completion, or the one text that answers."""
+    if hasattr(parsed, "choices"):
+        return [parsed.choices[0].message]
+    parts = [part for item in parsed.output if item.type == "message" for part in item.content]
+    answers = [part for part in parts if getattr(part, "parsed", None) is not None]
+    return answers if len(answers) == 1 else []
 
 
 def _form(keywords: JSONObject) -> str | None:
@@ -287,18 +334,16 @@ def _form(keywords: JSONObject) -> str | None:
 class _Namespace:
     """A namespace of a client that is not the SDK's, with some members replaced by ours."""
 
-    def __init__(self, inner: Any, **ours: Any) -> None:
+    def __init__(self, path: str, inner: Any, **ours: Any) -> None:
         """Put our members in front."""
-        self.__dict__.update(ours, _inner=inner)
+        self.__dict__.update(ours, _path=path, _inner=inner)
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything else through but what would give an unchecked completion."""
         if name.startswith("__"):
             raise AttributeError(name)
         if name in _OWN:
-            raise AttributeError(
-                f"chat.completions.{name} of this client cannot be guarded; call chat.completions.create()"
-            )
+            raise AttributeError(f"{self._path}.{name} of this client cannot be guarded; call {self._path}.create()")
         return getattr(self._inner, name)
 
 
@@ -306,7 +351,7 @@ Held: TypeAlias = Literal["guarded", "passes", "refuses"]
 """What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
 
 _HELD: Mapping[str, Held] = {"create": "guarded", "parse": "guarded", "stream": "guarded"}
-_CHAT = "chat.completions"
+_GUARDED = tuple(wire.resource for wire in WIRES.values())
 _MAX_NESTED = 6
 
 
@@ -321,14 +366,14 @@ def guarded(client: Any) -> dict[str, Held]:
     found: dict[str, Held] = {}
     if not is_sdks(inner):
         for name in sorted(_OWN - {"completions"}):
-            found[f"{_CHAT}.{name}"] = "guarded" if name == "create" else "refuses"
+            found[f"{CHAT.resource}.{name}"] = "guarded" if name == "create" else "refuses"
         return found
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")
-        is_chat = place.removeprefix("beta.") == _CHAT
-        held = _HELD.get(name, "passes") if is_chat else "passes"
+        is_ours = place in _GUARDED or place == f"beta.{CHAT.resource}"
+        held = _HELD.get(name, "passes") if is_ours else "passes"
         found[path] = held
-        if is_chat and held == "guarded":
+        if is_ours and held == "guarded":
             found |= {f"{place}.{form}.{name}": held for form in ("with_raw_response", "with_streaming_response")}
     return found
 

@@ -29,6 +29,7 @@ from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
 from strictreply.values._replies import AssistantReply
 from strictreply.wires._received import ENVELOPE_FACTOR, as_json, read_body
+from strictreply.wires._wire import WIRES, Wire
 
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
@@ -37,9 +38,6 @@ RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""
 
 _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
-
-_PAST_TRANSFORM: Mapping[str, JSON] = {"messages": [], "tools": [], "response_format": {"type": "text"}}
-"""What may bypass the transform, and the placeholder that keeps its position in the body."""
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request")
@@ -88,7 +86,7 @@ class Way:
 
 
 class Transport:
-    """The one way to the API: a client with ``chat.completions.create``, whose own retries we do not use.
+    """The one way to an API: the ``create`` of a client's resource, whose own retries we do not use.
 
     Retries have one owner, the policy. No state of the client is copied: what is set on it later, a key, an address
     or a patch, counts at the next request.
@@ -96,15 +94,23 @@ class Transport:
     Raises TypeError when the object has no such method.
     """
 
-    __slots__ = ("_judged", "_sender", "client")
+    __slots__ = ("_judged", "_sender", "client", "wire")
 
-    def __init__(self, client: Any) -> None:
-        completions = getattr(getattr(client, "chat", None), "completions", None)
-        if not callable(getattr(completions, "create", None)):
-            raise TypeError("wrap() needs a client with chat.completions.create, such as openai.OpenAI()")
+    def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
+        resource = client
+        for name in wire.resource.split("."):
+            resource = getattr(resource, name, None)
+        if not callable(getattr(resource, "create", None)):
+            raise TypeError(f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()")
         self.client: Any = client
+        self.wire = wire
         self._sender: tuple[Any, Any] = (None, None)
         self._judged: tuple[tuple[Any, ...], bool] = ((), False)
+
+    @property
+    def resource(self) -> Any:
+        """The client's own namespace of the API, as it is now."""
+        return attrgetter(self.wire.resource)(self.client)
 
     def owned_retries(self) -> int | None:
         """Return how often a request that failed may be repeated by the client's own word; None when it has none.
@@ -116,12 +122,12 @@ class Transport:
 
     def repeats_itself(self) -> bool:
         """Return whether the client repeats what failed, and has a ``create`` that cannot be told to send once."""
-        completions, said = self.client.chat.completions, getattr(self.client, "max_retries", None)
+        completions, said = self.resource, getattr(self.client, "max_retries", None)
         return type(said) is int and said > 0 and self._sender_of(completions) is completions
 
     def is_seen(self, way: Way) -> bool:
         """Return whether somebody stands between us and the SDK: a tracer, as far as we know, which sees each ask."""
-        completions = self.client.chat.completions
+        completions = self.resource
         if way.through is not None or not is_openai(completions):
             return way.through is not None
         sender = self._sender_of(completions)
@@ -139,12 +145,13 @@ class Transport:
         keywords = dict(request)
         if timeout is not None:
             keywords["timeout"] = _shortened(keywords.get("timeout", getattr(self.client, "timeout", None)), timeout)
-        completions = self.client.chat.completions
+        completions = self.resource
         if not is_openai(completions):
             return (way.through or completions.create)(**keywords)
         sender = self._sender_of(completions)
         if way.through is None and sender is not completions and self._is_untouched(sender):
-            return sender.create(**with_header(_past_transform(keywords), RAW_RESPONSE, "true"))
+            moved = _past_transform(keywords, self.wire.plain_members)
+            return sender.create(**with_header(moved, RAW_RESPONSE, "true"))
         keywords = keywords if way.form is None else with_header(keywords, RAW_RESPONSE, "true")
         return (way.through or sender.create)(**keywords)
 
@@ -179,14 +186,19 @@ class Transport:
 
     def create(self, **keywords: Any) -> Any:
         """Call the client's own method, sending once and within bounds, as far as it is the SDK's."""
-        return self._sender_of(self.client.chat.completions).create(**keywords)
+        return self._sender_of(self.resource).create(**keywords)
 
     def assembled(self, response: JSONObject, way: Way, reply: AssistantReply | None) -> Any:
         """Return the SDK's own completion for one that came as a stream."""
-        if not is_openai(self.client.chat.completions):
+        if not is_openai(self.resource):
             return response
-        given = import_module("openai.types.chat").ChatCompletion.model_construct(**response)
+        given = self.sdk_type().model_construct(**response)
         return given if way.finish is None or reply is None else way.finish(given, reply)
+
+    def sdk_type(self, *, of_event: bool = False) -> Any:
+        """Return the SDK's class of a response of this API, or of an event of its streams."""
+        module, response, event = self.wire.sdk_types
+        return getattr(import_module(module), event if of_event else response)
 
     def completion(
         self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
@@ -398,12 +410,15 @@ def _shortened(given: Any, left: float) -> Any:
     return type(given)(**{name: left if part is None else min(part, left) for name, part in parts.items()})
 
 
-def _past_transform(keywords: JSONObject) -> JSONObject:
-    """Move what is plain JSON into ``extra_body``; the caller's own ``extra_body`` keeps the last word."""
-    moved = {name: keywords[name] for name in _PAST_TRANSFORM if name in keywords and _is_plain(keywords[name])}
+def _past_transform(keywords: JSONObject, members: Mapping[str, JSON]) -> JSONObject:
+    """Move what is plain JSON into ``extra_body``; the caller's own ``extra_body`` keeps the last word.
+
+    ``members`` may be moved; the value of each keeps its position in the body.
+    """
+    moved = {name: keywords[name] for name in members if name in keywords and _is_plain(keywords[name])}
     given = keywords.get("extra_body")
     body = moved | dict(given) if isinstance(given, Mapping) else moved
-    return keywords | {name: _PAST_TRANSFORM[name] for name in moved} | {"extra_body": body}
+    return keywords | {name: members[name] for name in moved} | {"extra_body": body}
 
 
 def _is_plain(value: Any) -> bool:

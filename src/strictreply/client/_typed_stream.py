@@ -15,7 +15,7 @@ from strictreply.retry._flow import AsksFor
 from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue
 from strictreply.values._replies import A_co, AssistantReply
-from strictreply.wires._chat_stream import Assembly
+from strictreply.wires._wire import Assembly
 
 if TYPE_CHECKING:
     from strictreply.client._wrapped import Exchange

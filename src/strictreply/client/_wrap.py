@@ -15,6 +15,7 @@ from strictreply.contract._tool import must_be_awaited
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import ContractError
+from strictreply.wires._wire import Api, wire_named
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -30,6 +31,7 @@ class WrapKeywords(ContractKeywords, total=False):
     on_attempt: OnAttempt | None
     log_replies: Redact | None
     usage: UsageOf
+    api: Api
 
 
 @overload
@@ -63,6 +65,7 @@ def wrap(
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
     usage: UsageOf = "last",
+    api: Api = "chat",
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that only valid replies come out of it.
@@ -73,7 +76,8 @@ def wrap(
     ``steering`` None ours. ``on_attempt`` is told of every attempt, and what it raises is logged by its type;
     ``log_replies`` turns a raw reply into what DEBUG may log, None logs none. ``usage="total"`` writes the tokens of
     all asks of a call into its completion, for those who bill by it; with ``last`` it has those of the last ask, as
-    the API gave them.
+    the API gave them. ``api`` is what methods of ours ask by unless a call says otherwise: ``chat`` (chat completions)
+    or ``responses``; methods of the SDK's own are guarded on both.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
     async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
@@ -82,7 +86,8 @@ def wrap(
         message = "give wrap() a contract or the keywords of one, not both"
         raise ContractError(message)
     contract = contract or Contract(**declared)
-    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage)
+    wire_named(api)
+    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api)
     if usage not in get_args(UsageOf):
         message = f"usage must be one of {', '.join(get_args(UsageOf))}"
         raise ContractError(message)

@@ -20,7 +20,7 @@ from strictreply.client._observing import CallObserver, Telemetry
 from strictreply.client._relay import ChunkRelay
 from strictreply.client._sdk_errors import as_sdks_too
 from strictreply.client._surface import Namespaces, class_over, is_sdks
-from strictreply.client._transport import RetryBucket, Sending, Transport, Way
+from strictreply.client._transport import RetryBucket, Sending, Way
 from strictreply.client._typed_stream import EventRelay
 from strictreply.contract._contract import Contract
 from strictreply.contract._driving import unharmed
@@ -34,6 +34,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply
+from strictreply.wires._wire import WIRES, Api, Wire, wire_named
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -96,6 +97,7 @@ class Settings:
     on_attempt: OnAttempt | None = None
     log_replies: Redact | None = None
     usage: UsageOf = "last"
+    api: Api = "chat"
     telemetry: Telemetry | None = None
 
 
@@ -132,7 +134,6 @@ class Guard:
     contract: Contract[Any]
     settings: Settings
     bucket: RetryBucket
-    transport: Transport
     namespaces: Namespaces
     learnt: Learnt
 
@@ -155,14 +156,11 @@ class Wrapped(Generic[A_co]):
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
         same = origin if origin is not None and origin.inner is client else None
-        transport = Transport(client) if same is None else same.transport
-        is_free = not contract.tools and contract.answer.is_text
-        namespaces = Namespaces(
-            transport, self, self._drop_in, is_free=is_free, origin=None if same is None else same.namespaces
-        )
+        namespaces = Namespaces(client, self, self._drop_in, None if same is None else same.namespaces)
+        namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
         bucket = bucket or (RetryBucket() if origin is None else origin.bucket)
         learnt = Learnt() if origin is None else origin.learnt
-        guard = Guard(client, contract, settings, bucket, transport, namespaces, learnt)
+        guard = Guard(client, contract, settings, bucket, namespaces, learnt)
         object.__setattr__(self, "_guard", guard)
 
     @classmethod
@@ -208,11 +206,6 @@ class Wrapped(Generic[A_co]):
         """The SDK's ``beta`` namespace, whose ``chat`` is the guarded one."""
         return self._guard.namespaces.beta
 
-    @property
-    def responses(self) -> Any:
-        """The SDK's ``responses`` namespace, which is not guarded yet: its use is warned of once."""
-        return self._guard.namespaces.responses
-
     def __copy__(self) -> Self:
         """Return another wrapped client over the same client inside."""
         return self._remade()
@@ -248,25 +241,27 @@ class Wrapped(Generic[A_co]):
         made: Self = self._twin().over(inner, guard.contract, settings or guard.settings, bucket, guard)
         return made
 
-    def _ask(self, keywords: JSONObject, *, drop_in: bool = False) -> Ask:
-        """Read one call's keywords: ours (``contract``, ``policy``, ``steering``) and the API's.
+    def _ask(self, keywords: JSONObject, *, drop_in: Wire | None = None) -> Ask:
+        """Read one call's keywords: ours (``contract``, ``policy``, ``steering``, ``api``) and the API's.
 
-        ``drop_in`` is true where the SDK's own method was called: parallel calls are then allowed unless the request
-        forbids them, as the API has it.
+        ``drop_in`` is the API whose own method of the SDK was called: parallel calls are then allowed unless the
+        request forbids them, as the API has it.
         """
         settings = self._guard.settings
+        wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
+        transport = self._guard.namespaces.transport(wire)
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
         policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
-        if policy.transport_retries and self._guard.transport.repeats_itself():
+        if policy.transport_retries and transport.repeats_itself():
             policy = replace(policy, transport_retries=None)
         steering = keywords.pop("steering", None) or settings.steering
         if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             contract = contract.replace(parallel=True)
-        contract, base = shape(contract, keywords)
+        contract, base = shape(contract, keywords, wire)
         if base.get("stream") and not drop_in:
             raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
         unwanted = self._guard.learnt.unwanted(self._endpoint(base))
-        return Ask(contract, base, policy, steering, unwanted, self._guard.transport.owned_retries())
+        return Ask(contract, base, policy, steering, unwanted, transport.owned_retries(), wire)
 
     def _ask_to_stream(self, keywords: JSONObject) -> Ask:
         ask = self._ask(keywords)
@@ -292,7 +287,7 @@ class Wrapped(Generic[A_co]):
         watcher = self._guard.settings.on_attempt
         return None if watcher is None else watcher(attempt)
 
-    def _drop_in(self, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+    def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         """Make the call of a guarded method of the SDK; each twin in its own way."""
         raise NotImplementedError
 
@@ -300,16 +295,17 @@ class Wrapped(Generic[A_co]):
         """Make one call; each twin in its own way."""
         raise NotImplementedError
 
-    def _asked_by_method(self, keywords: JSONObject, response_format: JSONObject | None) -> Ask:
-        ask = self._ask(keywords, drop_in=True)
+    def _asked_by_method(self, wire: Wire, keywords: JSONObject, response_format: JSONObject | None) -> Ask:
+        ask = self._ask(keywords, drop_in=wire)
         if response_format is not None:
             ask.base["response_format"] = response_format
         return ask
 
     def _sending(self, ask: Ask, way: Way | None) -> Sending:
         """Open the line for one call: by default through what somebody has put in the place of ``create``."""
-        way = Way(through=self._guard.namespaces.patched_create()) if way is None else way
-        return Sending(self._guard.transport, ask.contract.limits, self._guard.bucket, way=way)
+        namespaces = self._guard.namespaces
+        way = Way(through=namespaces.patched_create(ask.wire)) if way is None else way
+        return Sending(namespaces.transport(ask.wire), ask.contract.limits, self._guard.bucket, way=way)
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry, transport = self._guard.settings.telemetry, sending.transport
@@ -317,12 +313,12 @@ class Wrapped(Generic[A_co]):
             return nullcontext()
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
-    def _with_usage(self, outcome: Settled) -> JSONObject:
+    def _with_usage(self, ask: Ask, outcome: Settled) -> JSONObject:
         """Return the accepted response, with the tokens of all asks where that is wanted."""
         response = outcome.response
         if self._guard.settings.usage != "total" or len(outcome.attempts) == 1:
             return response
-        return {**response, "usage": summed_usage(outcome.attempts)}
+        return {**response, "usage": summed_usage(outcome.attempts, ask.wire.usage)}
 
     def _is_streamed_inside(self, ask: Ask, sending: Sending) -> bool:
         """Ask for a stream where the policy wants to be able to close it, and no raw response is wanted."""
@@ -332,25 +328,25 @@ class Wrapped(Generic[A_co]):
         return wanted
 
     def _event_relay(self, ask: Ask) -> EventRelay:
-        return EventRelay(ask.contract, vetoes=ask.policy.veto != "off")
+        return EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
 
     def _chunk_relay(self, ask: Ask) -> ChunkRelay:
         options = ask.base.get("stream_options")
         wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
-        return ChunkRelay(ask.contract, wants_usage=wants_usage, vetoes=ask.policy.veto != "off")
+        return ChunkRelay(ask.contract, ask.wire, wants_usage=wants_usage, vetoes=ask.policy.veto != "off")
 
     def _released(self, ask: Ask, outcome: Outcome, sending: Sending, relay: ChunkRelay) -> Iterator[JSONObject]:
         """Return the chunks of the accepted reply that were held, or raise what the outcome calls for."""
         self._exchange(ask, outcome, sending)
-        return relay.released(self._with_usage(cast("Settled", outcome)))
+        return relay.released(self._with_usage(ask, cast("Settled", outcome)))
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""
         self._guard.learnt.learn(self._endpoint(ask.base), outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
-            raise as_sdks_too(error, self._guard.inner, sending.last, sending.raised)
-        response = self._with_usage(outcome)
+            raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
+        response = self._with_usage(ask, outcome)
         spliced = outcome.spliced or response is not outcome.response
         complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
         return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)

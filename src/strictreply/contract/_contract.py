@@ -162,6 +162,16 @@ class Contract(Generic[A_co]):
         return by_name(self.tools)
 
     @cached_property
+    def takes_text(self) -> bool:
+        """Whether a tool is declared whose input is free text."""
+        return any(tool.custom is not None for tool in self.tools)
+
+    @cached_property
+    def unchecked(self) -> frozenset[str]:
+        """The tools whose input is free text that nothing checks; a verdict names them in its ``leniency``."""
+        return frozenset(tool.name for tool in self.tools if tool.is_unchecked)
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """Every member name that the contract speaks of: only these may stand in a path."""
         schemas = [tool.parameters for tool in self.tools]

@@ -6,10 +6,12 @@ No schema is compiled and no tool made here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, cast
 
+from strictreply.schema import Schema
 from strictreply.schema._documents import read_document
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
@@ -74,6 +76,27 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
         strict=body.get("strict"),
         vendor=VendorMembers(_copied(outer, ""), _copied(within, at)),
     )
+
+
+def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
+    """Read a tool that takes free text, nested as chat completions have it or flat: what it says, and a schema.
+
+    The schema holds the text to the grammar where that is a regular expression that runs in linear time.
+    """
+    inner = definition.get("custom", {name: value for name, value in definition.items() if name != "type"})
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+        raise ContractError("a custom tool must have a name", path="/custom")
+    custom = _copied(inner, "/custom")
+    told: Any = custom.get("format")
+    grammar = told.get("grammar", told) if isinstance(told, Mapping) else {}
+    pattern = grammar.get("definition") if grammar.get("syntax") == "regex" else None
+    schema: JSONObject = {"type": "string"}
+    if isinstance(pattern, str):
+        whole = schema | {"pattern": f"^(?:{pattern})$"}
+        with suppress(ContractError):  # one that cannot be held in linear time is not checked
+            Schema.compile(whole)
+            schema = whole
+    return custom, schema
 
 
 def member_of(entry: object, key: str) -> object:

@@ -5,13 +5,13 @@ Here are the ways in, and the native channel: ``tool_calls`` and ``content`` of 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
+from strictreply.contract._judge_call import is_final_answer, judge_args, judge_input, judge_name
 from strictreply.contract._judge_text import judge_content, judge_text
 from strictreply.contract._spelled_calls import is_call, may_become_call
 from strictreply.reading._decoding import decode
@@ -19,8 +19,9 @@ from strictreply.reading._extraction import extract
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._json import JSONObject
 from strictreply.values._limits import Work, utf8_size
-from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
-from strictreply.wires._chat import Opened, open_envelope, peek
+from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict, calls_of
+from strictreply.wires._opening import Opened, peek
+from strictreply.wires._wire import Wire, wire_of
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
@@ -31,15 +32,15 @@ _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "argume
 
 def judge(contract: Contract, response: object) -> Verdict:
     """Judge a response or a message by the contract: JSON Schema and shape, no user checks, no I/O."""
-    opened = opened_for(contract, response)
+    opened = opened_for(contract, response, wire_of(response))
     return opened if isinstance(opened, Invalid) else judge_opened(contract, opened)
 
 
-def opened_for(contract: Contract, response: object) -> Opened | Invalid:
+def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Invalid:
     """Open a response, its message in the API's own form where the contract reads the known ways of servers."""
     if contract.dialects == "strict":
-        return open_envelope(response)
-    return open_envelope(response, lambda name: _needs_nothing(contract, name))
+        return wire.opened(response)
+    return wire.opened(response, lambda name: _needs_nothing(contract, name))
 
 
 def _needs_nothing(contract: Contract, name: str) -> bool:
@@ -63,7 +64,22 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     else:
         verdict = judge_message(contract, opened.message, Work())
         verdict = without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
-    return replace(verdict, leniency=(*opened.leniency, *verdict.leniency)) if opened.leniency else verdict
+    if opened.server_calls:
+        verdict = _with_server_calls(opened, verdict)
+    steps = opened.leniency
+    if contract.unchecked and isinstance(verdict, Valid):
+        called = dict.fromkeys(call.tool for call in calls_of(verdict.reply) if call.tool in contract.unchecked)
+        steps = (*steps, *(f"unchecked_{tool}" for tool in called))
+    return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
+
+
+def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
+    """Let calls of tools that only the API knows count as calls: only what stands beside them is judged."""
+    if isinstance(verdict, Invalid) and peek(opened.message, "tool_calls"):
+        return verdict
+    beside = () if isinstance(verdict, Invalid) else calls_of(verdict.reply)
+    calls = (*opened.server_calls, *beside)
+    return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
 
 
 def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
@@ -159,18 +175,6 @@ def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) 
     if not issues:
         return verdict
     return Invalid((*verdict.issues, *issues) if isinstance(verdict, Invalid) else issues, verdict.leniency)
-
-
-def ids_in(messages: Iterable[object]) -> list[str]:
-    """Collect the ids of the calls in a conversation, in order."""
-    calls = (peek(message, "tool_calls") for message in messages)
-    return [
-        id_
-        for several in calls
-        if isinstance(several, list | tuple)
-        for one in several
-        if isinstance(id_ := peek(one, "id"), str)
-    ]
 
 
 def counts_anew(ids: list[str]) -> bool:
@@ -277,17 +281,24 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
 
 def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
     """Judge one call: its shape, its tool, its arguments."""
-    function = peek(call, "function")
-    if peek(call, "type") != "function" or function is None:
-        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
+    kind = str(peek(call, "type"))
+    function = peek(call, kind) if kind in {"function", "custom"} else None
     name = peek(function, "name")
-    issues = judge_name(contract, name, pointer(at, "function", "name"), work)
+    tool = contract.by_name.get(name) if isinstance(name, str) else None
+    is_other = tool is not None and (tool.custom is None) is (kind == "custom")
+    if function is None or is_other or (kind == "custom" and not contract.takes_text):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
+    issues = judge_name(contract, name, pointer(at, kind, "name"), work)
     if issues:
         return Invalid(issues)
+    id_ = peek(call, "id")
+    id_ = id_ if isinstance(id_, str) else None
+    if kind == "custom":
+        text = peek(function, "input")
+        return judge_input(contract, str(name), text, at=pointer(at, "custom", "input"), id=id_, work=work)
     at = pointer(at, "function", "arguments")
     names = contract.names if is_final_answer(contract, name) else contract.by_name[str(name)].parameters.names
     args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
     if isinstance(args, Invalid):
         return args
-    id_ = peek(call, "id")
-    return judge_args(contract, str(name), args, at=at, id=id_ if isinstance(id_, str) else None, work=work)
+    return judge_args(contract, str(name), args, at=at, id=id_, work=work)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._describing import or_answer
+from strictreply.contract._tool import VALUE
 from strictreply.schema import Schema
 from strictreply.schema._explaining import nearest
 from strictreply.values._issues import Code, Issue, came_words, pointer, quote
 from strictreply.values._json import JSON
-from strictreply.values._limits import Work
+from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall
 
 if TYPE_CHECKING:
@@ -62,6 +64,26 @@ def judge_args(
         return Invalid(issues)
     built = tool.build(args, at=at, work=work)
     return built if isinstance(built, Invalid) else ToolCall(name, built, id)
+
+
+def judge_input(
+    contract: Contract,
+    name: str,
+    text: object,
+    *,
+    at: str,
+    id: str | None,  # noqa: A002 - the API's word
+    work: Work,
+) -> ToolCall | Invalid:
+    """Hold the free text of a custom tool to its grammar, where that is a pattern."""
+    tool = contract.by_name[name]
+    if not isinstance(text, str):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected="a text as its input", found=quote(text)),))
+    if utf8_size(text) > contract.limits.reply_bytes:
+        return Invalid((Issue.of(Code.REPLY_TOO_LARGE, at, limit=contract.limits.reply_bytes),))
+    issues = tool.parameters.check({VALUE: text}, at=at, work=work)
+    own = tuple(replace(issue, path=issue.path.replace(f"{at}/{VALUE}", at)) for issue in issues)
+    return Invalid(own) if own else ToolCall(name, text, id)
 
 
 def args_shape(args: JSON, at: str) -> Issue:

@@ -13,8 +13,8 @@ from strictreply.values._issues import Code, Issue, came_words, pointer, quote
 from strictreply.values._json import JSON
 from strictreply.values._limits import Work
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
-from strictreply.wires._chat import peek
 from strictreply.wires._dialects import text_in
+from strictreply.wires._opening import peek
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract

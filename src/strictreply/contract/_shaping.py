@@ -10,6 +10,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject
+from strictreply.wires._wire import WIRES, Wire
 
 SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 """The keywords of a request that shape the verdict on its reply, beside its tools."""
@@ -21,8 +22,8 @@ _ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream",
 """What is read, or changed when it is asked again, of a request, wherever it stands in it."""
 
 
-def shape(contract: Contract, keywords: Mapping[str, Any]) -> tuple[Contract, JSONObject]:
-    """Read the keywords of one ``chat.completions.create`` call.
+def shape(contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]) -> tuple[Contract, JSONObject]:
+    """Read the keywords of one call of an API.
 
     Returns the contract that its reply is held to, and the request without what that contract says itself. Raises
     ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that names
@@ -33,7 +34,8 @@ def shape(contract: Contract, keywords: Mapping[str, Any]) -> tuple[Contract, JS
     schema, such as an action of coordination, is never replaced: a schema beside it is a ContractError. What
     ``extra_body`` says of any of them has the last word, as it has in the SDK.
     """
-    request = _read_body({name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN})
+    given = {name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN}
+    request = _read_body(wire.read(given))
     _refuse_unheld(request)
     tools = request.pop("tools", None)
     if tools is not None:

@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
 from strictreply.contract._complaints import Findings
-from strictreply.contract._definitions import VendorMembers, member_of, read_definition
+from strictreply.contract._definitions import VendorMembers, member_of, read_custom, read_definition
 from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.contract._reuse import ByText, kept_on
 from strictreply.contract._signatures import Signature, function_name, read_signature
@@ -77,7 +77,8 @@ class Tool(Generic[P, R_co]):
     In a tool loop ``needs_approval`` pauses before a call until somebody allows it, and ``timeout`` bounds one run in
     seconds, None by what the loop says. ``repeatable`` says that the same call may well come to something else the
     next time, as with the state of a job: the loop's guard against repetition never counts it. These three are keywords
-    of every way to declare a tool.
+    of every way to declare a tool. ``custom`` is what the API has of a tool whose input is free text, None for a
+    function; its arguments are that text.
 
     Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is no number above
     0, or a tool without a function needs approval: whoever runs it decides.
@@ -98,6 +99,7 @@ class Tool(Generic[P, R_co]):
     needs_approval: bool = False
     timeout: float | None = None
     repeatable: bool = False
+    custom: JSONObject | None = field(default=None, repr=False)
     definition: JSONObject = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +117,7 @@ class Tool(Generic[P, R_co]):
         if self.strict is not None:
             told["strict"] = self.strict
         whole = {"type": "function", "function": told | self.vendor.within} | self.vendor.beside
+        whole = whole if self.custom is None else {"type": "custom", "custom": self.custom}
         object.__setattr__(self, "definition", whole)
 
     @classmethod
@@ -238,9 +241,17 @@ class Tool(Generic[P, R_co]):
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
         Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition.
+        A tool of the type ``custom`` takes a text, which is held to its grammar where that is a regular expression.
 
         Raises ContractError with the path of the member that is wrong, or looks like a known one misspelt.
         """
+        if definition.get("type") == "custom":
+            custom, schema = read_custom(definition)
+            words = custom.get("description") or ""
+            free = cls.from_json_schema(
+                custom["name"], schema, words, extra, check=check, function=function, wrap_root=True, **execution
+            )
+            return replace(free, custom=custom)
         read = read_definition(definition)
         told = read.name, read.parameters, read.description, extra
         declared = cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
@@ -272,6 +283,11 @@ class Tool(Generic[P, R_co]):
         words = description if isinstance(description, str) else ""
         told = name, document, words, extra
         return cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether the input is a text that no pattern holds to a form."""
+        return self.custom is not None and "pattern" not in str(self.parameters.source)
 
     @property
     def is_async(self) -> bool:

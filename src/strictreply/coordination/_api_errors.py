@@ -20,7 +20,7 @@ from strictreply.values._errors import CallFailed, TransportFailed
 from strictreply.values._issues import Category, Code, Issue, quote
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 ERROR_ROLE: Final = "error"
 """The role of a message that reports an error of the API instead of a reply (requirement M56)."""

@@ -30,7 +30,8 @@ from strictreply.values._issues import Category, Code, Issue, quote
 from strictreply.values._json import JSON, Extraction, JSONObject
 from strictreply.values._limits import DEFAULT_LIMITS, Limits, utf8_size
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import open_envelope, peek
+from strictreply.wires._chat import open_envelope
+from strictreply.wires._opening import peek
 
 UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template)
 """The fault of a reply that cannot be looked at as JSON."""

@@ -56,7 +56,7 @@ from strictreply.values._issues import Issue
 from strictreply.values._json import JSON, Extraction
 from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
 from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 

@@ -23,7 +23,7 @@ from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed
 from strictreply.values._issues import Issue
 from strictreply.values._json import JSONObject
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any, Final
 
 from strictreply.contract._describing import compact
-from strictreply.contract._judge import ids_in
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import EffectRaised
@@ -30,7 +29,7 @@ from strictreply.reading._decoding import decode
 from strictreply.values._attempts import Usage
 from strictreply.values._json import Message
 from strictreply.values._replies import AssistantReply, DirectAnswer, ToolCall, calls_of
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import ids_in, peek
 
 _FINISH: Final = "This is the last reply of this turn: answer now with what you have, and call no tool."
 

@@ -17,7 +17,7 @@ from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError
 from strictreply.pipeline._values import PipelineStep
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 ARRAYS = (list, tuple)
 

@@ -17,7 +17,6 @@ from strictreply.contract._describing import (
     admits_answer,
     answer_instructions,
 )
-from strictreply.contract._judge import ids_in
 from strictreply.reading._decoding import decode, is_json
 from strictreply.reading._extraction import extract
 from strictreply.retry._dressing import contract_for, dressed, instructed, narrowed
@@ -36,12 +35,12 @@ from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import replayed
 from strictreply.retry._scoping import Scope, shown_message
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
-from strictreply.values._attempts import Usage
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import ids_in, peek
+from strictreply.wires._wire import WIRES, Wire
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
@@ -73,7 +72,8 @@ REPLY_TOKENS_FACTOR = 4
 class Ask:
     """One call to be made: what its reply is held to, the caller's request without that, and how to go on.
 
-    ``unwanted`` names what the endpoint is known to refuse of what we add to requests (:data:`ADDITIONS`);
+    ``wire`` is the API that is asked; ``base`` is in the form that every wire reads. ``unwanted`` names what the
+    endpoint is known to refuse of what we add to requests (:data:`ADDITIONS`);
     ``clients_retries`` is the client's own ``max_retries``, None where it has none.
     """
 
@@ -83,6 +83,7 @@ class Ask:
     steering: Steering
     unwanted: frozenset[str] = frozenset()
     clients_retries: int | None = None
+    wire: Wire = WIRES["chat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class Turn:
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    request, added = dressed(ask.contract, ask.contract, ask.base, ask.base["messages"], ask.unwanted)
+    request, added = dressed(ask.contract, ask.contract, ask.base, ask.base["messages"], ask.unwanted, wire=ask.wire)
     return Turn(request, added=added, unwanted=ask.unwanted)
 
 
@@ -235,7 +236,7 @@ def _escalated(
     if RESPONSE_FORMAT in steps:
         base = {name: value for name, value in base.items() if name != "response_format"}
         base |= {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
-    request, added = narrowed(contract, base, messages, scope, unwanted, cached=cached)
+    request, added = narrowed(contract, base, messages, scope, unwanted, cached=cached, wire=ask.wire)
     if RESPONSE_FORMAT in steps and contract.channel == "text":
         added |= {"response_format"}
     if FORCED_TOOL in steps and "tool_choice" in request:
@@ -295,8 +296,10 @@ def is_limit(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def cut_at_limit(contract: Contract, message: object, request: Mapping[str, Any], response: object) -> Invalid | None:
+def cut_at_limit(contract: Contract, message: object, request: Mapping[str, Any], used: int) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says; else None.
+
+    ``used`` counts its tokens.
 
     Servers relabel cut replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of 3,600). At the limit only
     content that is JSON, closed by its last bracket, proves itself whole. A call does not: the server's parser wrote
@@ -305,7 +308,6 @@ def cut_at_limit(contract: Contract, message: object, request: Mapping[str, Any]
     such as reasoning (api-docs.deepseek.com, reasoning model: the limit is that of the answer alone).
     """
     limits = _limits_of(request)
-    used = Usage.of(response).completion_tokens if limits and isinstance(response, dict) else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
     if (used in limits and not _is_closed(contract, message)) or _breaks_off(contract, message):

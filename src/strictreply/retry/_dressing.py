@@ -19,11 +19,11 @@ from strictreply.contract._describing import (
     response_format,
     union_schema,
 )
-from strictreply.contract._judge import ids_in
 from strictreply.retry._parts import part_words
 from strictreply.retry._scoping import Scope
 from strictreply.values._json import JSON, JSONObject, Message
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import ids_in, peek
+from strictreply.wires._wire import Wire
 
 _INSTRUCTION_ROLES = ("system", "developer")
 
@@ -36,17 +36,20 @@ def narrowed(
     unwanted: frozenset[str],
     *,
     cached: bool,
+    wire: Wire,
 ) -> tuple[JSONObject, frozenset[str]]:
     """Make the request that asks for a scope alone, or for the whole reply; return it and what we added."""
     native = contract.channel == "native"
     if scope is None or cached:
-        request, added = dressed(contract, contract, base, messages, unwanted)
+        request, added = dressed(contract, contract, base, messages, unwanted, wire=wire)
         if scope is not None and native and "tool_choice" not in unwanted:
             return request | {"tool_choice": _choice_of(scope)}, added | {"tool_choice"}
         return request, added
     if native and not scope.calls:
         base = {name: value for name, value in base.items() if name != "response_format"}
-    request, added = dressed(contract, contract_for(contract, scope, messages), base, messages, unwanted, scope)
+    request, added = dressed(
+        contract, contract_for(contract, scope, messages), base, messages, unwanted, scope, wire=wire
+    )
     if native and scope.calls:
         request.pop("response_format", None)  # forced calls are all that is wanted
         added -= {"response_format"}
@@ -81,15 +84,17 @@ def dressed(
     messages: list[Message],
     unwanted: frozenset[str],
     scope: Scope | None = None,
+    *,
+    wire: Wire,
 ) -> tuple[JSONObject, frozenset[str]]:
     """Put a contract into a request, each channel in its own way; return it and what the caller did not ask for.
 
     ``held`` is what the reply is held to, ``contract`` what is asked for.
     """
     if contract.channel == "text":
-        ours = _usage_of_stream(base, unwanted)
+        ours = _usage_of_stream(base, unwanted, wire)
         return _text_request(contract, base, messages, scope) | ours, frozenset(ours)
-    request, ours = base | {"messages": messages}, _usage_of_stream(base, unwanted)
+    request, ours = base | {"messages": messages}, _usage_of_stream(base, unwanted, wire)
     definitions = _definitions(contract)
     if definitions:
         choice = _choice(contract)
@@ -124,10 +129,9 @@ def _text_request(contract: Contract, base: JSONObject, messages: list[Message],
     return request
 
 
-def _usage_of_stream(base: JSONObject, unwanted: frozenset[str]) -> JSONObject:
-    """Ask for the usage of a stream, which is not sent unasked; an attempt has it like any other."""
-    is_silent = bool(base.get("stream")) and base.get("stream_options") is None and "stream_options" not in unwanted
-    return {"stream_options": {"include_usage": True}} if is_silent else {}
+def _usage_of_stream(base: JSONObject, unwanted: frozenset[str], wire: Wire) -> JSONObject:
+    """Ask for the usage of a stream: an attempt has it like any other."""
+    return wire.streamed(base) if base.get("stream") and "stream_options" not in unwanted else {}
 
 
 def _definitions(contract: Contract) -> Definitions:

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 from strictreply.contract._contract import Check, Checked, check_of
 from strictreply.contract._judge import (
     counts_anew,
-    ids_in,
     judge_opened,
     opened_for,
     with_fresh_ids,
@@ -40,8 +39,8 @@ from strictreply.values._attempts import Attempt, Usage, Vetoed
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import AssistantReply, Invalid, Valid, Verdict
-from strictreply.wires._chat import Opened, error_code, peek
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
+from strictreply.wires._opening import Opened, error_code, ids_in, peek
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
@@ -168,7 +167,8 @@ class Judged:
 
     The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
     ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised, ``unspliced``
-    that what came for a part of the message could not be put into it; the other two are the event's.
+    that what came for a part of the message could not be put into it; ``came`` is the message as it came, the other
+    two are the event's.
     """
 
     verdict: Verdict | None
@@ -180,6 +180,7 @@ class Judged:
     unspliced: bool = False
     is_behind_text: bool = False
     vetoed: Vetoed | None = None
+    came: JSONObject | None = None
 
     @property
     def turn(self) -> JSONObject | None:
@@ -200,9 +201,10 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     spent = 0.0
     turn = first_turn(ask)
     while True:
-        judged, seconds, spent = yield from _called(ask, turn, spent)
+        sent = ask.wire.written(turn.request)
+        judged, seconds, spent = yield from _called(ask, turn, sent, spent)
         refused = refused_additions(turn, judged.failure)
-        attempts = (*attempts, _attempt(len(attempts) + 1, turn, judged, seconds, refused))
+        attempts = (*attempts, _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused))
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
         if refused and ask.policy.time_left(spent) != 0:
@@ -210,7 +212,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             continue
         if isinstance(judged.verdict, Valid):
             late = ask.policy.time_left(spent) == 0
-            return _late(attempts) if late else _accepted(judged.verdict, judged, attempts)
+            return _late(attempts) if late else _accepted(ask, judged.verdict, judged, attempts)
         bad = _bad(ask, turn, judged)
         step = _decided(ask, attempts, spent, judged, bad)
         if isinstance(step, Again):
@@ -235,9 +237,11 @@ def _decided(ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judg
     return _behind_text(judged, step) if isinstance(step, Again) and judged.is_behind_text else step
 
 
-def _called(ask: Ask, turn: Turn, spent: float) -> Generator[Effect, Event, tuple[Judged, float, float]]:
+def _called(
+    ask: Ask, turn: Turn, sent: JSONObject, spent: float
+) -> Generator[Effect, Event, tuple[Judged, float, float]]:
     """Make one call and judge what it brought; give the judgement, the seconds of the call, and all that is spent."""
-    event = yield Call(turn.request, ask.policy.time_left(spent), _asked_for(ask, turn.scope))
+    event = yield Call(sent, ask.policy.time_left(spent), _asked_for(ask, turn.scope))
     spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
     judged = _judge_event(ask, turn, event)
     if isinstance(event, Replied | Failed) and event.is_behind_text:
@@ -304,16 +308,19 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         return _judge_failure(turn, event.failure)
     response = _response_of(event)
     if isinstance(event, Replied) and event.fault is not None:
-        return Judged(Invalid((event.fault,)), _message_in(response), response=response, vetoed=event.vetoed)
-    opened = opened_for(ask.contract, response)
-    came = _message_in(response)
+        came = ask.wire.message_in(response)
+        return Judged(Invalid((event.fault,)), came, response=response, vetoed=event.vetoed)
+    opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
-        return Judged(opened, came or _written_in(response, opened), response=response)
-    if came is None or not isinstance(opened.message, dict):
+        came = ask.wire.message_in(response) or _written_in(response, opened)
+        return Judged(opened, came, response=response)
+    came = opened.came
+    if came is None or response is came or not isinstance(opened.message, dict):
         return Judged(_NO_COMPLETION, response=response)
     message, content = opened.message, came.get("content")
     content = content if thoughts_in(content) else None
-    refused = cut_at_limit(ask.contract, message, turn.request, response)
+    used = Usage.of(response, ask.wire.usage).completion_tokens
+    refused = cut_at_limit(ask.contract, message, turn.request, used)
     if refused is None and turn.scope is not None:
         spliced = splice(ask.contract, turn.scope, message)
         if isinstance(spliced, Invalid):
@@ -337,14 +344,15 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, response: JSON, content
     """
     message: Any = opened.message
     if not message.get("tool_calls") or ask.contract.ids_may_repeat:
-        return Judged(judge_opened(ask.contract, opened), message, response=response, content=content)
+        verdict = judge_opened(ask.contract, opened)
+        return Judged(verdict, message, response=response, content=content, came=opened.came)
     ids = ids_in(ask.base["messages"])
     numbers = turn.numbers or counts_anew(ids) or not IDS_OF_SERVERS.isdisjoint(opened.leniency)
     fresh = with_numbered_ids(message, set(ids)) if numbers else message
     verdict = with_fresh_ids(fresh, judge_opened(ask.contract, replace(opened, message=fresh)), set(ids))
     if fresh is not message:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
-    return Judged(verdict, fresh, response=response, content=content)
+    return Judged(verdict, fresh, response=response, content=content, came=opened.came)
 
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:
@@ -375,7 +383,7 @@ def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
     return {"role": "assistant", "content": written if isinstance(written, str) else None}
 
 
-_NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="an object with choices"),))
+_NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response"),))
 """A bare message may be judged, but it is no response of the API."""
 
 
@@ -418,13 +426,6 @@ def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: b
 _KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
 
 
-def _message_in(response: JSON) -> JSONObject | None:
-    """Find the message of a response that has one."""
-    choices = peek(response, "choices")
-    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-    return message if isinstance(message, dict) else None
-
-
 def _after_checks(judged: Judged, checked: Event) -> Judged:
     """Turn the verdict when a user's check found something."""
     if not isinstance(checked, Checked) or not checked.issues:
@@ -433,11 +434,13 @@ def _after_checks(judged: Judged, checked: Event) -> Judged:
     return replace(judged, verdict=Invalid(checked.issues, leniency))
 
 
-def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: frozenset[str]) -> Attempt:
+def _attempt(
+    ask: Ask, number: int, turn: Turn, sent: JSONObject, judged: Judged, seconds: float, refused: frozenset[str]
+) -> Attempt:
     """Record what was asked and what became of it."""
     return Attempt(
         number=number,
-        request=turn.request,
+        request=sent,
         raw=judged.response,
         issues=judged.issues,
         failure=None if judged.failure is None else str(judged.failure),
@@ -447,18 +450,17 @@ def _attempt(number: int, turn: Turn, judged: Judged, seconds: float, refused: f
         leniency=() if judged.verdict is None else judged.verdict.leniency,
         refused=tuple(sorted(refused)),
         vetoed=judged.vetoed,
-        usage=Usage.of(judged.response),
+        usage=Usage.of(judged.response, ask.wire.usage),
         seconds=seconds,
         escalation=turn.escalation,
     )
 
 
-def _accepted(verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Settled:
+def _accepted(ask: Ask, verdict: Valid, judged: Judged, attempts: tuple[Attempt, ...]) -> Settled:
     """Return the reply with the completion that carries it, as if the first reply had been valid."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
     turn, message = judged.turn or {}, judged.message or {}
-    if message is _message_in(response):
+    if message is judged.came:
         return Settled(verdict.reply, response, attempts, turn=turn)
-    choice = {"index": 0, **response["choices"][0], "message": message}
-    choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
-    return Settled(verdict.reply, {**response, "choices": [choice]}, attempts, spliced=True, turn=turn)
+    mended = ask.wire.with_message(response, message)
+    return Settled(verdict.reply, mended, attempts, spliced=True, turn=turn)

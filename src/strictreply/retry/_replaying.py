@@ -17,8 +17,8 @@ from strictreply.reading._decoding import decode
 from strictreply.retry._scoping import Scope
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
 from strictreply.wires._dialects import text_in, thoughts_in
+from strictreply.wires._opening import peek
 
 MAX_REPLAY_CHARS = 8_000
 _NOT_RUN = "Not run: the reply was not valid."

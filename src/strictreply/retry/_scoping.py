@@ -18,8 +18,8 @@ from strictreply.retry._parts import Part, part_of
 from strictreply.values._issues import Code, Issue, pointer_tokens, quote
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
 from strictreply.wires._dialects import text_in, thoughts_in
+from strictreply.wires._opening import peek
 
 _NATIVE_DEPTH = 4  # tool_calls, index, function, arguments
 _ARGUMENT_CODES = ("args.", "json.")

@@ -40,8 +40,9 @@ from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._json import JSONObject
 from strictreply.values._limits import Limits
 from strictreply.values._replies import A_co, Invalid, Valid, Verdict
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 from strictreply.wires._received import as_json, read_body
+from strictreply.wires._wire import wire_for
 
 A = TypeVar("A")
 
@@ -125,10 +126,11 @@ def next_request(
     advice: tuple[Consulted, ...] = ()
     if isinstance(request, _Asked):
         base, responses, advice = request.base, (*request.responses, *responses), request.advice
-    held, asked = shape(contract, _undressed(contract, base))
+    wire = wire_for(base)
+    held, asked = shape(contract, _undressed(contract, wire.read(dict(base))))
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
-    ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering())
+    ask = Ask(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)
     try:
         outcome = drive(reply_flow(ask), played.perform)
     except _Unanswered as unanswered:

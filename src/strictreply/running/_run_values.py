@@ -27,7 +27,7 @@ from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import DirectAnswer, ToolCall
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 from strictreply.wires._received import as_json
 
 _MESSAGES_FORM: Final = (

@@ -10,10 +10,9 @@ from itertools import count
 from threading import Lock
 from typing import Any, cast
 
-from strictreply.contract._judge import ids_in
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.values._json import JSONObject
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import ids_in, peek
 
 _WRITTEN_ID = re.compile(rb'(?<="id": ")call_[0-9]+(?=")')  # in the body of a raw response
 

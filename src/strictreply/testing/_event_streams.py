@@ -9,7 +9,7 @@ from typing import Any, cast
 from strictreply.reading._decoding import decode
 from strictreply.testing._recordings import LINE_LIMITS
 from strictreply.values._json import JSON, JSONObject
-from strictreply.wires._chat_stream import Assembly
+from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._events import DONE, DONE_DATA, EventReader, event
 
 PIECES = 4  # of a text at most, however long it is
@@ -78,7 +78,7 @@ def assembled(body: bytes) -> JSON:
     chunk, calls that contradict themselves) keeps what it said, with a finish reason that no gate lets through; an
     ``error`` stays beside the rest.
     """
-    assembly = Assembly()
+    assembly = ChatAssembly()
     for name, data in events_in(body):
         if data == DONE_DATA:
             assembly.is_done = True

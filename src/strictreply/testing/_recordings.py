@@ -21,7 +21,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._json import Channel, JSONObject
 from strictreply.values._limits import MAX_JSON_DEPTH, Limits
 from strictreply.values._replies import Invalid, Verdict
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
 _GZIP_MAGIC = b"\x1f\x8b"

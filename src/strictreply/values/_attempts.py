@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from strictreply.values._issues import Issue
@@ -20,6 +20,10 @@ _ENDLESS: int = 10**MAX_NUMBER_DIGITS
 
 MAX_TOKENS = 2**53 - 1
 """The largest count of tokens that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)."""
+
+
+UsageNames: TypeAlias = tuple[str, str, str]
+OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,15 @@ class Usage:
         )
 
     @classmethod
-    def of(cls, completion: JSON) -> Usage:
-        """Read the ``usage`` of a completion; what is not a count of tokens, or one above 2^53 - 1, counts as zero."""
-        usage = completion.get("usage") if isinstance(completion, dict) else None
+    def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
+        """Read the ``usage`` of a response; what is not a count of tokens, or one above 2^53 - 1, counts as zero.
+
+        ``names`` are what its API calls the three counts.
+        """
+        usage = response.get("usage") if isinstance(response, dict) else None
         if not isinstance(usage, dict):
             return cls()
-        prompt, answer, total = (
-            _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-        )
+        prompt, answer, total = (_count(usage.get(name)) for name in names)
         return cls(prompt, answer, max(total, prompt + answer))
 
 
@@ -185,7 +190,7 @@ def _is_amount(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_TOKENS
 
 
-def summed_usage(attempts: tuple[Attempt, ...]) -> JSONObject:
+def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
     """Return what providers wrote as ``usage`` of all attempts, added up: details, and a cost where it is written, too.
 
     What is no count is that of the last attempt that has it.
@@ -193,7 +198,7 @@ def summed_usage(attempts: tuple[Attempt, ...]) -> JSONObject:
     written: JSONObject = {}
     for attempt in attempts:
         written = _added(written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None)
-    return written | asdict(total_usage(attempts))
+    return written | dict(zip(names, astuple(total_usage(attempts)), strict=True))
 
 
 REDACTED = "[redacted]"

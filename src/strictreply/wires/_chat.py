@@ -1,4 +1,4 @@
-"""Opening a chat completion: from the response, an SDK object or a bare message to the one message to judge.
+"""The chat completions API: its responses opened, and mended messages put back into them.
 
 What ends a reply before its content matters is judged here: a refusal, a content filter, a cut at the token limit, a
 call that the provider itself could not read.
@@ -7,32 +7,70 @@ call that the provider itself could not read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from strictreply.values._issues import Code, Issue, quote
+from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
+from strictreply.wires._chat_stream import ChatAssembly, ChatSent
 from strictreply.wires._dialects import NeedsNothing, in_api_form
-from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, PROMISING, REASONS, WORST_FIRST
+from strictreply.wires._endings import PROMISING
+from strictreply.wires._opening import Opened, error_code, peek, reason_code, refused, word_of, worst_of
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The assistant message of a response, a mapping or an SDK object.
+class ChatWire:
+    """``POST /chat/completions``: what is judged and what is sent are in the form of this API, so little changes."""
 
-    ``promised`` says that the response ended to have a tool called, ``leniency`` names the ways of servers that the
-    message was written in (:data:`~strictreply.wires._dialects.DIALECTS`): it is given as the API would have it.
-    """
+    name = "chat"
+    resource = "chat.completions"
+    path = "chat/completions"
+    sdk_types = ("openai.types.chat", "ChatCompletion", "ChatCompletionChunk")
+    usage = ("prompt_tokens", "completion_tokens", "total_tokens")
+    plain_members: Mapping[str, JSON] = MappingProxyType(
+        {"messages": [], "tools": [], "response_format": {"type": "text"}}
+    )
+    ends_with_done = True
 
-    message: object
-    promised: bool = False
-    leniency: tuple[str, ...] = ()
+    def read(self, request: JSONObject) -> JSONObject:
+        """Return the keywords of a request in the form that is worked with: as they are."""
+        return request
+
+    def written(self, request: JSONObject) -> JSONObject:
+        """Return a request as the API takes it: as it is."""
+        return request
+
+    def streamed(self, request: JSONObject) -> JSONObject:
+        """Return what asks for the usage of a stream, which is not sent unasked; nothing where something was said."""
+        return {} if request.get("stream_options") is not None else {"stream_options": {"include_usage": True}}
+
+    def opened(self, response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
+        """Find the one message to judge; see :func:`open_envelope`."""
+        return open_envelope(response, needs_nothing)
+
+    def message_in(self, response: JSON) -> JSONObject | None:
+        """Find the message of a response that has one."""
+        choices = peek(response, "choices")
+        message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+        return message if isinstance(message, dict) else None
+
+    def with_message(self, response: JSONObject, message: JSONObject) -> JSONObject:
+        """Return a response with another message in it, as if it had come so."""
+        choices: Any = response["choices"]
+        choice = {"index": 0, **choices[0], "message": message}
+        choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
+        return {**response, "choices": [choice]}
+
+    def assembly(self) -> ChatAssembly:
+        """Return what puts the chunks of one stream together."""
+        return ChatAssembly()
+
+    def sent(self, *, usage: bool) -> ChatSent:
+        """Return what knows how much of a reply has been passed on as chunks; ``usage`` says that it is wanted."""
+        return ChatSent(usage=usage)
 
 
-def peek(value: object, name: str) -> object:
-    """Read a member of a mapping or an attribute of an SDK object; None when there is none."""
-    if isinstance(value, Mapping):
-        return value.get(name)
-    return None if isinstance(value, str | bytes | list) else getattr(value, name, None)
+CHAT = ChatWire()
 
 
 def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
@@ -40,20 +78,20 @@ def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -
 
     ``needs_nothing`` says which tools can be called without arguments; with None the ways of servers are not read.
     """
-    if _is_message(response):
+    if is_message(response):
         return _open_message(None, None, response, needs_nothing)
     if response is None or isinstance(response, str | bytes | int | float | list | tuple):
-        return _refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
+        return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
     choices = peek(response, "choices")
     if not isinstance(choices, list | tuple) or len(choices) != 1:
         ending = _bad_ending(response, None, None)
         return (
-            _refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices)) if ending is None else Invalid((ending,))
+            refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices)) if ending is None else Invalid((ending,))
         )
     return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
 
 
-def _is_message(value: object) -> bool:
+def is_message(value: object) -> bool:
     """Return whether a value is a message and no response: it has a role, content or calls, and no choices."""
     if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return False
@@ -72,38 +110,30 @@ def _open_message(
     ending = _bad_ending(response, choice, message)
     if ending is not None:
         return Invalid((ending,))
-    if not _is_message(message):
+    if not is_message(message):
         expected = "an object with an assistant message"
-        return _refused(Code.ENVELOPE_MALFORMED, "/choices/0/message", expected=expected, found=quote(message))
+        return refused(Code.ENVELOPE_MALFORMED, "/choices/0/message", expected=expected, found=quote(message))
     reason = peek(choice, "finish_reason")
     if reason is not None and not isinstance(reason, str):
-        return _refused(
-            Code.ENVELOPE_MALFORMED, "/choices/0/finish_reason", expected="one with a finish_reason of text"
-        )
+        return refused(Code.ENVELOPE_MALFORMED, "/choices/0/finish_reason", expected="one with a finish_reason of text")
     told, leniency = (
         (message, ()) if needs_nothing is None else in_api_form(message, needs_nothing, bare=choice is None)
     )
     role = peek(told, "role")
     if role != "assistant" and not (role is None and choice is None):  # whoever gives a bare message need not say whose
-        return _refused(Code.REPLY_ROLE, "/role", found=quote(role))
+        return refused(Code.REPLY_ROLE, "/role", found=quote(role))
     reasons = (reason for _, reason in _reasons(choice, message))
-    return Opened(told, any(isinstance(reason, str) and _word(reason) in PROMISING for reason in reasons), leniency)
-
-
-def _refused(code: Code, path: str, *, found: str = "", **words: str) -> Invalid:
-    """Refuse with one issue."""
-    return Invalid((Issue.of(code, path, found=found, **words),))
+    promised = any(isinstance(reason, str) and word_of(reason) in PROMISING for reason in reasons)
+    return Opened(told, promised, leniency, message if isinstance(message, dict) else None)
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
     """Report the worst that a response says of its own end, None when it says nothing bad."""
-    found = [(Code.REPLY_REFUSAL, "/refusal", refusal)] if (refusal := peek(message, "refusal")) else []
+    found: list[tuple[Code, str, object]] = []
+    found += [(Code.REPLY_REFUSAL, "/refusal", refusal)] if (refusal := peek(message, "refusal")) else []
     found += [(error_code(error), at, error) for at, error in _errors(response, choice, message) if error]
-    found += [(code, at, reason) for at, reason in _reasons(choice, message) if (code := _reason_code(reason))]
-    if not found:
-        return None
-    code, at, said = min(found, key=lambda one: WORST_FIRST.index(one[0]))
-    return Issue.of(code, at, found=quote(peek(said, "message") or said))
+    found += [(code, at, reason) for at, reason in _reasons(choice, message) if (code := reason_code(reason))]
+    return worst_of(found)
 
 
 def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
@@ -133,31 +163,3 @@ def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, objec
         fields = peek(holder, "provider_specific_fields")
         if fields:
             yield f"{at}/provider_specific_fields", fields
-
-
-def _reason_code(reason: object) -> Code | None:
-    """Read what a reason means: the whole word, or a half of ``function_call_filter: MALFORMED_FUNCTION_CALL``."""
-    if not isinstance(reason, str):
-        return None
-    first, _, last = reason.partition(":")
-    return REASONS.get(_word(reason)) or REASONS.get(_word(last)) or REASONS.get(_word(first))
-
-
-def error_code(error: object) -> Code:
-    """Read what an error says of the model's reply; ``envelope.error`` for one that says nothing of it.
-
-    One that holds what the model wrote is the model's fault, whatever it is called (langchain-ai/langchain#31459).
-    """
-    message = error if isinstance(error, str) else peek(error, "message")
-    inner = peek(error, "innererror") or peek(peek(error, "provider_specific_fields"), "innererror")
-    for word in (peek(error, "code"), peek(inner, "code"), peek(error, "type"), message):
-        if isinstance(word, str) and _word(word) in ERRORS:
-            return ERRORS[_word(word)]
-    start = message.lstrip().lower() if isinstance(message, str) else ""
-    written = Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
-    return next((code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written)
-
-
-def _word(text: str) -> str:
-    """Bring a word to the form of the tables; ``FinishReason.MAX_TOKENS`` is how an enum prints itself."""
-    return text.strip().rpartition(".")[2].lower().replace("-", "_").replace(" ", "_")

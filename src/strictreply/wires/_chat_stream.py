@@ -14,6 +14,8 @@ from typing import Any, cast
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._json import JSON, JSONObject
 
+BETWEEN_TEXTS = "\n\n"
+
 BROKEN_OFF = "error"
 """The finish reason of a stream that ended without one, or without ``[DONE]``: it must not pass for whole."""
 
@@ -21,17 +23,16 @@ _TEXTS = ("content", "refusal")
 _NO_TEXT = ("tool_calls", "function_call", "refusal")
 
 
-class Assembly:
-    """The chunks of one stream so far.
+class ChatAssembly:
+    """The chunks of one stream so far; see :class:`~strictreply.wires._wire.Assembly`.
 
-    ``fault`` is the first thing in them that is not what the API sends, None while there is none. ``is_done`` says that
-    the stream said that it is at its end. ``chunks`` counts them, ``size`` the characters of their texts. ``delta`` is
-    that of the chunk which came last, ``is_text_alone`` whether that chunk holds nothing but text of the content.
+    ``chunks`` counts them.
     """
 
     def __init__(self) -> None:
         self.fault: Issue | None = None
         self.is_done = False
+        self.is_over = False
         self.chunks = 0
         self.size = 0
         self.delta: JSONObject = {}
@@ -64,6 +65,7 @@ class Assembly:
 
     def _add(self, chunk: JSON) -> None:
         self.delta, self.is_text_alone = {}, False
+        self.is_over = isinstance(chunk, dict) and bool(chunk.get("error"))
         if not isinstance(chunk, dict):
             self.refuse(Code.ENVELOPE_MALFORMED, "", expected="a chunk of a stream, an object", found=quote(chunk))
             return
@@ -80,6 +82,7 @@ class Assembly:
                 return
             fault = self._choices.setdefault(index, _Choice()).add(part)
             self.fault = self.fault or fault
+            self.is_over |= fault is not None
             if fault is None and index == 0:
                 self._look_at(part)
 
@@ -90,7 +93,7 @@ class Assembly:
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
-        self.fault = self.fault or Issue.of(code, path, **words)
+        self.fault, self.is_over = self.fault or Issue.of(code, path, **words), True
 
     @property
     def reason(self) -> JSON:
@@ -253,6 +256,47 @@ class _Choice:
         around = {name: value for name, value in self.around.items() if name not in {"index", "delta"}}
         around["logprobs"] = self.logprobs.whole or None
         return {**around, "index": index, "message": message, "finish_reason": reason}
+
+
+class ChatSent:
+    """How much of a completion has been passed on as chunks; ``usage`` says that a chunk with the usage is wanted."""
+
+    def __init__(self, *, usage: bool) -> None:
+        self._usage = usage
+        self._texts: list[str] = []
+        self._around: JSONObject = {}
+
+    @property
+    def text(self) -> str:
+        """The text of the content that was passed on."""
+        return "".join(self._texts)
+
+    def add(self, event: JSON) -> None:
+        """Take a chunk that is passed on: it holds nothing but text."""
+        chunk: Any = event
+        text = chunk["choices"][0]["delta"].get("content") if chunk["choices"] else None
+        if text:
+            self._texts.append(text)
+        if not self._around:
+            self._around = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
+
+    def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
+        """Yield the chunks that are left of an accepted completion; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        completion, sent = response, self.text
+        if sent:
+            (choice,) = cast("Any", response["choices"])
+            whole = None if came is None else cast("Any", came["choices"])[0]["message"]["content"]
+            message = choice["message"] | {"content": _behind(sent, choice["message"], whole)}
+            completion = response | self._around | {"choices": [choice | {"message": message}]}
+        return chunks_of(completion, sent=sent, usage=self._usage)
+
+
+def _behind(sent: str, message: JSONObject, whole: Any) -> str:
+    """Return the content of a message as it stands behind a text; ``whole`` is it as it came, thoughts included."""
+    text: Any = message.get("content") if whole is None else whole
+    if not isinstance(text, str) or not text or text.startswith(sent):
+        return text or sent
+    return sent if message.get("tool_calls") else f"{sent}{BETWEEN_TEXTS}{text}"
 
 
 def chunks_of(completion: JSONObject, *, sent: str = "", usage: bool = False) -> Iterator[JSONObject]:

@@ -43,7 +43,7 @@ def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = Fa
     """
     if type(message) is dict and _is_in_api_form(message):
         return message, ()
-    read = original = _object(message)
+    read = original = object_in(message)
     if read is None or original is None:
         return message, ()
     applied: list[str] = []
@@ -85,7 +85,7 @@ def text_in(content: object) -> str | None:
     if isinstance(content, str) or not isinstance(content, list | tuple):
         return content if isinstance(content, str) else None
     texts: list[str] = []
-    for chunk in map(_object, content):
+    for chunk in map(object_in, content):
         kind = None if chunk is None else chunk.get("type")
         text = chunk.get("text") if chunk is not None and kind == "text" else None
         if isinstance(text, str):
@@ -97,14 +97,15 @@ def text_in(content: object) -> str | None:
 
 def thoughts_in(content: object) -> list[JSONObject]:
     """Return the chunks of a content that hold what the model thought: providers want them back as they were."""
-    chunks = map(_object, content) if isinstance(content, list | tuple) else ()
+    chunks = map(object_in, content) if isinstance(content, list | tuple) else ()
     return [chunk for chunk in chunks if chunk is not None and chunk.get("type") in _THOUGHTS]
 
 
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
 
 
-def _object(value: object) -> JSONObject | None:
+def object_in(value: object) -> JSONObject | None:
+    """Return a mapping, or an SDK object as one; None for anything else."""
     if isinstance(value, Mapping):
         return cast("JSONObject", value)
     dump = getattr(value, "model_dump", None)
@@ -144,7 +145,7 @@ def _each_call(change: Callable[[JSONObject, NeedsNothing], JSONObject]) -> Call
     def read(message: JSONObject, needs_nothing: NeedsNothing) -> JSONObject:
         calls, changed = _calls(message), False
         for index, call in enumerate(calls):
-            told = _object(call)
+            told = object_in(call)
             if told is not None and (other := change(told, needs_nothing)) is not told:
                 calls[index], changed = other, True
         return _with(message, tool_calls=calls) if changed else message
@@ -153,7 +154,7 @@ def _each_call(change: Callable[[JSONObject, NeedsNothing], JSONObject]) -> Call
 
 
 def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    function = _object(call.get("function"))
+    function = object_in(call.get("function"))
     written = None if function is None else _written(function.get("arguments"))
     return call if written is None or function is None else _with(call, function=_with(function, arguments=written))
 
@@ -169,7 +170,7 @@ def _written(arguments: object) -> str | None:
 
 
 def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObject:
-    function = _object(call.get("function"))
+    function = object_in(call.get("function"))
     if function is None:
         return call
     name, arguments = function.get("name"), function.get("arguments")
@@ -200,7 +201,7 @@ def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
 
 def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     calls = _calls(message)
-    told = {index: call for index, one in enumerate(calls) if (call := _object(one)) is not None}
+    told = {index: call for index, one in enumerate(calls) if (call := object_in(one)) is not None}
     lacking = {index: call for index, call in told.items() if _is_blank(call.get("id"))}
     if not lacking:
         return message
@@ -223,8 +224,8 @@ def _is_blank(id_: object) -> bool:
 
 
 def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    legacy = _object(message.get("function_call"))
-    functions = [_object((_object(call) or {}).get("function")) for call in _calls(message)]
+    legacy = object_in(message.get("function_call"))
+    functions = [object_in((object_in(call) or {}).get("function")) for call in _calls(message)]
     if not legacy or not any(function is not None and _says_the_same(legacy, function) for function in functions):
         return message
     return {name: value for name, value in message.items() if name != "function_call"}

@@ -101,4 +101,6 @@ class EventReader:
 
 def event(chunk: JSON) -> bytes:
     """Write JSON as an event; it is ASCII, so that no line or character can be cut by accident."""
-    return b"data: %s\n\n" % json.dumps(chunk).encode()
+    kind = chunk.get("type") if isinstance(chunk, dict) else None
+    name = b"event: %s\n" % kind.encode() if isinstance(kind, str) else b""
+    return b"%sdata: %s\n\n" % (name, json.dumps(chunk).encode())

@@ -22,7 +22,7 @@ from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 MADE_BY_INSTRUCTOR: Final = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
 """What instructor makes of a response model itself: of our requests it is left out."""

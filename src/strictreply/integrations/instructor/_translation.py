@@ -17,7 +17,7 @@ from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, R
 from strictreply.values._issues import Code, Issue
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 from strictreply.wires._received import as_json
 
 

@@ -24,7 +24,7 @@ from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS,
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject, Message
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 _SET_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
 _ALLOWED_FORMATS: Final = ("text", "json_object")

@@ -42,7 +42,7 @@ from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue, pointer, quote
 from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs

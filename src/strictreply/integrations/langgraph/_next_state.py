@@ -55,7 +55,7 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSON, JSONObject, Message
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.ABORTED: RunStatus.ABORTED,

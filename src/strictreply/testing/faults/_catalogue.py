@@ -18,7 +18,7 @@ from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import peek
+from strictreply.wires._opening import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")

@@ -1,0 +1,172 @@
+"""The Responses API: its requests read and written, its responses opened, mended messages put back into them.
+
+A reply is a list of items here. What is judged of it is one message: the text of its message items and its calls, by
+their ``call_id``. The items stay with that message as they came, under ``response``, since a server wants them back so:
+what was thought stands directly before what it led to. The specification is that of OpenAI's API reference (responses)
+and of Open Responses (openresponses.org).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from strictreply.values._issues import Code, Issue, pointer, quote
+from strictreply.values._json import JSON, JSONObject
+from strictreply.values._replies import Invalid, ToolCall
+from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
+from strictreply.wires._opening import Opened, error_code, peek, reason_code, refused, worst_of
+from strictreply.wires._responses_items import AWAITED, CALLS, TEXTS, parts_in, rewritten, text_of
+from strictreply.wires._responses_requests import read_request, written_request
+from strictreply.wires._responses_stream import ResponsesAssembly, ResponsesSent
+
+_UNFINISHED: Mapping[object, Code] = {"incomplete": Code.REPLY_TRUNCATED, "in_progress": Code.REPLY_BROKEN_OFF}
+
+
+def is_response(value: object) -> bool:
+    """Return whether a value is a response of this API rather than a chat completion or a message."""
+    return peek(value, "object") == "response" or (isinstance(peek(value, "output"), list) and _has_no_choices(value))
+
+
+def _has_no_choices(value: object) -> bool:
+    return peek(value, "choices") is None and peek(value, "role") is None
+
+
+class ResponsesWire:
+    """``POST /responses``."""
+
+    name = "responses"
+    resource = "responses"
+    path = "responses"
+    sdk_types = ("openai.types.responses", "Response", "ResponseStreamEvent")
+    usage = ("input_tokens", "output_tokens", "total_tokens")
+    plain_members: Mapping[str, JSON] = MappingProxyType({"input": [], "tools": []})
+    ends_with_done = False
+
+    def read(self, request: JSONObject) -> JSONObject:
+        """Return the keywords of a request in the form that is worked with; see :func:`read_request`."""
+        return read_request(request)
+
+    def written(self, request: JSONObject) -> JSONObject:
+        """Return a request as the API takes it; see :func:`written_request`."""
+        return written_request(request)
+
+    def streamed(self, request: JSONObject) -> JSONObject:  # noqa: ARG002 - a stream ends with its usage
+        """Return nothing: a stream tells its usage unasked."""
+        return {}
+
+    def opened(self, response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
+        """Find the one message to judge, or say why the response holds none fit to be judged."""
+        plain = object_in(response)
+        if plain is None:
+            return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
+        ending = worst_of(_endings(plain))
+        if ending is not None:
+            return Invalid((ending,))
+        fault = next(_misshapen(plain.get("output")), None)
+        if fault is not None:
+            return Invalid((fault,))
+        came = self.message_in(plain) or {}
+        told, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
+        server_calls = tuple(_awaiting(came["response"]["output"]))
+        steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in server_calls))
+        return Opened(told, leniency=steps, came=came, server_calls=server_calls)
+
+    def message_in(self, response: JSON) -> JSONObject | None:
+        """Find the message that the items of a response make; None when there are no items."""
+        output = peek(response, "output")
+        if not isinstance(output, list):
+            return None
+        items = [item for item in output if isinstance(item, dict)]
+        calls = [_call(item) for item in items if item.get("type") in CALLS]
+        refusals = [text for item in items for text in parts_in(item, ("refusal",))]
+        message: JSONObject = {"role": "assistant", "content": text_of(output, beside_calls=bool(calls))}
+        message |= {"refusal": "".join(refusals)} if refusals else {}
+        message |= {"tool_calls": calls} if calls else {}
+        return message | {"response": {"id": peek(response, "id"), "output": output}}
+
+    def with_message(self, response: JSONObject, message: JSONObject) -> JSONObject:
+        """Return a response with another message in it, as if it had come so.
+
+        Its id is that of the response whose items the message has: under it a server has stored the same calls.
+        """
+        kept = message["response"]
+        output = rewritten(message, kept["output"])
+        whole = {**response, "id": kept["id"] or response.get("id"), "output": output, "status": "completed"}
+        whole |= {"output_text": text_of(output)} if "output_text" in response else {}
+        return whole | {"error": None, "incomplete_details": None}
+
+    def assembly(self) -> ResponsesAssembly:
+        """Return what puts the events of one stream together."""
+        return ResponsesAssembly()
+
+    def sent(self, *, usage: bool) -> ResponsesSent:  # noqa: ARG002 - every stream ends with its usage
+        """Return what knows how much of a reply has been passed on as events."""
+        return ResponsesSent()
+
+
+RESPONSES = ResponsesWire()
+
+
+def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
+    """Yield what a response says badly of its own end: of all of it, and of each item."""
+    if response.get("error"):
+        yield error_code(response["error"]), "/error", response["error"]
+    status, reason = response.get("status"), peek(response.get("incomplete_details"), "reason")
+    if status == "incomplete":
+        yield reason_code(reason) or Code.REPLY_TRUNCATED, "/incomplete_details/reason", reason or status
+    elif status == "failed":
+        yield error_code(response.get("error") or "failed"), "/error", response.get("error") or status
+    elif code := reason_code(status):
+        yield code, "/status", status
+    output = response.get("output")
+    for index, item in enumerate(output if isinstance(output, list) else ()):
+        at = pointer("/output", index)
+        refusal = next(parts_in(item, ("refusal",)), None)
+        if refusal is not None:
+            yield Code.REPLY_REFUSAL, at, refusal
+        code = _UNFINISHED.get(peek(item, "status")) if peek(item, "type") in {"message", *CALLS} else None
+        if code is not None:
+            yield code, pointer(at, "status"), peek(item, "status")
+
+
+def _misshapen(output: object) -> Iterator[Issue]:
+    """Yield what is no item of the API's in an output."""
+    if not isinstance(output, list):
+        expected, found = "an array of items as its output", quote(output)
+        yield Issue.of(Code.ENVELOPE_MALFORMED, "/output", expected=expected, found=found)
+        return
+    for index, item in enumerate(output):
+        at, kind = pointer("/output", index), peek(item, "type")
+        if not isinstance(item, dict) or not isinstance(kind, str):
+            yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected="an item with its type", found=quote(item))
+        elif kind == "message":
+            yield from _misshapen_message(item, at)
+
+
+def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
+    if item.get("role") not in {"assistant", None}:
+        yield Issue.of(Code.REPLY_ROLE, pointer(at, "role"), found=quote(item["role"]))
+    content = item.get("content")
+    if not isinstance(content, list | str):
+        yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content"), found=quote(content))
+    for index, part in enumerate(content if isinstance(content, list) else ()):
+        text = peek(part, "refusal" if peek(part, "type") == "refusal" else "text")
+        if peek(part, "type") not in {*TEXTS, "refusal"} or not isinstance(text, str):
+            yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content", index), found=quote(part))
+
+
+def _awaiting(output: list[Any]) -> Iterator[ToolCall]:
+    answered = {item.get("call_id") for item in output if item["type"].endswith("_output")}
+    for item in output:
+        if item["type"] in AWAITED and item.get("call_id") not in answered:
+            yield ToolCall(item["type"], item, item.get("call_id") or item.get("id"))
+
+
+def _call(item: JSONObject) -> JSONObject:
+    """Return the call of a message that an item is; what is missing in it stays missing."""
+    kind = CALLS[str(item["type"])]
+    body = {name: item[name] for name in ("name", "arguments", "input") if name in item}
+    called: JSONObject = {"type": kind, kind: body}
+    return {"id": item["call_id"], **called} if "call_id" in item else called

@@ -1,0 +1,250 @@
+"""Requests of the Responses API: read into the form that is worked with, and written back.
+
+``messages`` may mix items of the API, as they came, with messages of ours: a reply that is replayed, what a tool came
+to. Only the latter are rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSONObject, Message
+from strictreply.wires._opening import peek
+from strictreply.wires._responses_items import AWAITED, CALLS, rewritten
+
+_DECLARED = frozenset({"function", "custom"})
+_LIMIT, _OUR_LIMITS = "max_output_tokens", ("max_completion_tokens", "max_tokens")
+_TRANSLATED = ("input", "tools", "tool_choice", "text", _LIMIT)
+_ELSEWHERE = (*_TRANSLATED, "model", "stream", "parallel_tool_calls", "background", "store", "conversation")
+"""What is read of a request, also where ``extra_body`` says it."""
+
+_OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
+
+
+def read_request(request: JSONObject) -> JSONObject:
+    """Return the keywords of a request with ``messages``, nested tools and ``response_format``.
+
+    Tools that the API itself declares are kept beside the others (``server_tools``, each with its place), so is a
+    choice of one of them. Raises ContractError for ``background``: there is no reply to judge then, and for ``input``
+    beside ``messages``.
+    """
+    extra = request.get("extra_body")
+    if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
+        said = {name: value for name, value in extra.items() if name in _ELSEWHERE}
+        request = request | said | {"extra_body": {name: extra[name] for name in extra if name not in said}}
+    if request.get("background"):
+        raise ContractError("background=True brings no reply that could be judged; make the call without it")
+    if request.get("input") is not None and request.get("messages"):
+        raise ContractError("give the conversation as input or as messages, not both")
+    read = {name: value for name, value in request.items() if name not in _TRANSLATED}
+    given = request.get("input")
+    if isinstance(given, str):
+        read |= {"input": given, "messages": [{"role": "user", "content": given}]}
+    elif given is not None or "messages" not in request:
+        read["messages"] = [] if given is None else given
+    if request.get(_LIMIT) is not None:
+        read[_OUR_LIMITS[0]] = request[_LIMIT]
+    return _with_tools(_with_format(read, request.get("text")), request)
+
+
+def _with_format(read: JSONObject, text: Any) -> JSONObject:
+    wanted = text.get("format") if isinstance(text, Mapping) else None
+    if text is not None and not isinstance(text, Mapping):
+        raise ContractError("text must be an object, such as {'format': {…}}")
+    beside = {} if text is None else {name: text[name] for name in text if name != "format"}
+    read |= {"text": beside} if beside else {}
+    if isinstance(wanted, Mapping):
+        kind = wanted.get("type")
+        described = {name: wanted[name] for name in wanted if name != "type"}
+        read["response_format"] = {"type": kind, kind: described} if kind == "json_schema" else dict(wanted)
+    elif wanted is not None:
+        read["response_format"] = wanted
+    return read
+
+
+def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
+    tools, choice = request.get("tools"), request.get("tool_choice")
+    if tools is not None:
+        several = list(tools) if isinstance(tools, Iterable) and not isinstance(tools, str | Mapping) else tools
+        read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
+        read["server_tools"] = [(at, tool) for at, tool in enumerate(several) if _is_server_tool(tool)]
+    kind = peek(choice, "type")
+    if kind == "allowed_tools":
+        return _allowing(read, dict(choice))  # type: ignore[arg-type]
+    if kind in _DECLARED and "function" not in choice:  # type: ignore[operator]
+        choice = {"type": "function", "function": {"name": peek(choice, "name")}}
+    if kind is not None and kind not in _DECLARED:
+        read["server_choice"] = choice
+    elif choice is not None:
+        read["tool_choice"] = choice
+    return read
+
+
+def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
+    """Read a choice of allowed tools: those that the API declares are allowed by it alone."""
+    named = choice.get("tools")
+    listed: list[Any] = list(named) if isinstance(named, list) else []
+    ours = [entry for entry in listed if peek(entry, "type") in _DECLARED]
+    if len(ours) < len(listed) or not ours:
+        read["server_choice"] = choice
+    if not ours and listed:
+        return read | {"tools": []}
+    entries = [{"type": "function", "function": {"name": peek(entry, "name")}} for entry in ours]
+    allowed = {"mode": choice.get("mode", "auto"), "tools": entries}
+    return read | {"tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}
+
+
+def _is_server_tool(tool: object) -> bool:
+    return isinstance(tool, Mapping) and tool.get("type") not in {None, *_DECLARED}
+
+
+def _nested(tool: Any) -> Any:
+    kind = tool.get("type") if isinstance(tool, Mapping) else None
+    if kind not in _DECLARED or kind in tool:
+        return tool
+    within = {
+        name: value for name, value in tool.items() if name != "type" and not (name == "strict" and value is None)
+    }
+    return {"type": kind, kind: within}
+
+
+def written_request(request: JSONObject) -> JSONObject:
+    """Return a request as the API takes it."""
+    written = {name: value for name, value in request.items() if name not in _OURS}
+    messages = request.get("messages", [])
+    if not (isinstance(request.get("input"), str) and len(messages) == 1):
+        since = _unstored(messages) if request.get("conversation") is not None else messages
+        written["input"] = list(_items(since, is_stored=request.get("store") is not False))
+    limit = next((request[name] for name in _OUR_LIMITS if request.get(name) is not None), None)
+    written |= {_LIMIT: limit} if limit is not None else {}
+    if "tools" in request or request.get("server_tools"):
+        written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools") or [])
+    choice = request.get("server_choice") if request.get("tool_choice") is None else request["tool_choice"]
+    written |= {"tool_choice": _flat_choice(choice)} if choice is not None else {}
+    wanted = request.get("response_format")
+    if isinstance(wanted, Mapping):
+        inner = wanted.get("json_schema")
+        format_ = {"type": "json_schema", **inner} if isinstance(inner, Mapping) else dict(wanted)
+        written["text"] = {**(request.get("text") or {}), "format": format_}
+    return written
+
+
+def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]]) -> list[Any]:
+    """Return all tools, flat, those of the API at their places; of the same class of list, which says they are JSON."""
+    flat = type(tools)(map(_flat, tools))
+    if not server_tools:
+        return flat
+    whole = list(flat)
+    for at, tool in server_tools:
+        whole.insert(at, tool)
+    return whole
+
+
+def _flat(tool: Any) -> Any:
+    kind = tool.get("type") if isinstance(tool, Mapping) else None
+    inner = tool.get(kind) if kind in _DECLARED else None
+    return tool if inner is None else {name: tool[name] for name in tool if name != kind} | inner
+
+
+def _flat_choice(choice: Any) -> Any:
+    kind = peek(choice, "type")
+    inner = peek(choice, str(kind))
+    if kind == "allowed_tools" and isinstance(inner, Mapping):
+        return {"type": kind, **inner, "tools": [_flat(entry) for entry in inner["tools"]]}
+    return {"type": kind, **inner} if kind in _DECLARED and isinstance(inner, Mapping) else choice
+
+
+def _unstored(messages: list[Message]) -> list[Message]:
+    """Return what a conversation that the server keeps does not have yet: all behind the last reply out of it."""
+    last = max((at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1)
+    return messages[last + 1 :]
+
+
+def _items(messages: list[Any], *, is_stored: bool) -> Iterator[Any]:
+    """Yield the items that a conversation is; what is an item already passes as it is."""
+    kinds: dict[object, str] = {}
+    answered = _answered(messages)
+    for message in messages:
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if role == "assistant" and message.keys() & {"tool_calls", "response"}:
+            kept = peek(message.get("response"), "output")
+            items = _made(message) if not isinstance(kept, list) else rewritten(message, kept)
+            kinds |= {item.get("call_id"): str(item.get("type")) for item in items if isinstance(item, Mapping)}
+            yield from _sendable(items, answered, is_stored=is_stored) if isinstance(kept, list) else items
+        elif role == "tool":
+            kind = kinds.get(message.get("tool_call_id"), "function_call")
+            yield {
+                "type": f"{kind}_output",
+                "call_id": message.get("tool_call_id"),
+                "output": _content(message.get("content"), "input"),
+            }
+        elif role is not None and isinstance(message.get("content"), list):
+            content = _content(message["content"], "output" if role == "assistant" else "input")
+            yield message if content is message["content"] else {**message, "content": content}
+        else:
+            yield message
+
+
+def _answered(messages: list[Any]) -> set[object]:
+    ids = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
+    return ids | {peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")}
+
+
+def _made(message: Message) -> list[JSONObject]:
+    """Return the items of a message that came by another API, or was written by hand."""
+    content = message.get("content")
+    items = [{"role": "assistant", "content": _content(content, "output")}] if content else []
+    for call in message.get("tool_calls") or ():
+        kind = next((kind for kind, name in CALLS.items() if name == call.get("type")), "function_call")
+        items.append({"type": kind, "call_id": call.get("id"), **call[CALLS[kind]]})
+    return items
+
+
+def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> Iterator[Any]:
+    """Yield the items of a reply that a server takes back.
+
+    A thought needs what it led to behind it, and where nothing is stored the server's own writing of it; a call that
+    a program has to answer needs its answer. What stood behind a thought that is left out goes without its own id,
+    by which the server would look for that.
+    """
+    waiting: list[Any] = []
+    is_cut = False
+    for item in items:
+        kind = peek(item, "type")
+        if kind == "reasoning":
+            if is_stored or peek(item, "encrypted_content"):
+                waiting.append(item)
+            else:
+                is_cut = True
+            continue
+        if kind in AWAITED and peek(item, "call_id") not in answered:
+            waiting, is_cut = [], True
+            continue
+        yield from waiting
+        yield {name: item[name] for name in item if name != "id"} if is_cut and kind in {"message", *CALLS} else item
+        waiting, is_cut = [], False
+
+
+def _content(content: Any, direction: str) -> Any:
+    """Return a content with the parts of chat completions written as this API's; the same one where it has none."""
+    if not isinstance(content, list) or not any(peek(part, "type") in _PARTS for part in content):
+        return content
+    return [_part(part, direction) for part in content]
+
+
+def _part(part: Any, direction: str) -> Any:
+    kind = peek(part, "type")
+    if kind == "text":
+        return {"type": f"{direction}_text", "text": part["text"]}
+    if kind == "image_url":
+        image = part["image_url"]
+        told = dict(image) if isinstance(image, Mapping) else {"url": image}
+        return {"type": "input_image", "image_url": told["url"], "detail": told.get("detail", "auto")}
+    if kind == "file" and isinstance(part.get("file"), Mapping):
+        return {"type": "input_file", **part["file"]}
+    return part
+
+
+_PARTS = frozenset({"text", "image_url", "file"})

@@ -1,0 +1,374 @@
+"""A streamed response: its events put together into one response, and a response taken apart into events.
+
+A text or arguments come as deltas, as a whole behind them (``done``), in their item, and in the response at the end:
+all of these must say the same. What is not what the API sends is a fault, whatever the rest says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from strictreply.values._issues import Code, Issue, quote
+from strictreply.values._json import JSON, JSONObject
+from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._responses_items import CALLS, text_of
+
+_WRITTEN = {"function_call": "arguments", "custom_tool_call": "input"}
+_OF_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
+
+
+@dataclass(slots=True)
+class _Item:
+    """One item as it comes: what was said of it when it was added, and the pieces of its texts by their part."""
+
+    item: JSONObject
+    call: int | None = None
+    texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    written: list[str] = field(default_factory=list[str])
+    is_done: bool = False
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether its text answers: commentary does not."""
+        return self.item.get("type") == "message" and self.item.get("phase") in {None, "final_answer"}
+
+    def text(self, index: int) -> str:
+        return "".join(self.texts.get(index, ()))
+
+    def whole(self) -> JSONObject:
+        """Return the item as far as it came."""
+        kind = str(self.item.get("type"))
+        if self.is_done or kind not in {"message", *_WRITTEN}:
+            return self.item
+        if kind in _WRITTEN:
+            return self.item | {_WRITTEN[kind]: "".join(self.written), "status": "in_progress"}
+        parts = [{"type": "output_text", "text": self.text(index), "annotations": []} for index in sorted(self.texts)]
+        return self.item | {"content": parts or self.item.get("content") or [], "status": "in_progress"}
+
+
+class ResponsesAssembly:
+    """The events of one stream so far; see :class:`~strictreply.wires._wire.Assembly`."""
+
+    def __init__(self) -> None:
+        self.fault: Issue | None = None
+        self.is_done = False
+        self.is_over = False
+        self.size = 0
+        self.delta: JSONObject = {}
+        self.is_text_alone = False
+        self._is_text = True  # as long as nothing but text came
+        self._items: dict[int, _Item] = {}
+        self._around: JSONObject = {}
+        self._calls = 0
+        self._last: int | None = None
+        self._counts = False
+
+    def add(self, chunk: JSON) -> None:
+        """Take one event."""
+        self.delta = {}
+        kind = chunk.get("type") if isinstance(chunk, dict) else None
+        if not isinstance(chunk, dict) or not (isinstance(kind, str) or chunk.get("error")):
+            self._refuse("an event with its type", chunk)
+        elif self._is_in_order(chunk):
+            handle = self._handlers.get(str(kind).removeprefix("response."))
+            if kind == "error" or (chunk.get("error") and not kind):
+                told = chunk.get("error") or {name: chunk[name] for name in chunk if name != "sequence_number"}
+                self._around, self.is_over = self._around | {"error": told}, True
+            elif handle is not None:
+                handle(self, chunk)
+            self._is_text &= not str(kind).startswith(_OF_CALLS)
+        self.is_text_alone = self._is_text and not self.is_over
+
+    def _is_in_order(self, event: JSONObject) -> bool:
+        """Check the number of an event; a server that always sends the same one does not count."""
+        number, last = event.get("sequence_number"), self._last
+        if not isinstance(number, int) or isinstance(number, bool):
+            return True
+        self._counts |= last is not None and number != last
+        self._last = number
+        if last is not None and self._counts and number <= last:
+            self._refuse(f"a sequence_number above {last}", number)
+            return False
+        return True
+
+    def refuse(self, code: Code, path: str, **words: str) -> None:
+        """Report a fault; the first one counts."""
+        self.fault, self.is_over = self.fault or Issue.of(code, path, **words), True
+
+    def _refuse(self, expected: str, found: object, at: str = "") -> None:
+        self.refuse(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(found))
+
+    def _start(self, event: JSONObject) -> None:
+        response = event.get("response")
+        if not isinstance(response, dict):
+            self._refuse("an event with its response", event)
+        elif self._around.get("id", response.get("id")) != response.get("id"):
+            self._refuse("one response with one id", response.get("id"))
+        else:
+            self._around = self._around | response
+
+    def _added(self, event: JSONObject) -> None:
+        index, item = event.get("output_index"), event.get("item")
+        if item is None:
+            return
+        if not isinstance(item, dict) or not isinstance(index, int) or index < 0 or index in self._items:
+            self._refuse("an item under an index of its own", event)
+            return
+        held = self._items[index] = _Item(item)
+        kind = str(item.get("type"))
+        if kind not in _WRITTEN:
+            return
+        self._is_text = False
+        held.call, self._calls = self._calls, self._calls + 1
+        begun = item.get(_WRITTEN[kind])
+        held.written = [begun] if isinstance(begun, str) and begun else []
+        if kind == "function_call":
+            self._tell_call(held, begun if isinstance(begun, str) else "", item.get("name"))
+
+    def _tell_call(self, held: _Item, arguments: str, name: object = None) -> None:
+        function = {"arguments": arguments} | ({"name": name} if isinstance(name, str) else {})
+        self.delta = {"tool_calls": [{"index": held.call, "function": function}]}
+        self.size += len(arguments)
+
+    def _held(self, event: JSONObject) -> _Item | None:
+        """Return the item that an event is about, None when there is none, or it is at its end."""
+        index = event.get("output_index")
+        held = self._items.get(index) if isinstance(index, int) else None
+        own = None if held is None else held.item.get("id")
+        if held is None or held.is_done or (event.get("item_id", own) not in {own, None} and own is not None):
+            self._refuse("an event of an item that was added and is not done", event)
+            return None
+        return held
+
+    def _text_delta(self, event: JSONObject) -> None:
+        held, piece, index = self._held(event), event.get("delta"), event.get("content_index", 0)
+        if held is None:
+            return
+        if not isinstance(piece, str) or not isinstance(index, int) or held.item.get("type") != "message":
+            self._refuse("a piece of a message's text", event)
+            return
+        held.texts.setdefault(index, []).append(piece)
+        self.size += len(piece)
+        self.delta = {"content": piece} if held.is_answer else {}
+
+    def _text_done(self, event: JSONObject) -> None:
+        held, text, index = self._held(event), event.get("text"), event.get("content_index", 0)
+        if held is not None and isinstance(text, str) and index not in held.texts:
+            self._text_delta(event | {"delta": text})  # some servers send no deltas
+        elif held is not None and held.text(index) != text:
+            self._refuse("the text that its deltas were", text)
+
+    def _refusal_delta(self, event: JSONObject) -> None:
+        self._is_text = False  # it ends the call, once all of it is there
+        self.size += len(str(event.get("delta") or ""))
+
+    def _written_delta(self, event: JSONObject) -> None:
+        held, piece = self._held(event), event.get("delta")
+        if held is None:
+            return
+        if not isinstance(piece, str) or held.item.get("type") not in _WRITTEN:
+            self._refuse("a piece of what a call holds", event)
+            return
+        held.written.append(piece)
+        if held.item["type"] == "function_call":
+            self._tell_call(held, piece)
+        else:
+            self.size += len(piece)
+
+    def _written_done(self, event: JSONObject) -> None:
+        held = self._held(event)
+        text = event.get("arguments", event.get("input"))
+        if held is not None and isinstance(text, str) and not held.written:
+            self._written_delta(event | {"delta": text})
+        elif held is not None and "".join(held.written) != text:
+            self._refuse("what its deltas were", text)
+
+    def _item_done(self, event: JSONObject) -> None:
+        index, item = event.get("output_index"), event.get("item")
+        held = self._items.get(index) if isinstance(index, int) else None
+        if held is None and isinstance(item, dict):
+            self._added(event)  # it came whole
+            held = self._items.get(index) if isinstance(index, int) else None
+        if held is None or held.is_done or not isinstance(item, dict) or not _agrees(held, item):
+            self._refuse("the item that was added, as its events said it", event)
+            return
+        if not held.texts and held.is_answer and (text := text_of([item])):
+            self.size += len(text)
+            self.delta = {"content": text}
+        held.item, held.is_done = item, True
+
+    def _end(self, event: JSONObject) -> None:
+        self._start(event)
+        if self.fault is not None:
+            return
+        self.is_done = self.is_over = True
+        output = self._around.get("output")
+        if not output and self._items:
+            self._around["output"] = [self._items[index].whole() for index in sorted(self._items)]
+        elif self._items and event.get("type") == "response.completed" and not self._is_same(output):
+            self._refuse("the items that its events were", output, "/output")
+
+    def _is_same(self, output: Any) -> bool:
+        """Return whether the items at the end are those that came."""
+        last = [item for item in output if _is_spoken(item)] if isinstance(output, list) else []
+        came = [self._items[index] for index in sorted(self._items) if _is_spoken(self._items[index].item)]
+        return len(last) == len(came) and all(_agrees(held, item) for held, item in zip(came, last, strict=True))
+
+    def response(self, *, is_whole: bool = True) -> JSONObject:
+        """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
+        if self.is_done and is_whole:
+            return {"object": "response", **self._around}
+        output = [self._items[index].whole() for index in sorted(self._items)]
+        return {"object": "response", **self._around, "output": output, "status": BROKEN_OFF}
+
+    _handlers: ClassVar[Mapping[str, Callable[[ResponsesAssembly, JSONObject], None]]] = {
+        **dict.fromkeys(("created", "queued", "in_progress"), _start),
+        **dict.fromkeys(("completed", "incomplete", "failed"), _end),
+        "output_item.added": _added,
+        "output_item.done": _item_done,
+        "output_text.delta": _text_delta,
+        "output_text.done": _text_done,
+        "refusal.delta": _refusal_delta,
+        "refusal.done": _refusal_delta,
+        "function_call_arguments.delta": _written_delta,
+        "function_call_arguments.done": _written_done,
+        "custom_tool_call_input.delta": _written_delta,
+        "custom_tool_call_input.done": _written_done,
+    }
+    """What takes an event, by its type behind ``response.``; the others say nothing of the reply."""
+
+
+def _is_spoken(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") in {"message", *_WRITTEN}
+
+
+def _agrees(held: _Item, item: JSONObject) -> bool:
+    """Return whether a later word on an item says the same as what came of it."""
+    own = held.item
+    kind = str(own.get("type"))
+    if any(item.get(name) != own[name] for name in ("type", "id", "call_id", "name") if own.get(name)):
+        return False
+    if kind in _WRITTEN:
+        came = own.get(_WRITTEN[kind]) if held.is_done else "".join(held.written)
+        return not came or item.get(_WRITTEN[kind]) == came
+    if kind != "message":
+        return True
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    if held.is_done:
+        return text_of([item | {"phase": None}]) == text_of([own | {"phase": None}])
+    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    return all(index < len(texts) and texts[index] == held.text(index) for index in held.texts)
+
+
+class ResponsesSent:
+    """How much of a response has been passed on as events."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._came = ResponsesAssembly()
+        self._number = -1
+        self._parts: set[tuple[int, int]] = set()
+        self._ended: set[tuple[int, int]] = set()
+
+    @property
+    def text(self) -> str:
+        """The text of the answer that was passed on."""
+        return "".join(self._texts)
+
+    def add(self, event: JSON) -> None:
+        """Take an event that is passed on."""
+        self._came.add(event)
+        told: Any = event
+        self._texts += [self._came.delta["content"]] if "content" in self._came.delta else []
+        number = told.get("sequence_number")
+        self._number = number if isinstance(number, int) else self._number + 1
+        at = told.get("output_index", -1), told.get("content_index", -1)
+        if told.get("type") == "response.content_part.added":
+            self._parts.add(at)
+        if told.get("type") == "response.content_part.done":
+            self._ended.add(at)
+
+    def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:  # noqa: ARG002
+        """Yield the events that are left; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        whole = self._one_with_sent(response)
+        for event in self._events(whole):
+            self._number += 1
+            yield event | {"sequence_number": self._number}
+
+    def _one_with_sent(self, response: JSONObject) -> JSONObject:
+        """Return the response with the items that were passed on: those of a later one follow them."""
+        around = self._came._around  # noqa: SLF001 - the same module
+        if not self.text or around.get("id") == response.get("id"):
+            return response
+        sent = self._came.response(is_whole=False)["output"]
+        closed = [item | {"status": "completed"} if item.get("type") == "message" else item for item in sent]
+        behind = list(response["output"])
+        if any(item.get("type") in CALLS for item in behind):
+            behind = [item for item in behind if item.get("type") != "message"]
+        return response | {"id": around.get("id"), "created_at": around.get("created_at"), "output": [*closed, *behind]}
+
+    def _events(self, response: JSONObject) -> Iterator[JSONObject]:
+        if self._number < 0:
+            begun = response | {"status": "in_progress", "output": [], "usage": None, "completed_at": None}
+            yield {"type": "response.created", "response": begun}
+            yield {"type": "response.in_progress", "response": begun}
+        for index, item in enumerate(response["output"]):
+            yield from self._item_events(index, item)
+        yield {"type": f"response.{response.get('status', 'completed')}", "response": response}
+
+    def _item_events(self, index: int, item: JSONObject) -> Iterator[JSONObject]:
+        """Yield what is left of the events of an item."""
+        sent = self._came._items.get(index)  # noqa: SLF001 - the same module
+        if sent is not None and sent.is_done:
+            return
+        kind = item.get("type")
+        empty: Mapping[str, JSONObject] = {
+            "message": {"content": []},
+            "reasoning": {"summary": []},
+            **{call: {member: ""} for call, member in _WRITTEN.items()},
+        }
+        if sent is None:
+            begun = item | empty.get(str(kind), {}) | ({"status": "in_progress"} if item.get("status") else {})
+            yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+        place = {"output_index": index, "item_id": item.get("id")}
+        if kind == "message":
+            for at, part in enumerate(item["content"]):
+                yield from self._part_events(place | {"content_index": at}, part, "" if sent is None else sent.text(at))
+        elif kind == "reasoning":
+            for at, part in enumerate(item.get("summary") or ()):
+                yield from _summary_events(place | {"summary_index": at}, part)
+        elif kind in _WRITTEN:
+            member = _WRITTEN[kind]
+            event = f"response.{kind}_{member}" if kind == "function_call" else "response.custom_tool_call_input"
+            yield {"type": f"{event}.delta", **place, "delta": item[member]}
+            yield {"type": f"{event}.done", **place, member: item[member]} | _named(item)
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+    def _part_events(self, place: JSONObject, part: JSONObject, sent: str) -> Iterator[JSONObject]:
+        at = place["output_index"], place["content_index"]
+        if at in self._ended:
+            return
+        if at not in self._parts:
+            begun = part | ({"text": "", "annotations": []} if "text" in part else {})
+            yield {"type": "response.content_part.added", **place, "part": begun}
+        if "text" in part:
+            left = part["text"][len(sent) :]
+            if left:
+                yield {"type": "response.output_text.delta", **place, "delta": left, "logprobs": []}
+            done = {"text": part["text"], "logprobs": part.get("logprobs") or []}
+            yield {"type": "response.output_text.done", **place, **done}
+        yield {"type": "response.content_part.done", **place, "part": part}
+
+
+def _named(item: JSONObject) -> JSONObject:
+    return {"name": item["name"]} if item.get("type") == "function_call" and "name" in item else {}
+
+
+def _summary_events(place: JSONObject, part: JSONObject) -> Iterator[JSONObject]:
+    yield {"type": "response.reasoning_summary_part.added", **place, "part": part | {"text": ""}}
+    yield {"type": "response.reasoning_summary_text.delta", **place, "delta": part.get("text", "")}
+    yield {"type": "response.reasoning_summary_text.done", **place, "text": part.get("text", "")}
+    yield {"type": "response.reasoning_summary_part.done", **place, "part": part}
