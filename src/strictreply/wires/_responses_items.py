@@ -51,7 +51,8 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
     for item in output:
         kind = item.get("type")
         if kind in CALLS and (call := next(calls, None)) is not None:
-            items.append({**item, "call_id": call["id"], **call[CALLS[kind]]})
+            done = {"status": "completed"} if "status" in item else {}
+            items.append({**item, "call_id": call["id"], **call[CALLS[kind]], **done})
         elif text is not None and kind == "message" and (has_calls or item.get("phase") in {None, "final_answer"}):
             part = {"type": "output_text", "text": text, "annotations": []}
             items.append({**item, "content": [part if text else part | {"text": ""}]})
