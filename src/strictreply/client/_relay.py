@@ -43,7 +43,7 @@ def came_in(event: Event, limits: Limits) -> Came:
         plain: JSON = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError:  # it is read once more, by what tolerates a little in what is not ours
         plain = read_body(event.data, limits)
-    if event.name == "error" and isinstance(plain, dict) and plain.keys().isdisjoint(("error", "type")):
+    if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
         plain = {"error": plain}
     return Came(plain, event.raw)
 

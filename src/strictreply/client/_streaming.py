@@ -23,7 +23,7 @@ from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
 from strictreply.retry._flow import Call, Effect, Event, Failed, Notify, Outcome, Replied, reply_flow
-from strictreply.wires._events import DONE, EventReader, event
+from strictreply.wires._events import DONE, EventReader, event, typed_event
 from strictreply.wires._received import as_json
 from strictreply.wires._wire import is_whole
 
@@ -257,8 +257,8 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending, *, is_async: bool) 
     http = http_of(source)
     if http is None:
         return AsyncChunks(rest) if is_async else Chunks(rest)
-    ends = sending.transport.wire.ends_with_done
-    body = body_over(http, rest, partial(_awritten if is_async else _written, ends_with_done=ends))
+    write = partial(_awritten if is_async else _written, is_chat=sending.transport.wire.ends_with_done)
+    body = body_over(http, rest, write)
     if is_raw(source):
         return raw_stream(source, body, sending.way.form, is_async=is_async)
     library = import_module("openai")
@@ -267,17 +267,17 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending, *, is_async: bool) 
     return kind(cast_to=of_event, response=body, client=sending.transport.client)
 
 
-def _written(pieces: Iterator[Any], *, ends_with_done: bool) -> Iterator[bytes]:
+def _written(pieces: Iterator[Any], *, is_chat: bool) -> Iterator[bytes]:
     for piece in pieces:
-        yield piece if isinstance(piece, bytes) else event(as_json(piece))
-    if ends_with_done:
+        yield piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
+    if is_chat:
         yield DONE
 
 
-async def _awritten(pieces: AsyncIterator[Any], *, ends_with_done: bool) -> AsyncIterator[bytes]:
+async def _awritten(pieces: AsyncIterator[Any], *, is_chat: bool) -> AsyncIterator[bytes]:
     async for piece in pieces:
-        yield piece if isinstance(piece, bytes) else event(as_json(piece))
-    if ends_with_done:
+        yield piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
+    if is_chat:
         yield DONE
 
 

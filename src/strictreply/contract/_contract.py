@@ -23,6 +23,7 @@ from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Dialects, Extra, Extraction, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict, calls_of
+from strictreply.wires._wire import Api, wire_named
 
 if TYPE_CHECKING:
     from strictreply.retry._policy import RetryPolicy
@@ -210,18 +211,19 @@ class Contract(Generic[A_co]):
         choice = "required" if len(names) > 1 else tools[0].name
         return self.replace(tools=tools, choice=choice, parallel=len(names) > 1, answer_style="union")
 
-    def check(self, reply: object) -> Verdict[A_co]:
+    def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.
 
         ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an
-        OpenAI message or a whole completion, each as a mapping or an SDK object. Nothing is changed. The tools' own
-        checks run last; ContractError when one is async (use :meth:`acheck`).
+        OpenAI message, a whole completion or a response of the Responses API, each as a mapping or an SDK object.
+        ``api`` says by which API it came, None takes it by its form. Nothing is changed. The tools' own checks run
+        last; ContractError when one is async (use :meth:`acheck`).
         """
-        return drive(self._check(reply), perform_check)
+        return drive(self._check(reply, api), perform_check)
 
-    async def acheck(self, reply: object) -> Verdict[A_co]:
+    async def acheck(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
         """Judge a reply like :meth:`check`, awaiting the tools' async checks."""
-        return await adrive(self._check(reply), aperform_check)
+        return await adrive(self._check(reply, api), aperform_check)
 
     def next_request(
         self,
@@ -245,8 +247,8 @@ class Contract(Generic[A_co]):
 
         return next_request(self, request, responses, policy, steering)
 
-    def _check(self, reply: object) -> Generator[Check, Checked, Verdict[A_co]]:
-        verdict = judge_reply(self, reply)
+    def _check(self, reply: object, api: Api | None) -> Generator[Check, Checked, Verdict[A_co]]:
+        verdict = judge_reply(self, reply, None if api is None else wire_named(api))
         effect = check_of(self, verdict)
         if effect is None:
             return verdict
@@ -293,9 +295,9 @@ def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     if isinstance(verdict, Invalid):
         return None
     jobs = tuple(
-        (contract.by_name[call.tool], call.args, _place(contract, index))
+        (tool, call.args, _place(contract, index))
         for index, call in enumerate(contract.calls_in(verdict.reply))
-        if contract.by_name[call.tool].check is not None
+        if (tool := contract.by_name.get(call.tool)) is not None and tool.check is not None
     )
     return Check(jobs) if jobs else None
 

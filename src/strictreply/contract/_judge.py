@@ -30,9 +30,12 @@ MAX_FAULTY_CALLS = 8
 _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "arguments"}}'
 
 
-def judge(contract: Contract, response: object) -> Verdict:
-    """Judge a response or a message by the contract: JSON Schema and shape, no user checks, no I/O."""
-    opened = opened_for(contract, response, wire_of(response))
+def judge(contract: Contract, response: object, wire: Wire | None = None) -> Verdict:
+    """Judge a response or a message by the contract: JSON Schema and shape, no user checks, no I/O.
+
+    Without a ``wire`` its form says by which it came.
+    """
+    opened = opened_for(contract, response, wire or wire_of(response))
     return opened if isinstance(opened, Invalid) else judge_opened(contract, opened)
 
 
@@ -47,14 +50,14 @@ def _needs_nothing(contract: Contract, name: str) -> bool:
     return name in contract.by_name and not contract.by_name[name].parameters.check({})
 
 
-def judge_reply(contract: Contract, reply: object) -> Verdict:
-    """Judge whatever a user may hold in hand: a text, a message or a completion."""
+def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> Verdict:
+    """Judge whatever a user may hold in hand: a text, a message or a response."""
     if not isinstance(reply, str | bytes):
-        return judge(contract, reply)
+        return judge(contract, reply, wire)
     if contract.channel == "text":
         return judge_text(contract, reply, Work())
     value = decode(reply, contract.limits, names=contract.names)
-    return value if isinstance(value, Invalid) else judge(contract, value)
+    return value if isinstance(value, Invalid) else judge(contract, value, wire)
 
 
 def judge_opened(contract: Contract, opened: Opened) -> Verdict:

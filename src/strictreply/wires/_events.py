@@ -101,6 +101,10 @@ class EventReader:
 
 def event(chunk: JSON) -> bytes:
     """Write JSON as an event; it is ASCII, so that no line or character can be cut by accident."""
+    return b"data: %s\n\n" % json.dumps(chunk).encode()
+
+
+def typed_event(chunk: JSON) -> bytes:
+    """Write JSON as an event that has the name of its ``type``, as the Responses API does."""
     kind = chunk.get("type") if isinstance(chunk, dict) else None
-    name = b"event: %s\n" % kind.encode() if isinstance(kind, str) else b""
-    return b"%sdata: %s\n\n" % (name, json.dumps(chunk).encode())
+    return b"event: %s\n%s" % (str(kind).encode(), event(chunk))

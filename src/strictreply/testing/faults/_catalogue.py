@@ -245,7 +245,7 @@ def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
     if isinstance(fault.served, HTTPReply):
         return None
     contract, _ = shape(target.contract, {"messages": [], **fault.needs})
-    verdict = contract.check(fault.served)
+    verdict = contract.check(fault.served, api="chat")
     return verdict.issues if isinstance(verdict, Invalid) else ()
 
 
