@@ -24,6 +24,7 @@ from strictreply.values._errors import CallFailed
 from strictreply.values._issues import Issue
 from strictreply.values._json import JSONObject
 from strictreply.wires._opening import peek
+from strictreply.wires._wire import wire_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -51,6 +52,7 @@ _PROVIDERS = {
 _ASKED = {
     "frequency_penalty": "gen_ai.request.frequency_penalty",
     "max_completion_tokens": "gen_ai.request.max_tokens",
+    "max_output_tokens": "gen_ai.request.max_tokens",
     "max_tokens": "gen_ai.request.max_tokens",
     "presence_penalty": "gen_ai.request.presence_penalty",
     "seed": "gen_ai.request.seed",
@@ -209,11 +211,11 @@ class ObservedCall:
 
     def _tool_of(self, issue: Issue, attempt: Attempt) -> str | None:
         """Return the declared tool that an issue is about; None for the reply itself, or a name the model made up."""
-        place, choices = _CALL.match(issue.path), peek(attempt.raw, "choices")
+        place = _CALL.match(issue.path)
         if place is None or attempt.scope is not None:
             tool = (attempt.scope or "").partition("/")[0]  # of several that were asked for, no one
             return tool if tool in self._declared else None
-        calls = peek(peek(choices[0], "message"), "tool_calls") if isinstance(choices, list) and choices else None
+        calls = peek(wire_of(attempt.raw).message_in(attempt.raw), "tool_calls")
         named = dict(enumerate(calls)) if isinstance(calls, list) else {}
         name = peek(peek(named.get(int(place[1])), "function"), "name")
         return name if isinstance(name, str) and name in self._declared else None
@@ -236,12 +238,11 @@ def _model(request: Mapping[str, Any]) -> str:
 
 def _of_response(attempt: Attempt) -> JSONObject:
     """Return the attributes of what came; counts of tokens only where the API said some."""
-    usage, choices = attempt.usage, peek(attempt.raw, "choices")
-    reasons = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
+    usage, reasons = attempt.usage, wire_of(attempt.raw).reasons(attempt.raw)
     told = {"gen_ai.response.id": peek(attempt.raw, "id"), "gen_ai.response.model": peek(attempt.raw, "model")}
     found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
-    if any(isinstance(one, str) for one in reasons):
-        found["gen_ai.response.finish_reasons"] = [one for one in reasons if isinstance(one, str)]
+    if reasons:
+        found["gen_ai.response.finish_reasons"] = reasons
     if usage.total_tokens:
         tokens = {"input": usage.prompt_tokens, "output": usage.completion_tokens}
         found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in tokens.items()}

@@ -61,6 +61,12 @@ class ChatWire:
         choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
         return {**response, "choices": [choice]}
 
+    def reasons(self, response: JSON) -> list[str]:
+        """Return the words in which a completion says how it ended."""
+        choices = peek(response, "choices")
+        said = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
+        return [one for one in said if isinstance(one, str)]
+
     def assembly(self) -> ChatAssembly:
         """Return what puts the chunks of one stream together."""
         return ChatAssembly()

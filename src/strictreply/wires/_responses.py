@@ -97,6 +97,11 @@ class ResponsesWire:
         whole |= {"output_text": text_of(output)} if "output_text" in response else {}
         return whole | {"error": None, "incomplete_details": None}
 
+    def reasons(self, response: JSON) -> list[str]:
+        """Return the words in which a response says how it ended."""
+        said = (peek(peek(response, "incomplete_details"), "reason"), peek(response, "status"))
+        return [one for one in said if isinstance(one, str)][:1]
+
     def assembly(self) -> ResponsesAssembly:
         """Return what puts the events of one stream together."""
         return ResponsesAssembly()

@@ -111,6 +111,10 @@ class Wire(Protocol):
         """Return a response with another message in it, as if it had come so."""
         ...
 
+    def reasons(self, response: JSON) -> list[str]:
+        """Return the words in which a response says how it ended."""
+        ...
+
     def assembly(self) -> Assembly:
         """Return what puts the events of one stream together."""
         ...
