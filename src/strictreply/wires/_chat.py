@@ -28,7 +28,7 @@ class ChatWire:
     sdk_types = ("openai.types.chat", "ChatCompletion", "ChatCompletionChunk")
     usage = ("prompt_tokens", "completion_tokens", "total_tokens")
     plain_members: Mapping[str, JSON] = MappingProxyType(
-        {"messages": [], "tools": [], "response_format": {"type": "text"}}
+        {"messages": [], "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}}
     )
     ends_with_done = True
 

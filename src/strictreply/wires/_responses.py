@@ -41,7 +41,9 @@ class ResponsesWire:
     path = "responses"
     sdk_types = ("openai.types.responses", "Response", "ResponseStreamEvent")
     usage = ("input_tokens", "output_tokens", "total_tokens")
-    plain_members: Mapping[str, JSON] = MappingProxyType({"input": [], "tools": []})
+    plain_members: Mapping[str, JSON] = MappingProxyType(
+        {"input": [], "tools": [], "tool_choice": "auto", "text": {}, "reasoning": {}, "include": []}
+    )
     ends_with_done = False
 
     def read(self, request: JSONObject) -> JSONObject:
