@@ -49,7 +49,18 @@ def completion_of(message: dict[str, Any], ending: str) -> bytes:
     return json.dumps(response).encode()
 
 
+def response(arguments: dict[str, Any]) -> bytes:
+    """Spell the same of the Responses API."""
+    item = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "tool_0", "status": "completed"}
+    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    around = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
+    return json.dumps(around | {"output": [item | {"arguments": json.dumps(arguments)}], "usage": usage}).encode()
+
+
 RIGHT, WRONG = completion({"query": "tea", "limit": 5}), completion({"query": "tea", "limit": 99})
+
+
+RESPONSE, WRONG_RESPONSE = response({"query": "tea", "limit": 5}), response({"query": "tea", "limit": 99})
 
 
 def client_over(*bodies: bytes) -> openai.OpenAI:
@@ -92,6 +103,22 @@ def measure(turns: int, tools: int) -> tuple[float, ...]:
             lambda: wrapped.reply(model="m", messages=messages),
             lambda: wrapped.create(model="m", messages=messages),
             lambda: corrected.reply(model="m", messages=messages),
+        )
+    )
+
+
+def measure_responses(turns: int, tools: int) -> tuple[float, ...]:
+    """Measure the same of the Responses API."""
+    items = [{"role": "user" if turn % 2 else "assistant", "content": f"turn {turn}"} for turn in range(turns)]
+    flat = [{"type": "function", **tool(number)["function"], "strict": None} for number in range(tools)]
+    raw, wrapped = client_over(RESPONSE), sr.wrap(client_over(RESPONSE), tools=flat, api="responses")
+    corrected = sr.wrap(client_over(WRONG_RESPONSE, RESPONSE), tools=flat, api="responses")
+    return tuple(
+        microseconds(
+            lambda: raw.responses.create(model="m", input=items, tools=flat),  # type: ignore[call-overload]
+            lambda: wrapped.reply(model="m", input=items),
+            lambda: wrapped.responses.create(model="m", input=items),  # type: ignore[call-overload]
+            lambda: corrected.reply(model="m", input=items),
         )
     )
 
@@ -200,11 +227,12 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
 def main() -> None:
     """Print the tables."""
     print(f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw")
-    print("messages  tools      raw    reply     x   create     x  1 retry  x 2 raw")
-    for turns, tools in CASES:
-        raw, reply, create, retry = measure(turns, tools)
-        row = f"{turns:>8} {tools:>6} {raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}"
-        print(f"{row} {retry:>8.0f} {retry / 2 / raw:>8.2f}")
+    for api, cases, measured in (("chat completions", CASES, measure), ("Responses", CASES[::2], measure_responses)):
+        print(f"{api}\nmessages  tools      raw    reply     x   create     x  1 retry  x 2 raw")
+        for turns, tools in cases:
+            raw, reply, create, retry = measured(turns, tools)
+            row = f"{turns:>8} {tools:>6} {raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f}"
+            print(f"{row} {create / raw:>5.2f} {retry:>8.0f} {retry / 2 / raw:>8.2f}")
     print("\ngiven with every call")
     for what, ratio in measure_given_per_call():
         print(f"{ratio:>8.2f}  {what}")
