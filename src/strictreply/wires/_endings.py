@@ -53,6 +53,10 @@ REASONS: Mapping[str, Code] = {
     "other": _BROKEN,  # Gemini FinishReason: "all other reasons that stopped the token generation"
     "load": _BROKEN,  # Ollama done_reason: the model was only loaded (ollama#4235)
     "unload": _BROKEN,  # Ollama done_reason: the model was only unloaded (tetsuo-ai/agenc-core#2587)
+    "in_progress": _BROKEN,  # OpenAI API reference, status of the Responses API; so are the next ones
+    "queued": _BROKEN,
+    "max_messages": _BROKEN,  # incomplete_details.reason
+    "steered": _BROKEN,
     **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),  # gateways' own words
 }
 """What the reason of an end means; a word that is not here says nothing against the reply."""

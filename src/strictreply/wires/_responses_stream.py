@@ -203,6 +203,7 @@ class ResponsesAssembly:
         self._start(event)
         if self.fault is not None:
             return
+        self._around = dict(event["response"])
         self.is_done = self.is_over = True
         output = self._around.get("output")
         if not output and self._items:
@@ -312,7 +313,8 @@ class ResponsesSent:
 
     def _events(self, response: JSONObject) -> Iterator[JSONObject]:
         if self._number < 0:
-            begun = response | {"status": "in_progress", "output": [], "usage": None, "completed_at": None}
+            begun = response | {"status": "in_progress", "output": [], "usage": None}
+            begun |= {"completed_at": None} if "completed_at" in response else {}
             yield {"type": "response.created", "response": begun}
             yield {"type": "response.in_progress", "response": begun}
         for index, item in enumerate(response["output"]):
