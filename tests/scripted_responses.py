@@ -6,6 +6,7 @@ import json
 from itertools import count
 from typing import Any
 
+import strictreply as sr
 from scripted import JSONObject
 
 _numbers = count(1)
@@ -23,7 +24,12 @@ FLAT_SEARCH: JSONObject = {
 }
 
 
-def text_item(text: str, *, phase: str | None = None, status: str = "completed", **members: Any) -> JSONObject:
+def wrap(client: Any, **keywords: Any) -> Any:
+    """Wrap a client whose methods take plain dicts here."""
+    return sr.wrap(client, **keywords)
+
+
+def text_item(text: str, *, phase: str | None = None, status: str | None = "completed", **members: Any) -> JSONObject:
     """Spell a message item with one text."""
     item = {
         "id": f"msg_{next(_numbers)}",
@@ -47,7 +53,7 @@ def reasoning_item(**members: Any) -> JSONObject:
     return {"id": f"rs_{next(_numbers)}", "type": "reasoning", "summary": []} | members
 
 
-def response(*items: JSONObject, status: str = "completed", **members: Any) -> JSONObject:
+def response(*items: JSONObject, status: str | None = "completed", **members: Any) -> JSONObject:
     """Spell a whole response around its items."""
     return {
         "id": f"resp_{next(_numbers)}",

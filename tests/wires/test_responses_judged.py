@@ -9,7 +9,7 @@ from openai.types.responses import Response
 
 import strictreply as sr
 from scripted import SCHEMA, Server
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item
+from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 
 CONTRACT = sr.Contract(tools=[sr.Tool.from_json_schema("search", SCHEMA)])
 GOOD = {"query": "tea"}
@@ -162,10 +162,10 @@ def test_free_text_is_held_to_a_regular_expression() -> None:
     """A custom tool's input fits its pattern as a whole; a bad one is asked for again."""
     tools = [custom({"syntax": "regex", "definition": "SELECT [a-z]+"})]
     server = Server(response(custom_item("SELECT a; DROP")), response(custom_item("SELECT tea")))
-    made = sr.wrap(server.client()).responses.create(model="m", input="x", tools=tools)
+    made: Any = wrap(server.client()).responses.create(model="m", input="x", tools=tools)
     assert made.output[0].input == "SELECT tea"
     assert len(server.requests) == 2
-    reply = sr.wrap(Server(response(custom_item("SELECT tea"))).client(), tools=tools, api="responses").exchange(
+    reply = wrap(Server(response(custom_item("SELECT tea"))).client(), tools=tools, api="responses").exchange(
         model="m", input="x"
     )
     assert reply.reply == sr.ToolCall("sql", "SELECT tea", "call_c")
@@ -203,7 +203,7 @@ def test_tools_of_both_kinds_are_sent_by_either_api() -> None:
     tools = [custom({"syntax": "regex", "definition": "a+"}), FLAT_SEARCH]
     for api, nested in (("responses", False), ("chat", True)):
         server = Server(response(text_item("hi")) if api == "responses" else _chat("hi"))
-        sr.wrap(server.client(), tools=tools).reply(api=api, model="m", messages=[{"role": "user", "content": "x"}])  # type: ignore[arg-type]
+        wrap(server.client(), tools=tools).reply(api=api, model="m", messages=[{"role": "user", "content": "x"}])
         sent = server.bodies[0].decode()
         assert ('"custom":{' in sent.replace(" ", "")) is nested
         assert ('"function":{' in sent.replace(" ", "")) is nested

@@ -10,7 +10,7 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningIt
 
 import strictreply as sr
 from scripted import SCHEMA, Server
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item
+from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 from strictreply.wires._responses import RESPONSES
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}
@@ -32,7 +32,7 @@ def test_a_first_request_says_what_the_caller_said() -> None:
         "truncation": "auto",
     }
     text = {"verbosity": "low"}
-    sr.wrap(server.client()).responses.create(**ASK, **given, text=text, reasoning={"effort": "low"}, max_tool_calls=3)
+    wrap(server.client()).responses.create(**ASK, **given, text=text, reasoning={"effort": "low"}, max_tool_calls=3)
     (sent,) = map(json.loads, server.bodies)
     closed = FLAT_SEARCH["parameters"] | {"additionalProperties": False}
     (tool,) = sent.pop("tools")
@@ -56,7 +56,7 @@ def test_a_choice_of_a_tool_is_sent_as_it_was_said(choice: Any) -> None:
     """Forced, allowed and hosted tools: the reply is held to it where it is ours."""
     server = Server(response(call_item("search", GOOD)))
     tools = [{"type": "web_search"}, FLAT_SEARCH]
-    sr.wrap(server.client()).responses.create(model="m", input="x", tools=tools, tool_choice=choice)
+    wrap(server.client()).responses.create(model="m", input="x", tools=tools, tool_choice=choice)
     (sent,) = map(json.loads, server.bodies)
     assert [tool["type"] for tool in sent["tools"]] == ["web_search", "function"]
     allowed = isinstance(choice, dict) and choice["type"] == "allowed_tools"  # its tools are those that are sent
@@ -69,7 +69,7 @@ def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
     note = text_item("I will look.", phase="commentary")
     bad, fine = call_item("search", {"query": 1}), call_item("search", {"query": "b"}, "call_b")
     server = Server(response(thought, note, bad, fine), response(call_item("search", GOOD, "call_new")))
-    made = sr.wrap(server.client()).responses.create(**ASK)
+    made: Any = wrap(server.client()).responses.create(**ASK)
     user, *items = inputs(server)[1]
     assert user == {"role": "user", "content": "find tea"}
     assert items[:4] == [thought, note, bad, fine]
@@ -83,7 +83,7 @@ def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
 def test_a_mended_response_has_the_id_under_which_its_calls_are_stored() -> None:
     """A program may go on with ``previous_response_id``: the server knows the call ids under that id."""
     bad = response(call_item("search", {"query": 1}))
-    made = sr.wrap(Server(bad, response(call_item("search", GOOD, "call_new"))).client()).responses.create(**ASK)
+    made: Any = wrap(Server(bad, response(call_item("search", GOOD, "call_new"))).client()).responses.create(**ASK)
     assert (made.id, made.output[0].call_id) == (bad["id"], "call_a")
 
 
@@ -91,7 +91,7 @@ def test_a_thought_without_its_partner_is_not_sent() -> None:
     """Of a reply that was cut while it thought, the API would refuse the thought."""
     cut = response(reasoning_item(), status="incomplete", incomplete_details={"reason": "max_output_tokens"})
     server = Server(cut, response(call_item("search", GOOD)))
-    sr.wrap(server.client()).responses.create(**ASK, max_output_tokens=100)
+    wrap(server.client()).responses.create(**ASK, max_output_tokens=100)
     first, second = map(json.loads, server.bodies)
     assert "reasoning" not in {item.get("type") for item in second["input"]}
     assert (first["max_output_tokens"], second["max_output_tokens"]) == (100, 200)
@@ -101,7 +101,7 @@ def test_where_nothing_is_stored_thoughts_need_their_writing() -> None:
     """Under ``store: false`` one without encrypted_content is left out, and its call goes without its own id."""
     bad = call_item("search", {"query": 1})
     server = Server(response(reasoning_item(), bad), response(call_item("search", GOOD)))
-    sr.wrap(server.client()).responses.create(**ASK, store=False)
+    wrap(server.client()).responses.create(**ASK, store=False)
     _, call, output = inputs(server)[1]
     assert call == {name: value for name, value in bad.items() if name != "id"}
     assert output["call_id"] == "call_a"
@@ -110,14 +110,14 @@ def test_where_nothing_is_stored_thoughts_need_their_writing() -> None:
 def test_a_conversation_gets_only_what_it_does_not_have() -> None:
     """What a conversation of the server's holds already is not sent again."""
     server = Server(response(call_item("search", {"query": 1})), response(call_item("search", GOOD)))
-    sr.wrap(server.client()).responses.create(**ASK, conversation="conv_1")
+    wrap(server.client()).responses.create(**ASK, conversation="conv_1")
     assert [item["type"] for item in inputs(server)[1]] == ["function_call_output"]
 
 
 def test_behind_a_previous_response_the_bad_items_are_sent() -> None:
     """The id stays the caller's: the bad reply is not part of what the program goes on with."""
     server = Server(response(call_item("search", {"query": 1})), response(call_item("search", GOOD)))
-    sr.wrap(server.client()).responses.create(**ASK, previous_response_id="resp_0")
+    wrap(server.client()).responses.create(**ASK, previous_response_id="resp_0")
     second = json.loads(server.bodies[1])
     assert second["previous_response_id"] == "resp_0"
     assert [item.get("type") for item in second["input"]] == [None, "function_call", "function_call_output"]
@@ -128,7 +128,7 @@ def test_a_bad_answer_goes_back_as_the_items_it_came_in() -> None:
     thought, bad = reasoning_item(), text_item('{"query": 1}', phase="final_answer")
     format_ = {"type": "json_schema", "name": "found", "schema": SCHEMA}
     server = Server(response(thought, bad), response(text_item('{"query": "tea"}')))
-    made = sr.wrap(server.client()).responses.create(model="m", input="x", text={"format": format_})
+    made: Any = wrap(server.client()).responses.create(model="m", input="x", text={"format": format_})
     assert inputs(server)[1][1:3] == [thought, bad]
     assert made.output_text == '{"query": "tea"}'
     assert json.loads(server.bodies[0])["text"]["format"]["name"] == "found"
@@ -142,7 +142,7 @@ def test_items_of_the_sdk_are_sent_as_they_are() -> None:
         {"type": "function_call_output", "call_id": "call_0", "output": "[]"},
     ]
     server = Server(response(call_item("search", {"query": 1}, "call_1")), response(call_item("search", GOOD)))
-    sr.wrap(server.client()).responses.create(model="m", input=earlier, tools=[FLAT_SEARCH])
+    wrap(server.client()).responses.create(model="m", input=earlier, tools=[FLAT_SEARCH])
     for sent in inputs(server):
         assert [item["type"] for item in sent[:3]] == ["reasoning", "function_call", "function_call_output"]
 
@@ -154,7 +154,7 @@ def test_an_id_of_the_conversation_is_not_taken_again() -> None:
         {"type": "function_call_output", "call_id": "call_a", "output": "x"},
     ]
     server = Server(response(call_item("search", GOOD)), response(call_item("search", GOOD, "call_b")))
-    made = sr.wrap(server.client()).responses.create(model="m", input=earlier, tools=[FLAT_SEARCH])
+    made: Any = wrap(server.client()).responses.create(model="m", input=earlier, tools=[FLAT_SEARCH])
     assert made.output[0].call_id == "call_b"
     assert len(server.requests) == 2
 
@@ -162,7 +162,7 @@ def test_an_id_of_the_conversation_is_not_taken_again() -> None:
 def test_messages_of_chat_completions_are_written_as_items() -> None:
     """The transcript of one API can be sent by the other: calls, results and pictures."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
-    messages = [
+    messages: list[Any] = [
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": [{"type": "text", "text": "what is it?"}, picture]},
         {
@@ -173,7 +173,7 @@ def test_messages_of_chat_completions_are_written_as_items() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "tea"},
     ]
     server = Server(response(text_item("tea")))
-    sr.wrap(server.client()).reply(api="responses", model="m", messages=messages)
+    wrap(server.client()).reply(api="responses", model="m", messages=messages)
     system, user, said, call, output = inputs(server)[0]
     assert system == messages[0]
     assert [part["type"] for part in user["content"]] == ["input_text", "input_image"]
@@ -185,7 +185,7 @@ def test_messages_of_chat_completions_are_written_as_items() -> None:
 def test_what_extra_body_says_is_held() -> None:
     """Input, tools and format in ``extra_body`` count as the keywords of their names."""
     server = Server(response(call_item("search", {"query": 1})))
-    client = sr.wrap(server.client(), policy=sr.RetryPolicy(max_retries=0))
+    client = wrap(server.client(), policy=sr.RetryPolicy(max_retries=0))
     with pytest.raises(sr.ReplyRejected) as caught:
         client.responses.create(model="m", extra_body={"input": "x", "tools": [FLAT_SEARCH]})
     assert [issue.code for issue in caught.value.issues] == ["args.type"]
@@ -199,7 +199,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_sent(wrong: dict[st
     """A ContractError, and no request."""
     server = Server(response(text_item("x")))
     with pytest.raises(sr.ContractError):
-        sr.wrap(server.client()).responses.create(**ASK, **wrong)
+        wrap(server.client()).responses.create(**ASK, **wrong)
     assert not server.requests
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import strictreply as sr
 from scripted import Server, http
-from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item
+from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 from strictreply.wires._events import event, typed_event
 from strictreply.wires._responses_stream import ResponsesSent
 
@@ -78,7 +78,7 @@ def asked(*steps: Any, policy: sr.RetryPolicy | None = None, **ask: Any) -> tupl
     """What a stream gives out, and what it raises."""
     told: list[Any] = []
     try:
-        for one in sr.wrap(Server(*steps).client(), policy=policy).responses.create(**ASK | ask, stream=True):
+        for one in wrap(Server(*steps).client(), policy=policy).responses.create(**ASK | ask, stream=True):
             told.append(one)  # noqa: PERF402 - what came before an exception counts
     except Exception as error:  # noqa: BLE001 - whatever comes is looked at
         return told, error
@@ -150,7 +150,7 @@ def without(told: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
 HELD = events_of(CALLS)
 ADDED, DONE = "response.output_item.added", "response.output_item.done"
 DELTA, WRITTEN = "response.function_call_arguments.delta", "response.function_call_arguments.done"
-EVENT_FAULTS = {
+EVENT_FAULTS: dict[str, list[Any]] = {
     "a number repeated": changed(HELD, DELTA, sequence_number=3),
     "a number that falls": [*HELD[:4], HELD[4] | {"sequence_number": 1}, *HELD[5:]],
     "an index used twice": [*HELD[:-1], HELD[2] | {"sequence_number": 900}, HELD[-1] | {"sequence_number": 901}],
@@ -231,7 +231,7 @@ def test_the_sdks_own_stream_accumulates_it() -> None:
     """``responses.stream`` raises where events contradict each other; it gives the response that was accepted."""
     bad = response(call_item("search", {"query": 1}))
     server = Server(served(events_of(bad)), served(events_of(CALLS)))
-    client = sr.wrap(server.client())
+    client = wrap(server.client())
     with client.responses.stream(**ASK) as stream:
         kinds = [one.type for one in stream]
         final = stream.get_final_response()
@@ -246,7 +246,7 @@ def test_an_async_stream_is_the_same() -> None:
     async def events() -> list[Any]:
         bad = response(text_item("I look."), call_item("search", {"query": 1}))
         server = Server(served(events_of(bad)), served(events_of(response(call_item("search", GOOD)))))
-        stream = await sr.wrap(server.async_client()).responses.create(**ASK, stream=True)
+        stream = await wrap(server.async_client()).responses.create(**ASK, stream=True)
         return [one async for one in stream]
 
     assert well_formed(asyncio.run(events()))["output"][1]["arguments"] == json.dumps(GOOD)
@@ -255,7 +255,7 @@ def test_an_async_stream_is_the_same() -> None:
 def test_a_veto_closes_a_stream_of_this_api() -> None:
     """A call that cannot fit any more ends the stream before its end, with the attempt saying where."""
     bad = events_of(response(call_item("search", {"query": 1, "rest": "x" * 400})), 4)
-    client = sr.wrap(Server(served(bad), served(HELD)).client(), tools=[FLAT_SEARCH], parallel=True, api="responses")
+    client = wrap(Server(served(bad), served(HELD)).client(), tools=[FLAT_SEARCH], parallel=True, api="responses")
     with client.stream(model="m", input="x") as stream:
         for _ in stream:
             pass
@@ -284,6 +284,6 @@ def test_text_comes_before_its_end() -> None:
             yield piece
 
     answer = http.Response(200, content=body(), headers={"content-type": "text/event-stream"})
-    with sr.wrap(Server(answer).client()).responses.create(**ASK, stream=True) as stream:
+    with wrap(Server(answer).client()).responses.create(**ASK, stream=True) as stream:
         next(one for one in stream if one.type == "response.output_text.delta")
         assert taken < 20

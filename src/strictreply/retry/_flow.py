@@ -463,4 +463,6 @@ def _accepted(ask: Ask, verdict: Valid, judged: Judged, attempts: tuple[Attempt,
     if message is judged.came:
         return Settled(verdict.reply, response, attempts, turn=turn)
     mended = ask.wire.with_message(response, message)
+    kept = ask.wire.message_in(mended) or {}  # what goes back as it stands in the response, too
+    turn = turn | {name: kept[name] for name in kept.keys() - {"role", "content", "tool_calls"}}
     return Settled(verdict.reply, mended, attempts, spliced=True, turn=turn)
