@@ -243,10 +243,10 @@ def test_each_set_of_tools_is_compiled_once() -> None:
         ({"status": 200, "ending": "cut"}, "no reply: the response ended early"),
         ({"status": 200, "ending": "reset"}, "no reply: the connection broke off"),
         ({"status": 200, "ending": "hang"}, "no reply: nothing came in time"),
-        ({"status": 200, "ending": "whole"}, "no reply: the body is no chat completion"),
-        ({"status": None, "ending": ["x"]}, "no reply: the body is no chat completion"),
-        ({}, "no reply: the body is no chat completion"),
-        ([], "neither a chat completion nor a record with a reply"),
+        ({"status": 200, "ending": "whole"}, "no reply: the body is no completion and no response"),
+        ({"status": None, "ending": ["x"]}, "no reply: the body is no completion and no response"),
+        ({}, "no reply: the body is no completion and no response"),
+        ([], "neither a completion, nor a response, nor a record with a reply"),
     ],
 )
 def test_a_cassette_says_what_came_in_place_of_a_reply(http: object, reason: str) -> None:

@@ -250,7 +250,7 @@ def test_the_models_are_listed() -> None:
     [
         ("GET", "/v1/nothing", 404, "unknown_url"),
         ("POST", "/", 404, "unknown_url"),
-        ("POST", "/v1/responses", 404, "unknown_url"),
+        ("POST", "/v1/assistants", 404, "unknown_url"),
         ("PUT", "/v1/chat/completions", 405, "method_not_allowed"),
         ("GET", "/v1/chat/completions", 405, "method_not_allowed"),
         ("POST", "/health", 405, "method_not_allowed"),

@@ -15,6 +15,7 @@ from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._json import Channel
+from strictreply.wires._wire import Api
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -102,6 +103,7 @@ def ask(
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
+    api: Annotated[Api, typer.Option(help="By which API to ask: chat completions or Responses.")] = "chat",
     parallel: Annotated[bool, typer.Option(help="Admit several calls in one reply.")] = False,
     max_retries: Retries = 3,
     deadline: Annotated[float | None, typer.Option(min=0.1, help="Seconds for all attempts together.")] = None,
@@ -117,6 +119,7 @@ def ask(
         endpoint=Endpoint(base_url, api_key, model, timeout),
         contract=declare(tools or [], channel=channel, parallel=parallel),
         policy=RetryPolicy(max_retries=max_retries, deadline=deadline),
+        api=api,
         explain=explain,
     )
 

@@ -19,6 +19,7 @@ from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._attempts import without_credentials
 from strictreply.values._errors import CallFailed, ContractError, TransportFailed
+from strictreply.wires._wire import Api
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -123,7 +124,7 @@ def load_tools(source: str) -> list[object]:
     return list(found) if isinstance(found, list | tuple) else [found]
 
 
-def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, explain: bool) -> None:
+def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
     """Ask once; prints the reply on stdout, each attempt on stderr, and exits with 1 when none was valid.
 
     Stdout is ASCII JSON: what a model wrote cannot act on a terminal. ``explain`` tells the whole story of a failure.
@@ -131,7 +132,7 @@ def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
     refuse_broken(question, "the question")
     with interruptible():
         client, model = endpoint.connect()
-        strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)))
+        strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)), api=api)
         try:
             with strict:
                 reply = strict.reply(model=model, messages=[{"role": "user", "content": question}])

@@ -43,8 +43,8 @@ KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "re
 _KINDS = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
 """The kinds of faults by the first word of an issue's code."""
 
-_RECORDED = "/chat/completions"
-_DONE = re.compile(rb"^data: ?\[DONE\]\r?$", re.MULTILINE)
+_RECORDED = ("/chat/completions", "/responses")
+_DONE = re.compile(rb"^(?:data: ?\[DONE\]|event: ?response\.(?:completed|incomplete|failed))\r?$", re.MULTILINE)
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _OK = 200
 _PRIVATE = 0o600
@@ -255,9 +255,10 @@ def _same(request: JSONObject) -> str:
 def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
     """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
 
-    A line is added as the response to a chat completion ends, also when it broke off or was closed early, with the body
-    of the request and no secret that can be told; ``redact`` is given every text for more. Nothing else is recorded. As
-    with the SDK's ``with_options``, the copy shares the connections of its client, and closing one closes both.
+    A line is added as the response to a call of either API ends, also when it broke off or was closed early, with the
+    body of the request and no secret that can be told; ``redact`` is given every text for more. Nothing else is
+    recorded. As with the SDK's ``with_options``, the copy shares the connections of its client, and closing one closes
+    both.
 
     Raises TypeError for another client, OSError when the file cannot be written.
     """
@@ -311,7 +312,7 @@ class _Take:
         self._library = library
         self._response: Any = None
         self._pieces: list[bytes] = []
-        self._done = not request.url.path.endswith(_RECORDED)  # what is no chat completion is not written
+        self._done = not request.url.path.endswith(_RECORDED)  # what is no reply is not written
 
     def handed_on(self, response: Any) -> Any:
         """Return the response that the caller reads, its body passing by here."""
@@ -366,7 +367,7 @@ class _Take:
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
         """Write the line; only the first ending counts.
 
-        With ``left`` it is the reader who closed the response: past an event stream's ``[DONE]`` it was whole all the
+        With ``left`` it is the reader who closed the response: past the last event of a stream it was whole all the
         same, before that nobody knows what the reply would have been. A content encoding is undone where it can be.
         """
         if self._done:

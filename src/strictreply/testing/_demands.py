@@ -96,7 +96,7 @@ class Demand:
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request."""
-        return not isinstance(self.contract.check(served), Invalid)
+        return not isinstance(self.contract.check(served, api="chat"), Invalid)
 
     def good(self, *, again: bool = False) -> Served:
         """Return a good reply: a call first, and after the tools' results what ends the conversation.

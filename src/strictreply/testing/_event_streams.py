@@ -9,8 +9,8 @@ from typing import Any, cast
 from strictreply.reading._decoding import decode
 from strictreply.testing._recordings import LINE_LIMITS
 from strictreply.values._json import JSON, JSONObject
-from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._events import DONE, DONE_DATA, EventReader, event
+from strictreply.wires._wire import WIRES
 
 PIECES = 4  # of a text at most, however long it is
 _TEXTS = ("content", "refusal")
@@ -78,16 +78,21 @@ def assembled(body: bytes) -> JSON:
     chunk, calls that contradict themselves) keeps what it said, with a finish reason that no gate lets through; an
     ``error`` stays beside the rest.
     """
-    assembly = ChatAssembly()
-    for name, data in events_in(body):
+    told = list(events_in(body))
+    is_typed = bool(told) and told[0][0].startswith("response.")
+    assembly = WIRES["responses" if is_typed else "chat"].assembly()
+    chunks = 0
+    for name, data in told:
         if data == DONE_DATA:
             assembly.is_done = True
+        if assembly.is_done:
             break
         chunk: Any = decode(data, LINE_LIMITS)
         if isinstance(chunk, dict) and name == "error" and "error" not in chunk:
             chunk = {"error": chunk, "choices": []}
         assembly.add(chunk)
-    return assembly.response(is_whole=assembly.fault is None) if assembly.chunks else None
+        chunks += 1
+    return assembly.response(is_whole=assembly.fault is None) if chunks else None
 
 
 def events_in(body: bytes) -> Iterator[tuple[str, bytes]]:

@@ -22,6 +22,8 @@ from strictreply.values._json import Channel, JSONObject
 from strictreply.values._limits import MAX_JSON_DEPTH, Limits
 from strictreply.values._replies import Invalid, Verdict
 from strictreply.wires._opening import peek
+from strictreply.wires._responses import is_response
+from strictreply.wires._wire import wire_of
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -160,18 +162,19 @@ def _from_dump(record: JSONObject) -> Recording | str:
     request = request if isinstance(request, dict) else record
     found = (record.get(key) for key in _RESPONSE_KEYS)
     response = next((value for value in found if isinstance(value, dict)), record)
-    if "choices" in response or (response is not record and isinstance(http, dict)):
+    if "choices" in response or is_response(response) or (response is not record and isinstance(http, dict)):
         model = response.get("model") or request.get("model") or NO_NAME
-        return Recording(str(model), _shaping(request), response)
+        asked = wire_of(response).read(request | {"messages": []} if "input" not in request else request)
+        return Recording(str(model), _shaping(asked), response)
     match http:
         case {"status": int(status)} if status != _OK:
             return f"no reply: HTTP {status}"
         case {"ending": str(ending)} if ending in _ENDINGS:
             return f"no reply: {_ENDINGS[ending]}"
         case {}:
-            return "no reply: the body is no chat completion"
+            return "no reply: the body is no completion and no response"
         case _:
-            return "neither a chat completion nor a record with a reply"
+            return "neither a completion, nor a response, nor a record with a reply"
 
 
 def _shaping(request: JSONObject) -> JSONObject:

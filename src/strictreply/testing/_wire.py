@@ -14,6 +14,7 @@ from http.client import responses
 from itertools import chain, repeat
 from typing import Literal, TypeAlias, cast
 
+from strictreply.testing._as_responses import as_chat_request, as_response, response_events
 from strictreply.testing._event_streams import events
 from strictreply.values._json import JSON, JSONObject
 
@@ -28,8 +29,8 @@ EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Contr
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 """The statuses of responses without a body, beside those below 200 (RFC 9110 section 6.4.1)."""
 
-_ROUTES = {"/chat/completions": "POST", "/models": "GET", "/health": "GET"}
-_SERVED = "POST …/chat/completions, GET …/models and GET /health are served"
+_ROUTES = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
+_SERVED = "POST …/chat/completions, POST …/responses, GET …/models and GET /health are served"
 
 
 class WireEnding(StrEnum):
@@ -142,6 +143,16 @@ def render(served: Served, request: JSONObject) -> HTTPReply:
     return HTTPReply(HTTPStatus.OK, EVENT_STREAM, events(served, usage=usage), framing="chunked")
 
 
+def render_response(served: Served, request: JSONObject) -> HTTPReply:
+    """Make the response to a request of the Responses API, in which a completion goes out as a response."""
+    if isinstance(served, HTTPReply):
+        return served
+    response = as_response(served, request)
+    if not request.get("stream"):
+        return HTTPReply.json(HTTPStatus.OK, response)
+    return HTTPReply(HTTPStatus.OK, EVENT_STREAM, response_events(response), framing="chunked")
+
+
 def wire(
     reply: HTTPReply, *, close: bool = False, bodiless: bool = False, most: int = MAX_ENDLESS_BYTES
 ) -> Iterator[bytes | Pause]:
@@ -198,8 +209,7 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
     path = target.partition("?")[0].rstrip("/")
     route = next((route for route in _ROUTES if path.endswith(route)), None)
     if route is None:
-        only = "only Chat Completions is served, not the Responses API; " if path.endswith("/responses") else ""
-        return error_reply(404, f"unknown path: {only}{_SERVED}", code="unknown_url")
+        return error_reply(404, f"unknown path: {_SERVED}", code="unknown_url")
     if method != _ROUTES[route]:
         allowed = {"Allow": _ROUTES[route]}
         return error_reply(405, f"use {_ROUTES[route]} here", code="method_not_allowed", headers=allowed)
@@ -208,17 +218,19 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
     if route == "/models":
         model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
-    request = read_request(body)
+    request = read_request(body, of_responses=route == "/responses")
     if isinstance(request, HTTPReply):
         return request
     try:
+        if route == "/responses":
+            return render_response(responder(as_chat_request(request)), request)
         return render(responder(request), request)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
         return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
 
 
-def read_request(body: bytes) -> JSONObject | HTTPReply:
-    """Read the body of a chat completion, or give the 400 that says what is wrong with it."""
+def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTTPReply:
+    """Read the body of a request, or give the 400 that says what is wrong with it."""
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -228,6 +240,11 @@ def read_request(body: bytes) -> JSONObject | HTTPReply:
     request = cast("JSONObject", value)
     if not isinstance(request.get("model"), str):
         return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
+    if of_responses:
+        given = request.get("input")
+        items = [given] if isinstance(given, str) else given
+        fits = isinstance(items, list) and items and all(isinstance(one, str | dict) for one in items)
+        return request if fits else error_reply(400, "'input' must be a text or a list of items", param="input")
     messages: object = request.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
         return error_reply(400, "'messages' must be a list of objects, at least one", param="messages")

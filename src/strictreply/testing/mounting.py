@@ -187,12 +187,18 @@ class _ClientOfResponder:
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
         self.chat: SimpleNamespace = SimpleNamespace(completions=SimpleNamespace(create=self._create))
+        self.responses: SimpleNamespace = SimpleNamespace(create=self._create_response)
 
     def with_options(self, **options: object) -> Self:  # noqa: ARG002 - the SDK's signature
         """Return the client itself: it has no connection to set up, and retries nothing."""
         return self
 
     _create: Any
+
+    def _create_response(self, **options: Any) -> Any:
+        return self._client(self._responder).responses.create(**options)
+
+    _client: Callable[[Responder], Any]
 
     def _answered(self, keywords: JSONObject, make_client: Callable[[Responder], Any]) -> Any:
         """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
@@ -208,7 +214,7 @@ class _ClientOfResponder:
 
 
 class ScriptedClient(_ClientOfResponder):
-    """A client for code that needs no more of one than ``chat.completions.create``; also under ``strictreply.wrap``.
+    """A client for code that needs no more of one than ``create``, of either API; also under ``strictreply.wrap``.
 
     It gives what the SDK gives: a ``ChatCompletion``, built as leniently, so that faults survive; a ``Stream`` of
     chunks for ``stream=True``; exceptions such as ``openai.RateLimitError``, without a retry. All that takes HTTP to
@@ -216,12 +222,16 @@ class ScriptedClient(_ClientOfResponder):
     Where more of the SDK is needed, :func:`openai_client` makes a real client over memory.
     """
 
+    _client = staticmethod(openai_client)
+
     def _create(self, *, model: object, messages: object, **options: Any) -> Any:
         return self._answered({"model": model, "messages": messages, **options}, openai_client)
 
 
 class AsyncScriptedClient(_ClientOfResponder):
     """The async twin of :class:`ScriptedClient`."""
+
+    _client = staticmethod(async_openai_client)
 
     async def _create(self, *, model: object, messages: object, **options: Any) -> Any:
         answered = self._answered({"model": model, "messages": messages, **options}, async_openai_client)

@@ -66,6 +66,9 @@ class ResponsesWire:
         ending = worst_of(_endings(plain))
         if ending is not None:
             return Invalid((ending,))
+        status = plain.get("status")
+        if status is not None and not isinstance(status, str):
+            return refused(Code.ENVELOPE_MALFORMED, "/status", expected="a status, a text", found=quote(status))
         fault = next(_misshapen(plain.get("output")), None)
         if fault is not None:
             return Invalid((fault,))

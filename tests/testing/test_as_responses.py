@@ -1,0 +1,175 @@
+"""The kit over the Responses API: what is served to chat completions is served there, with the same fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from pydantic import BaseModel
+from typer.testing import CliRunner
+
+import strictreply as sr
+from openai_shapes import call, completion, message
+from strictreply.cli._app import app
+from strictreply.contract._shaping import shape
+from strictreply.testing import LoopbackServer
+from strictreply.testing._as_responses import as_chat_request, as_response, response_events
+from strictreply.testing._event_streams import assembled
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
+from strictreply.testing._targets import Target
+from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.mounting import ScriptedClient
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.testing.unreliable import UnreliableModel
+
+
+class Refund(BaseModel):
+    """Refund an order."""
+
+    order: int
+    reason: str
+    items: list[str] = []
+
+
+NO_COUNTERPART = {
+    "content_in_parts": "texts are parts in this API",
+    "user_role": "a call has no role here; in a message the role is refused",
+    "response_of_responses_api": "it is a response",
+}
+"""The faults that this API does not have, and why."""
+
+GOOD = completion(message(None, [call("search", '{"query": "tea"}')]), "tool_calls")
+BAD = completion(message(None, [call("search", '{"query": 1}')]), "tool_calls")
+
+
+def targets_of(name: str) -> list[tuple[Any, Any]]:
+    """What a fault is made of: a tool in a call or as text, a structured answer, or nothing."""
+    made = {"call": Refund, "union": Refund, "json": Refund, "prose": None}
+    return [(made[place], place) for place in CATALOGUE[name].places]
+
+
+@pytest.mark.one_lane
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_fault_is_refused_as_a_response(name: str) -> None:
+    """Wherever the fault exists in this API, the gate refuses it; faults of the reply itself with the same code."""
+    for kind, place in targets_of(name):
+        for fault in CATALOGUE[name].all_for(kind, place=place):
+            if isinstance(fault.served, HTTPReply):
+                continue
+            contract, _ = shape(Target.of(kind, place=place).contract, {"messages": [], **fault.needs})
+            verdict = contract.check(as_response(fault.served, {}), api="responses")
+            if isinstance(verdict, sr.Valid):
+                assert name in NO_COUNTERPART
+                continue
+            codes = {issue.code for issue in verdict.issues}
+            assert fault.code in codes or fault.code in {"envelope.choices", "call.malformed", "envelope.malformed"}
+
+
+def test_a_response_is_served_where_the_path_says_so() -> None:
+    """One script, two paths: plain and streamed, the SDK reads the same reply from each."""
+    with LoopbackServer(lambda _: GOOD) as server:
+        client: Any = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
+        made = client.responses.create(model="m", input="hi")
+        assert [(item.call_id, item.arguments) for item in made.output] == [("call_1", '{"query": "tea"}')]
+        events = list(client.responses.create(model="m", input="hi", stream=True))
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        assert events[-1].response.output[0].arguments == '{"query": "tea"}'
+        with pytest.raises(openai.BadRequestError):
+            client.responses.create(model="m", input=[])
+
+
+def test_a_script_over_responses_is_guarded() -> None:
+    """A bad reply and a good one: the model that is scripted sees the correction as the result of the call."""
+    seen: list[Any] = []
+    replies = iter([BAD, GOOD])
+
+    def answer(request: Any) -> Any:
+        seen.append(request["messages"])
+        return next(replies)
+
+    tools = [sr.Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})]
+    with LoopbackServer(answer) as server:
+        client = sr.wrap(openai.OpenAI(base_url=server.base_url, api_key="none"), tools=tools, api="responses")
+        assert client.reply(model="m", input="hi") == sr.ToolCall("search", {"query": "tea"}, "call_1")
+    assert [turn["role"] for turn in seen[1]] == ["user", "assistant", "tool"]
+
+
+def test_a_client_without_http_has_both_apis() -> None:
+    """``ScriptedClient`` answers ``responses.create``, also under ``wrap``."""
+    replies = iter([BAD, GOOD])
+    tools = [sr.Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})]
+    client = sr.wrap(ScriptedClient(lambda _: next(replies)), tools=tools)
+    assert client.reply(api="responses", model="m", input="hi").id == "call_1"
+
+
+def test_the_unreliable_model_reads_a_conversation_of_items() -> None:
+    """It makes the same mistakes on both APIs, and mends them when it is corrected."""
+    question = {"role": "user", "content": "What is the weather in Oslo for the next three days?"}
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+        client = openai.OpenAI(base_url=server.base_url, api_key="none")
+        found = [
+            sr.wrap(client, tools=SCENARIO.tools, api=api).exchange(model="m", messages=[question])  # type: ignore[call-overload]
+            for api in ("chat", "responses")
+        ]
+    assert found[0].reply == found[1].reply
+    codes = [[[issue.code for issue in attempt.issues] for attempt in one.attempts] for one in found]
+    assert codes[0] == codes[1]
+    assert len(codes[0]) > 1
+
+
+def test_a_conversation_of_items_is_one_of_messages() -> None:
+    """Instructions, texts, calls and their results, thoughts left out."""
+    items = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "call_id": "c1", "name": "a", "arguments": "{}"},
+        {"type": "function_call", "call_id": "c2", "name": "b", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "1"},
+    ]
+    request = as_chat_request({"model": "m", "instructions": "be brief", "input": items})
+    assert [turn["role"] for turn in request["messages"]] == ["system", "user", "assistant", "tool"]
+    assert [one["id"] for one in request["messages"][2]["tool_calls"]] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize("served", [GOOD, BAD, completion(message("hello")), completion(message("cut"), "length")])
+def test_a_recorded_stream_is_the_response_it_told(served: Any) -> None:
+    """Events are put together as the API means them; what broke off is no reply."""
+    response: Any = as_response(served, {})
+    body = b"".join(response_events(response))
+    assert assembled(body) == response
+    cut: Any = assembled(b"".join(response_events(response)[:-1]))
+    assert isinstance(sr.Contract().check(cut), sr.Invalid)
+
+
+def test_recorded_responses_are_judged(tmp_path: Path) -> None:
+    """``check`` reads a response with its request, and one alone by the tools that it repeats."""
+    definition = {"type": "function", "name": "search", "parameters": {"properties": {"query": {"type": "string"}}}}
+    request = {"model": "m", "input": "hi", "tools": [definition]}
+    lines = [
+        {"request": request, "response": as_response(BAD, request)},
+        as_response(BAD, request),
+        {"request": request, "response": as_response(GOOD, request)},
+    ]
+    verdicts = [RecordingJudge().judge(number, json.dumps(line).encode()) for number, line in enumerate(lines)]
+    codes = [
+        [issue.code for issue in one.verdict.issues] if isinstance(one.verdict, sr.Invalid) else []
+        for one in verdicts
+        if isinstance(one, RecordedVerdict)
+    ]
+    assert codes == [["args.type"], ["args.type"], []]
+    path = tmp_path / "recorded.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert CliRunner().invoke(app, ["check", str(path)]).exit_code == 1
+
+
+def test_ask_asks_by_either_api() -> None:
+    """``strictreply ask --api responses`` prints the same reply."""
+    with LoopbackServer(lambda _: completion(message("hello"))) as server:
+        given = ["ask", "hi", "--base-url", server.base_url, "--api-key", "none", "--model", "m"]
+        printed = [CliRunner().invoke(app, [*given, "--api", api]) for api in ("chat", "responses")]
+    assert [one.exit_code for one in printed] == [0, 0]
+    assert json.loads(printed[0].stdout) == json.loads(printed[1].stdout)
