@@ -25,15 +25,23 @@ _CALL_MEMBERS = frozenset({"id", "type", "function"})
 
 
 def as_chat_request(request: JSONObject) -> JSONObject:
-    """Return the request that asks for the same by chat completions; ValueError where it is none of this API."""
+    """Return the request that asks for the same by chat completions; ValueError where it is none of this API.
+
+    ``input`` stays in it as it was sent: by that it is known as one of this API (see :func:`is_of_responses`).
+    """
     read = RESPONSES.read(request)
     messages: list[JSONObject] = []
     if isinstance(read.get("instructions"), str):
         messages.append({"role": "system", "content": read["instructions"]})
     for item in read["messages"]:
         _add(messages, item)
-    kept = {name: value for name, value in read.items() if name not in {"input", "server_tools", "server_choice"}}
-    return kept | {"messages": messages}
+    kept = {name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}}
+    return kept | {"input": request.get("input"), "messages": messages}
+
+
+def is_of_responses(request: JSONObject) -> bool:
+    """Report whether a request that a model was asked came by this API."""
+    return "input" in request
 
 
 def _add(messages: list[JSONObject], item: Any) -> None:

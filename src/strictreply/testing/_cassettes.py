@@ -23,6 +23,7 @@ from openai import AsyncOpenAI, OpenAI
 
 from strictreply.contract._shaping import SHAPING
 from strictreply.reading._decoding import decode
+from strictreply.testing._as_responses import as_chat_request, response_events
 from strictreply.testing._event_streams import assembled, events
 from strictreply.testing._recordings import LINE_LIMITS, RecordedVerdict, RecordingJudge, open_lines
 from strictreply.testing._redaction import REDACTED, Redaction, RedactText
@@ -34,6 +35,8 @@ from strictreply.values._attempts import credentials_of
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._responses import RESPONSES, is_response
+from strictreply.wires._wire import wire_for
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
@@ -99,8 +102,11 @@ class Taken:
             text = redaction.text(self.reply.body.decode("utf-8", "surrogateescape"))
             body = text.encode("utf-8", "surrogateescape")
         else:
-            parts = events(kept, usage=isinstance(kept, dict) and "usage" in kept)
+            usage = isinstance(kept, dict) and "usage" in kept
+            parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
             match kept:
+                case {"output": _, "status": status} if status == BROKEN_OFF:
+                    parts = parts[:-1]
                 case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
                     parts = parts[:-2]  # a stream that broke off still has no end
                 case _:
@@ -218,8 +224,9 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
     waiting: dict[str, list[Served]] = {}
     known: dict[str, JSONObject] = {}
     for taken in cassette:
-        key = _same(taken.request)
-        known[key] = taken.request
+        request = as_chat_request(taken.request) if wire_for(taken.request) is RESPONSES else taken.request
+        key = _same(request)
+        known[key] = request
         waiting.setdefault(key, []).append(taken.served)
     lock = threading.Lock()
 

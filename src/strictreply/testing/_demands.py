@@ -12,10 +12,20 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._describing import callable_tools
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.contract._tool import Tool
+from strictreply.testing._as_responses import as_response, is_of_responses
 from strictreply.testing._event_streams import assembled
 from strictreply.testing._steps import API_DEFAULTS, Fault
 from strictreply.testing._targets import ReplyPlace, Target
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Served, WireEnding, assistant, completion, ending_of
+from strictreply.testing._wire import (
+    EVENT_STREAM,
+    HTTPReply,
+    Served,
+    WireEnding,
+    assistant,
+    completion,
+    ending_of,
+    render_response,
+)
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
@@ -92,10 +102,17 @@ class Demand:
         if not isinstance(served, HTTPReply):
             return not self.admits(served)
         is_whole = served.headers == EVENT_STREAM and ending_of(served) is WireEnding.WHOLE
-        return not (is_whole and self.request.get("stream") and self.admits(assembled(served.body)))
+        if not (is_whole and self.request.get("stream")):
+            return True
+        return not self.admits(assembled(self._sent(served).body))
+
+    def _sent(self, served: HTTPReply) -> HTTPReply:
+        return render_response(served, self.request) if is_of_responses(self.request) else served
 
     def admits(self, served: Served) -> bool:
-        """Report whether a completion is a good reply to this very request."""
+        """Report whether a completion is a good reply to this very request, by the API that it came by."""
+        if is_of_responses(self.request):
+            return not isinstance(self.contract.check(as_response(served, self.request), api="responses"), Invalid)
         return not isinstance(self.contract.check(served, api="chat"), Invalid)
 
     def good(self, *, again: bool = False) -> Served:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
 from http.client import responses
@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias, cast
 
 from strictreply.testing._as_responses import as_chat_request, as_response, response_events
 from strictreply.testing._event_streams import events
+from strictreply.testing._response_streams import retold
 from strictreply.values._json import JSON, JSONObject
 
 CREATED = 1_767_225_600  # of every completion: what is scripted has no clock
@@ -146,7 +147,7 @@ def render(served: Served, request: JSONObject) -> HTTPReply:
 def render_response(served: Served, request: JSONObject) -> HTTPReply:
     """Make the response to a request of the Responses API, in which a completion goes out as a response."""
     if isinstance(served, HTTPReply):
-        return served
+        return replace(served, parts=retold(served.parts, request, endless=served.endless))
     response = as_response(served, request)
     if not request.get("stream"):
         return HTTPReply.json(HTTPStatus.OK, response)
