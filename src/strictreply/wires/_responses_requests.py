@@ -170,9 +170,10 @@ def _items(messages: list[Any], *, is_stored: bool) -> Iterator[Any]:
         role = message.get("role") if isinstance(message, Mapping) else None
         if role == "assistant" and message.keys() & {"tool_calls", "response"}:
             kept = peek(message.get("response"), "output")
-            items = _made(message) if not isinstance(kept, list) else rewritten(message, kept)
+            is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not _call_ids(kept))
+            items = rewritten(message, kept) if is_whole else _made(message)  # calls may go back as text
             kinds |= {item.get("call_id"): str(item.get("type")) for item in items if isinstance(item, Mapping)}
-            yield from _sendable(items, answered, is_stored=is_stored) if isinstance(kept, list) else items
+            yield from _sendable(items, answered, is_stored=is_stored) if is_whole else items
         elif role == "tool":
             kind = kinds.get(message.get("tool_call_id"), "function_call")
             yield {
@@ -185,6 +186,10 @@ def _items(messages: list[Any], *, is_stored: bool) -> Iterator[Any]:
             yield message if content is message["content"] else {**message, "content": content}
         else:
             yield message
+
+
+def _call_ids(output: list[Any]) -> list[Any]:
+    return [item.get("call_id") for item in output if peek(item, "type") in CALLS]
 
 
 def _answered(messages: list[Any]) -> set[object]:
