@@ -40,6 +40,10 @@ class ChatWire:
         """Return a request as the API takes it: as it is."""
         return request
 
+    def keeps_replies(self, request: JSONObject) -> bool:  # noqa: ARG002 - this API knows no conversations
+        """Return False: what was said is sent with each request."""
+        return False
+
     def streamed(self, request: JSONObject) -> JSONObject:
         """Return what asks for the usage of a stream, which is not sent unasked; nothing where something was said."""
         return {} if request.get("stream_options") is not None else {"stream_options": {"include_usage": True}}

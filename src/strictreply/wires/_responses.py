@@ -54,6 +54,10 @@ class ResponsesWire:
         """Return a request as the API takes it; see :func:`written_request`."""
         return written_request(request)
 
+    def keeps_replies(self, request: JSONObject) -> bool:
+        """Return whether a request is part of a conversation in which the server keeps every reply as it came."""
+        return request.get("conversation") is not None
+
     def streamed(self, request: JSONObject) -> JSONObject:  # noqa: ARG002 - a stream ends with its usage
         """Return nothing: a stream tells its usage unasked."""
         return {}

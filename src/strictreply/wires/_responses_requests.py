@@ -73,8 +73,8 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     kind = peek(choice, "type")
     if kind == "allowed_tools":
         return _allowing(read, dict(choice))  # type: ignore[arg-type]
-    if kind in _DECLARED and "function" not in choice:  # type: ignore[operator]
-        choice = {"type": "function", "function": {"name": peek(choice, "name")}}
+    if kind in _DECLARED and kind not in choice:  # type: ignore[operator]
+        choice = {"type": kind, kind: {"name": peek(choice, "name")}}
     if kind is not None and kind not in _DECLARED:
         read["server_choice"] = choice
     elif choice is not None:
@@ -91,7 +91,7 @@ def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
         read["server_choice"] = choice
     if not ours and listed:
         return read | {"tools": []}
-    entries = [{"type": "function", "function": {"name": peek(entry, "name")}} for entry in ours]
+    entries = [_nested(entry) for entry in ours]
     allowed = {"mode": choice.get("mode", "auto"), "tools": entries}
     return read | {"tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}
 
@@ -157,9 +157,22 @@ def _flat_choice(choice: Any) -> Any:
 
 
 def _unstored(messages: list[Message]) -> list[Message]:
-    """Return what a conversation that the server keeps does not have yet: all behind the last reply out of it."""
+    """Return what a conversation that the server keeps does not have yet: all behind the last reply out of it.
+
+    Calls that went back as text stand there as calls, which are answered.
+    """
     last = max((at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1)
-    return messages[last + 1 :]
+    left = messages[last + 1 :]
+    output = messages[last]["response"]["output"] if last >= 0 else []
+    answered = _answered(left)
+    return [
+        *(
+            {"type": f"{item['type']}_output", "call_id": item.get("call_id"), "output": "Not run."}
+            for item in output
+            if _is_call(item) and item.get("call_id") not in answered
+        ),
+        *left,
+    ]
 
 
 def _items(messages: list[Any], *, is_stored: bool) -> Iterator[Any]:
@@ -169,10 +182,11 @@ def _items(messages: list[Any], *, is_stored: bool) -> Iterator[Any]:
     for message in messages:
         role = message.get("role") if isinstance(message, Mapping) else None
         if role == "assistant" and message.keys() & {"tool_calls", "response"}:
-            kept = peek(message.get("response"), "output")
-            items = _made(message) if not isinstance(kept, list) else rewritten(message, kept)
+            kept: Any = peek(message.get("response"), "output")
+            is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not any(map(_is_call, kept)))
+            items = rewritten(message, kept) if is_whole else _made(message)  # calls may go back as text
             kinds |= {item.get("call_id"): str(item.get("type")) for item in items if isinstance(item, Mapping)}
-            yield from _sendable(items, answered, is_stored=is_stored) if isinstance(kept, list) else items
+            yield from _sendable(items, answered, is_stored=is_stored) if is_whole else items
         elif role == "tool":
             kind = kinds.get(message.get("tool_call_id"), "function_call")
             yield {
@@ -185,6 +199,10 @@ def _items(messages: list[Any], *, is_stored: bool) -> Iterator[Any]:
             yield message if content is message["content"] else {**message, "content": content}
         else:
             yield message
+
+
+def _is_call(item: object) -> bool:
+    return peek(item, "type") in CALLS
 
 
 def _answered(messages: list[Any]) -> set[object]:
