@@ -44,9 +44,8 @@ def ask(server: Server, **keywords: Any) -> Any:
         (call_item("search", '{"query": "te', status="incomplete"), call_item("search", GOOD), FLAT_SEARCH),
         (call_item("search", f'{{"query": 1, "x": "{"x" * 9_000}"}}'), call_item("search", GOOD), FLAT_SEARCH),
         (call_item("sea rch!", GOOD), call_item("search", GOOD), FLAT_SEARCH),
-        (custom_item("abc", "call_a"), custom_item("12", "call_b"), DIGITS),
     ],
-    ids=["key twice", "cut", "long", "no name", "custom"],
+    ids=["key twice", "cut", "long", "no name"],
 )
 def test_a_call_that_goes_back_as_text_leaves_no_item_behind(
     bad: JSONObject, good: JSONObject, tool: JSONObject
@@ -57,6 +56,17 @@ def test_a_call_that_goes_back_as_text_leaves_no_item_behind(
     items = sent_by(server)[1]["input"]
     told = [(item["role"], type(item["content"])) for item in items]
     assert told == [("user", str), ("assistant", str), ("user", str)]
+
+
+@pytest.mark.parametrize("keywords", [{}, {"conversation": "conv_1"}], ids=["sent", "kept by the server"])
+def test_a_call_of_a_custom_tool_goes_back_as_a_call_and_is_answered(keywords: Any) -> None:
+    """What its text is corrected by is the output of a custom tool, also where the server has the call already."""
+    server = Server(response(reasoning_item(), custom_item("abc", "call_a")), response(custom_item("12", "call_b")))
+    ask(server, tools=[DIGITS], **keywords)
+    items = sent_by(server)[1]["input"]
+    (output,) = [item for item in items if item.get("type") == "custom_tool_call_output"]
+    assert output["call_id"] == "call_a"
+    assert [item["type"] for item in items if item.get("id")] == ([] if keywords else ["reasoning", "custom_tool_call"])
 
 
 @pytest.mark.parametrize(

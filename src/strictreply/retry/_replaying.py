@@ -49,11 +49,7 @@ def replayed(
         told = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
         turns = _native_replay(message, _replay_ids(contract, calls, taken), told, scope)
         return turns if human is None else [*turns, {"role": "user", "content": human}]
-    text = _text_of(message)
-    # items say the same only where the text is the message's own, and whole
-    retold = bool(calls) or len(text) > MAX_REPLAY_CHARS
-    state = _state(message, _OURS | {"response"} if retold else _OURS)
-    turn = {"role": "assistant", "content": _content(message, text or _EMPTY), **state}
+    turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
     return [turn, {"role": "user", "content": "\n".join(words) if human is None else human}]
 
 
