@@ -65,7 +65,7 @@ def streamed(reply: dict[str, Any], *, usage: bool = True) -> Any:
 
 def chunk(delta: dict[str, Any], reason: str | None = None, **choice: Any) -> bytes:
     """One chunk as an event."""
-    choices = [{"index": 0, "delta": delta, "finish_reason": reason, **choice}]
+    choices: list[Any] = [{"index": 0, "delta": delta, "finish_reason": reason, **choice}]
     return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices})
 
 

@@ -1,4 +1,4 @@
-"""Run the program of each framework against a model whose first call is malformed, with the guard and without it.
+"""Run the program of each framework against a model whose first reply is malformed, with the guard and without it.
 
 ``python tools/run_frameworks.py`` runs every program of ``frameworks/`` in the environment that holds its library, and
 ends with exit code 1 when one is not guarded; ``--only`` takes some by name, ``--guarded`` leaves out the comparison,
@@ -13,17 +13,21 @@ import asyncio
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from inspect import iscoroutinefunction
+from itertools import count
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "frameworks.md"
@@ -31,6 +35,8 @@ BEGIN, END = "<!-- frameworks:begin -->", "<!-- frameworks:end -->"
 SECONDS = 240
 MAX_REQUESTS = 12
 ANSWER = "Tea is here."
+CALL_AND_OUTPUT = ("function_call", "function_call_output")
+JSONObject: TypeAlias = dict[str, Any]
 COLUMNS = ("program", "library", "openai", "guarded", "streamed", "without the guard", "streamed without it")
 
 SCENARIOS: Mapping[str, tuple[str | None, str, str]] = {
@@ -42,7 +48,15 @@ SCENARIOS: Mapping[str, tuple[str | None, str, str]] = {
 }
 """What the first reply says: the text before its call, the name of the tool, and its arguments as text."""
 
+ANSWERS: Mapping[str, str] = {
+    "answer of a wrong type": '{"answer": 5}',
+    "answer with a duplicate key": '{"answer": "Tea is here.", "answer": "poison"}',
+    "answer in prose": "There is tea.",
+}
+"""What the first structured answer says."""
+
 PLAIN, STREAMED = {"run": "sync", "arun": "async"}, {"stream": "sync", "astream": "async"}
+ANSWERED = {"answer": "structured", "aanswer": "structured"}
 """The functions of a program, and what they are called in the table."""
 
 
@@ -54,6 +68,7 @@ class Program:
     environment: str
     library: str
     title: str
+    api: str = "chat"
 
     @property
     def python(self) -> Path:
@@ -78,55 +93,184 @@ PROGRAMS = {
         Program("agno_agent", "newest", "agno", "Agno"),
         Program("semantic_kernel_agent", "pydantic12", "semantic-kernel", "Semantic Kernel"),
         Program("instructor_extraction", "older", "instructor", "instructor"),
+        Program("langchain_responses", "newest", "langchain-openai", "LangChain, `use_responses_api`", "responses"),
+        Program("pydantic_ai_responses", "newest", "pydantic-ai-slim", "pydantic-ai, Responses", "responses"),
+        Program("openai_agents_responses", "newest", "openai-agents", "OpenAI Agents SDK, Responses", "responses"),
+        Program("llama_index_responses", "older", "llama-index-llms-openai", "LlamaIndex, Responses", "responses"),
     )
 }
 
 
 class Model:
-    """A model that writes one malformed call, then a good one, and answers once it was told a result of that."""
+    """A model that writes one malformed call or answer, then good ones, and answers once it was told a result.
 
-    def __init__(self, text: str | None, tool: str, arguments: str) -> None:
-        self.text, self.tool, self.arguments = text, tool, arguments
+    ``text``, ``tool`` and ``arguments`` are the malformed call, ``answer`` is the malformed structured answer: None
+    when there is none of these. ``served`` says what it wrote, ``seen`` which calls stood in the last request,
+    ``refused`` what was wrong with a request.
+    """
+
+    def __init__(self, text: str | None, tool: str | None, arguments: str, answer: str | None = None) -> None:
+        self.text, self.tool, self.arguments, self.answer = text, tool, arguments, answer
         self.served: list[str] = []
         self.seen: list[str] = []
+        self.refused: list[str] = []
         self.asked_to_stream: list[bool] = []
+        self._stored: dict[str, list[JSONObject]] = {}
+        self._thoughts: dict[str, str] = {}
 
-    def __call__(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one request."""
-        self.asked_to_stream.append(bool(request.get("stream")))
-        calls = [call for turn in request["messages"] for call in turn.get("tool_calls") or []]
-        self.seen = [f"{call['function']['name']}({call['function']['arguments']})" for call in calls]
+    def __call__(self, request: Mapping[str, Any]) -> JSONObject:
+        """Answer one request of chat completions."""
+        calls = [call["function"] for turn in request["messages"] for call in turn.get("tool_calls") or []]
+        names = [tool["function"]["name"] for tool in request.get("tools") or []]
+        wanted = (request.get("response_format") or {}).get("type")
+        text, call = self._turn(calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream")))
+        if call is None:
+            return _completion({"content": text}, "stop")
+        called = {"id": f"call_{len(self.served)}", "type": "function", "function": call}
+        return _completion({"content": text, "tool_calls": [called]}, "tool_calls")
+
+    def responded(self, request: Mapping[str, Any]) -> JSONObject:
+        """Answer one request of the Responses API; ValueError says what is wrong with it."""
+        given = request.get("input") or []
+        before = self._stored[request["previous_response_id"]] if request.get("previous_response_id") else []
+        items = [*before, *([{"role": "user", "content": given}] if isinstance(given, str) else given)]
+        if wrong := list(self._wrong(items, is_stored=request.get("store") is not False)):
+            self.refused += wrong
+            raise ValueError(wrong[0])
+        calls = [item for item in items if item.get("type") == "function_call"]
+        names = [tool["name"] for tool in request.get("tools") or [] if tool["type"] == "function"]
+        wanted = ((request.get("text") or {}).get("format") or {}).get("type")
+        text, call = self._turn(calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream")))
+        response = _response(len(self.served), text, call, request)
+        if request.get("store") is not False:
+            self._stored[response["id"]] = [*items, *response["output"]]
+            self._thoughts |= {item["id"]: response["output"][0]["id"] for item in response["output"][1:2]}
+        return response
+
+    def _wrong(self, items: list[JSONObject], *, is_stored: bool) -> Iterator[str]:
+        """Yield why the API would refuse some items, in its words."""
+        ids = [item["id"] for item in items if item.get("id")]
+        yield from (f"Duplicate item found with id {one}." for one in ids if ids.count(one) > 1)
+        called, told = ([item["call_id"] for item in items if item.get("type") == kind] for kind in CALL_AND_OUTPUT)
+        yield from (f"No tool output found for function call {one}." for one in called if told.count(one) != 1)
+        yield from (f"No tool call found for the output with call_id {one}." for one in told if one not in called)
+        for item, after in zip(items, [*items[1:], {}], strict=True):
+            kind, name = item.get("type"), item.get("id")
+            thought = self._thoughts.get(str(name), str(name))
+            if kind == "reasoning" and "call_id" not in after and after.get("role") != "assistant":
+                yield f"Item '{name}' of type 'reasoning' was provided without its required following item."
+            if kind == "reasoning" and not (is_stored or item.get("encrypted_content")):
+                yield f"Item with id '{name}' not found. Items are not persisted when `store` is set to false."
+            if name is not None and thought not in ids:
+                yield f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: '{thought}'."
+
+    def _turn(
+        self, calls: list[JSONObject], names: list[str], *, wanted: bool, streams: bool
+    ) -> tuple[str | None, JSONObject | None]:
+        """Return the text and the call that come next; ``wanted`` is a structured answer."""
+        self.asked_to_stream.append(streams)
+        self.seen = [f"{call['name']}({call['arguments']})" for call in calls]
         if len(self.served) >= MAX_REQUESTS:
             raise RuntimeError("the program asks without an end")
-        names = [tool["function"]["name"] for tool in request.get("tools") or []]
         name = next((name for name in names if name.endswith("search")), "search")
-        if not self.served:
-            return self._call("bad", self.tool.format(name=name), self.arguments, self.text)
-        if "good" not in self.served:
-            return self._call("good", name, '{"query": "tea"}')
+        if self.tool is not None and not self.served:
+            return self._wrote("bad", self.text, self.tool.format(name=name), self.arguments)
+        if "good" not in self.served and (names or self.tool is not None):
+            return self._wrote("good", None, name, '{"query": "tea"}')
         if "final_answer" in names:
-            return self._call("end", "final_answer", json.dumps({"answer": ANSWER}))
-        self.served.append("text")
-        return _completion({"content": ANSWER}, "stop")
+            return self._wrote("end", None, "final_answer", json.dumps({"answer": ANSWER}))
+        if self.answer is not None and "wrong" not in self.served:
+            return self._wrote("wrong", self.answer)
+        return self._wrote("text", json.dumps({"answer": ANSWER}) if wanted else ANSWER)
 
-    def _call(self, kind: str, name: str, arguments: str, text: str | None = None) -> dict[str, Any]:
+    def _wrote(
+        self, kind: str, text: str | None, name: str | None = None, arguments: str = ""
+    ) -> tuple[str | None, JSONObject | None]:
         self.served.append(kind)
-        function = {"name": name, "arguments": arguments}
-        call = {"id": f"call_{len(self.served)}", "type": "function", "function": function}
-        return _completion({"content": text, "tool_calls": [call]}, "tool_calls")
+        return text, None if name is None else {"name": name, "arguments": arguments}
 
 
-def _completion(message: dict[str, Any], reason: str) -> dict[str, Any]:
+def _completion(message: JSONObject, reason: str) -> JSONObject:
     choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", **message}}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     told = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5"}
     return {**told, "choices": [choice], "usage": usage}
 
 
-def attempt(module: Any, way: str, scenario: str) -> dict[str, Any]:
-    """Run a program once; return what its tool was called with, what it came to, and what the model had written."""
+def _response(number: int, text: str | None, call: JSONObject | None, request: Mapping[str, Any]) -> JSONObject:
+    """Make a response: a thought, the text, the call."""
+    sealed = "reasoning.encrypted_content" in (request.get("include") or [])
+    output: list[JSONObject] = [{"id": f"rs_{number}", "type": "reasoning", "summary": []}]
+    output[0] |= {"encrypted_content": f"sealed {number}"} if sealed else {}
+    if text is not None:
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed"}
+        output.append(message | {"content": [part]})
+    if call is not None:
+        called = {"id": f"fc_{number}", "type": "function_call", "call_id": f"call_{number}", "status": "completed"}
+        output.append(called | call)
+    usage: JSONObject = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    told = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "gpt-5", "status": "completed"}
+    told = {**told, "error": None, "incomplete_details": None, "tool_choice": "auto", "tools": [], "usage": usage}
+    return {**told, "parallel_tool_calls": True, "output": output}
+
+
+def written(response: JSONObject) -> Iterator[bytes]:
+    """Yield the events of a streamed response as they are sent, a text in several pieces."""
+    from strictreply.wires._responses_stream import ResponsesSent  # noqa: PLC0415 - in the framework's environment only
+
+    number = count()
+    for event in ResponsesSent().rest(response, None):
+        is_text = event["type"] == "response.output_text.delta"
+        for piece in re.findall(r".{1,4}", event["delta"]) if is_text else [None]:
+            told = event | {"sequence_number": next(number)} | ({"delta": piece} if is_text else {})
+            yield b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(told).encode())
+
+
+@contextmanager
+def responses_server(model: Model) -> Iterator[str]:
+    """Serve a model over the Responses API; yields the address that a client takes."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, kind = 200, "text/event-stream" if request.get("stream") else "application/json"
+            try:
+                response = model.responded(request)
+                body = b"".join(written(response)) if request.get("stream") else json.dumps(response).encode()
+            except (LookupError, RuntimeError, ValueError) as error:
+                status, kind, told = 400, "application/json", {"message": str(error), "type": "invalid_request_error"}
+                body = json.dumps({"error": told}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        server.shutdown()
+
+
+@contextmanager
+def chat_server(model: Model) -> Iterator[str]:
+    """Serve a model over chat completions; yields the same."""
     from strictreply.testing import LoopbackServer  # noqa: PLC0415 - in the framework's environment only
 
+    with LoopbackServer(model) as server:
+        yield server.base_url
+
+
+def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
+    """Run a program once; return what its tool was called with, what it came to, and what the model had written."""
     ran: list[str] = []
     shown: list[str] = []
 
@@ -139,9 +283,9 @@ def attempt(module: Any, way: str, scenario: str) -> dict[str, Any]:
         ran.append(query)
         return ANSWER
 
-    model = Model(*SCENARIOS[scenario])
-    with LoopbackServer(model) as server:
-        os.environ.update(OPENAI_BASE_URL=server.base_url, OPENAI_API_BASE=server.base_url, OPENAI_API_KEY="none")
+    model = Model(None, None, "", ANSWERS[scenario]) if scenario in ANSWERS else Model(*SCENARIOS[scenario])
+    with (responses_server if api == "responses" else chat_server)(model) as address:
+        os.environ.update(OPENAI_BASE_URL=address, OPENAI_API_BASE=address, OPENAI_API_KEY="none")
         function = getattr(module, way)
         given = (search, shown.append) if way in STREAMED else (search,)
         try:
@@ -152,6 +296,7 @@ def attempt(module: Any, way: str, scenario: str) -> dict[str, Any]:
             traceback.print_exc()
             came = f"{type(error).__name__}: {error}"
     told = {"way": way, "scenario": scenario, "ran": ran, "came": came, "served": model.served, "seen": model.seen}
+    told |= {"refused": model.refused}
     return {**told, "pieces": [piece for piece in shown if piece], "asked_to_stream": model.asked_to_stream}
 
 
@@ -162,8 +307,9 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
     if not guarded:
         strictreply.wrap = lambda client, **_: client
     module = importlib.import_module(f"frameworks.{name}")
-    ways = [way for way in (*PLAIN, *STREAMED) if hasattr(module, way)]
-    return [attempt(module, way, scenario) for way in ways for scenario in SCENARIOS]
+    ways = [way for way in (*PLAIN, *ANSWERED, *STREAMED) if hasattr(module, way)]
+    tried = [(way, scenario) for way in ways for scenario in (ANSWERS if way in ANSWERED else SCENARIOS)]
+    return [attempt(module, PROGRAMS[name].api, *one) for one in tried]
 
 
 def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
@@ -196,15 +342,23 @@ def came_in_pieces(result: dict[str, Any]) -> bool:
     return all(result["asked_to_stream"]) and (whole or len(result["pieces"]) > 1)
 
 
+def came_through(result: dict[str, Any]) -> bool:
+    """Return whether the malformed reply was followed by a good one, and the program came to what that said."""
+    if result["way"] in ANSWERED:
+        return (*result["served"][-2:], result["came"]) == ("wrong", "text", ANSWER)
+    return (*result["served"][:2], result["came"].count(ANSWER)) == ("bad", "good", 1)
+
+
 def faults(results: list[dict[str, Any]]) -> list[str]:
     """Say what breaks the law: the tool runs once, with the good arguments, and the program comes to its answer."""
     return [
         f"{one['way']}, {one['scenario']}: ran {one['ran']}, came to {one['came'][:200]!r}, served {one['served']}"
+        f", refused {one['refused']}"
         for one in results
         if one["ran"] != ["tea"]
-        or one["served"][:2] != ["bad", "good"]
-        or saw_it(one)
-        or one["came"].count(ANSWER) != 1
+        or one["refused"]
+        or (one["scenario"] in SCENARIOS and saw_it(one))
+        or not came_through(one)
         or (one["way"] in STREAMED and not came_in_pieces(one))
     ]
 
@@ -212,8 +366,9 @@ def faults(results: list[dict[str, Any]]) -> list[str]:
 def held(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
     """Say whether the guard held in some of the ways, and in which."""
     tried = [one for one in results if one["way"] in ways]
-    names = dict.fromkeys(ways[one["way"]] for one in tried)
-    return f"{'NO' if faults(tried) else 'yes'}, {' and '.join(names)}"
+    *names, last = dict.fromkeys(ways[one["way"]] for one in tried)
+    listed = f"{', '.join(names)} and {last}" if names else last
+    return f"{'NO' if faults(tried) else 'yes'}, {listed}"
 
 
 def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
@@ -221,7 +376,9 @@ def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str
     harmed = {}
     for one in (one for one in results if one["way"] in ways):
         ran = ", ".join(map(repr, one["ran"]))
-        if one["ran"] != ["tea"]:
+        if one["way"] in ANSWERED and one["came"] != ANSWER:
+            harmed[one["scenario"]] = " ".join(one["came"].split())[:60]
+        elif one["ran"] != ["tea"]:
             harmed[one["scenario"]] = f"ran {ran}" if ran else " ".join(one["came"].split())[:60]
     return "; ".join(f"{scenario}: {what}" for scenario, what in harmed.items()).replace("|", "\\|") or "nothing"
 
@@ -237,9 +394,11 @@ def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
     asked = f"import importlib.metadata as m; print(m.version({program.library!r}), m.version('openai'))"
     library, openai = subprocess.check_output([program.python, "-c", asked], text=True).split()
     cells = [program.title, f"{program.library} {library}", openai]
-    plain, streamed = (without_guard(raw, ways) if compares else "not run" for ways in (PLAIN, STREAMED))
-    same = "the same" if compares and streamed == plain else streamed
-    cells += [held(guarded, PLAIN), held(guarded, STREAMED), plain, same]
+    plain, answered, streamed = (without_guard(raw, ways) for ways in (PLAIN, ANSWERED, STREAMED))
+    same = "the same" if streamed == plain else streamed
+    plain += f"; {answered}" if any(one["way"] in ANSWERED for one in raw) else ""
+    cells += [held(guarded, PLAIN | ANSWERED), held(guarded, STREAMED)]
+    cells += [plain, same] if compares else ["not run", "not run"]
     return f"| {' | '.join(cells)} |", wrong
 
 

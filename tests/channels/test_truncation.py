@@ -104,7 +104,7 @@ def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> Non
     """What is refused for its size costs no search for its end."""
     contract = Contract(tools=[{"type": "function", "function": {"name": "big", "parameters": {"type": "object"}}}])
     function = {"name": "big", "arguments": '{"q":[' + "1," * 450_000}
-    calls = [{"id": f"c{index}", "type": "function", "function": function} for index in range(2)]
-    message = {"role": "assistant", "content": None, "tool_calls": calls}
-    response = {"choices": [{"message": message}], "usage": {"completion_tokens": 95}}
+    calls: list[Any] = [{"id": f"c{index}", "type": "function", "function": function} for index in range(2)]
+    message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": calls}
+    response: dict[str, Any] = {"choices": [{"message": message}], "usage": {"completion_tokens": 95}}
     assert cut_at_limit(contract, message, {"max_tokens": 100}, Usage.of(response).completion_tokens) is None

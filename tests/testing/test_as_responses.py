@@ -112,7 +112,7 @@ def test_the_unreliable_model_reads_a_conversation_of_items() -> None:
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         client = openai.OpenAI(base_url=server.base_url, api_key="none")
         found = [
-            sr.wrap(client, tools=SCENARIO.tools, api=api).exchange(model="m", messages=[question])  # type: ignore[call-overload]
+            sr.wrap(client, tools=SCENARIO.tools, api=api).exchange(model="m", messages=[question])
             for api in ("chat", "responses")
         ]
     assert found[0].reply == found[1].reply

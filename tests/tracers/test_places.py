@@ -17,6 +17,7 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, status, truncated
+from strictreply.wires._chat import CHAT
 from tracers.recorders import sdk_left_as_it_was
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -177,8 +178,8 @@ def test_azure_takes_the_fast_way() -> None:
         api_key="none", azure_endpoint="http://model.invalid", api_version="1", http_client=plain._client
     )
     client = sr.wrap(azure, tools=[SEARCH])
-    sender = client._guard.transport._sender_of(azure.chat.completions)
-    assert client._guard.transport._is_untouched(sender)
+    transport = client._guard.namespaces.transport(CHAT)
+    assert transport._is_untouched(transport._sender_of(azure.chat.completions))
     client.reply(**ASK)
     assert "find tea" in server.bodies[0].decode()
 

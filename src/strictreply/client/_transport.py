@@ -103,7 +103,7 @@ class Transport:
         if not callable(getattr(resource, "create", None)):
             raise TypeError(f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()")
         self.client: Any = client
-        self.wire = wire
+        self.wire: Wire = wire
         self._sender: tuple[Any, Any] = (None, None)
         self._judged: tuple[tuple[Any, ...], bool] = ((), False)
 

@@ -16,6 +16,7 @@ from strictreply.schema._documents import read_document
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSONObject
+from strictreply.wires._opening import peek
 
 _NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
@@ -87,9 +88,9 @@ def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
     custom = _copied(inner, "/custom")
-    told: Any = custom.get("format")
-    grammar = told.get("grammar", told) if isinstance(told, Mapping) else {}
-    pattern = grammar.get("definition") if grammar.get("syntax") == "regex" else None
+    told = custom.get("format")
+    grammar = told if peek(told, "grammar") is None else peek(told, "grammar")
+    pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
     schema: JSONObject = {"type": "string"}
     if isinstance(pattern, str):
         whole = schema | {"pattern": f"^(?:{pattern})$"}

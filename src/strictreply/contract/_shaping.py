@@ -10,6 +10,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject
+from strictreply.wires._opening import peek
 from strictreply.wires._wire import WIRES, Wire
 
 SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
@@ -89,9 +90,7 @@ def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
     if isinstance(choice, Mapping):
         if choice.get("type") == "allowed_tools":
             return _shaped_by_allowed(contract, choice.get("allowed_tools"))
-        named = choice.get("function")
-        name = named.get("name") if isinstance(named, Mapping) else None
-        if isinstance(name, str):
+        if name := _named(choice):
             return contract.with_choice(name)
     message = (
         "tool_choice must be 'auto', 'required' (or 'any', which means it), 'none', allowed_tools, "
@@ -103,7 +102,7 @@ def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
 def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
     """Honour ``allowed_tools``: a mode, and the tools that may be called in it."""
     listed = allowed.get("tools") if isinstance(allowed, Mapping) else None
-    names = [_allowed_name(entry) for entry in listed] if isinstance(listed, list) else []
+    names = [_named(entry) for entry in listed] if isinstance(listed, list) else []
     unknown = [name for name in names if name not in contract.callable_names]
     if not names or unknown:
         message = f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
@@ -114,10 +113,9 @@ def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
     ).with_choice(str(mode))
 
 
-def _allowed_name(entry: object) -> str:
-    """Read the name of one allowed tool, empty when it has none."""
-    function = entry.get("function") if isinstance(entry, Mapping) else None
-    name = function.get("name") if isinstance(function, Mapping) else None
+def _named(choice: object) -> str:
+    """Read the name of a tool that is chosen, empty when there is none."""
+    name = peek(peek(choice, "custom" if peek(choice, "type") == "custom" else "function"), "name")
     return name if isinstance(name, str) else ""
 
 

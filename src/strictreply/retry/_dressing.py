@@ -43,7 +43,7 @@ def narrowed(
     if scope is None or cached:
         request, added = dressed(contract, contract, base, messages, unwanted, wire=wire)
         if scope is not None and native and "tool_choice" not in unwanted:
-            return request | {"tool_choice": _choice_of(scope)}, added | {"tool_choice"}
+            return request | {"tool_choice": _choice_of(contract, scope)}, added | {"tool_choice"}
         return request, added
     if native and not scope.calls:
         base = {name: value for name, value in base.items() if name != "response_format"}
@@ -69,9 +69,9 @@ def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> C
     return contract.replace(tools=tools, choice="none", answer=Answer(schema, name=contract.answer.name))
 
 
-def _choice_of(scope: Scope) -> JSONObject:
+def _choice_of(contract: Contract, scope: Scope) -> JSONObject:
     """Return the ``tool_choice`` that narrows a request with all tools to some calls."""
-    named: list[JSONObject] = [{"type": "function", "function": {"name": tool}} for tool in dict.fromkeys(scope.tools)]
+    named = [_named(contract, tool) for tool in dict.fromkeys(scope.tools)]
     if scope.only:
         return named[0]
     return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
@@ -152,7 +152,13 @@ def _choice(contract: Contract) -> JSONObject:
         return {}
     if contract.choice in {"required", "none"}:
         return {"tool_choice": contract.choice}
-    return {"tool_choice": {"type": "function", "function": {"name": contract.choice}}}
+    return {"tool_choice": _named(contract, contract.choice)}
+
+
+def _named(contract: Contract, name: str) -> JSONObject:
+    tool = contract.by_name.get(name)
+    kind = "function" if tool is None or tool.custom is None else "custom"
+    return {"type": kind, kind: {"name": name}}
 
 
 def _text_format(schema: JSON, base: JSONObject) -> JSONObject:

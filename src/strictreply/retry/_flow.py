@@ -417,6 +417,8 @@ def _kept(ask: Ask, turn: Turn, judged: Judged, message: JSONObject) -> Bad:
 
 def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool) -> Scope | None:
     """Find what can be asked for alone; less where another tool may be called, or the first request is repeated."""
+    if ask.wire.keeps_replies(ask.base):
+        return None
     switches, narrow = ask.policy.allow_tool_switch, ask.policy.scope == "narrow"
     fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
     parts = narrow and not (switches or whole)

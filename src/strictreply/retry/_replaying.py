@@ -59,12 +59,15 @@ def _replayable(contract: Contract, message: JSONObject) -> bool:
     Long ones are, when they carry what a provider wants back.
     """
     calls = message["tool_calls"]
-    if not all(isinstance(call, dict) and _well_formed(contract, call.get("function")) for call in calls):
+    if not all(isinstance(call, dict) and _well_formed(contract, call) for call in calls):
         return False
     return len(_text_of(message)) <= MAX_REPLAY_CHARS or any(_state_of_call(call) for call in calls)
 
 
-def _well_formed(contract: Contract, function: object) -> bool:
+def _well_formed(contract: Contract, call: JSONObject) -> bool:
+    function = call.get("function")
+    if call.get("type") == "custom":
+        return all(isinstance(peek(call.get("custom"), name), str) for name in ("name", "input"))
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return False
     name = function.get("name")
@@ -111,13 +114,15 @@ def _replay_ids(contract: Contract, calls: list[JSONObject], taken: Container[st
 
 
 def _call(call: JSONObject, id_: str) -> JSONObject:
+    if call["type"] == "custom":
+        return call | {"id": id_}
     function = call["function"]
     written = {"name": function["name"], "arguments": function["arguments"] or "{}"}
     return {"id": id_, "type": "function", "function": written | _state(function, written), **_state_of_call(call)}
 
 
 def _state_of_call(call: JSONObject) -> JSONObject:
-    return _state(call, ("id", "type", "function", "index"))
+    return _state(call, ("id", "type", "function", "custom", "index"))
 
 
 def _state(holder: JSONObject, ours: Container[str]) -> JSONObject:

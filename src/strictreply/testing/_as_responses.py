@@ -47,12 +47,12 @@ def is_of_responses(request: JSONObject) -> bool:
 def _add(messages: list[JSONObject], item: Any) -> None:
     kind = peek(item, "type")
     if kind == "function_call":
-        last = messages[-1] if messages and messages[-1]["role"] == "assistant" else None
-        if last is None:
-            last = {"role": "assistant", "content": None}
-            messages.append(last)
+        if not messages or messages[-1]["role"] != "assistant":
+            messages.append({"role": "assistant", "content": None})
+        last = messages[-1]
         function = {"name": item.get("name"), "arguments": item.get("arguments")}
-        last.setdefault("tool_calls", []).append({"id": item.get("call_id"), "type": "function", "function": function})
+        made = {"id": item.get("call_id"), "type": "function", "function": function}
+        last["tool_calls"] = [*last.get("tool_calls", []), made]
     elif kind == "function_call_output":
         messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
     elif peek(item, "role") is not None:

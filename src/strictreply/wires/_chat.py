@@ -22,15 +22,15 @@ from strictreply.wires._opening import Opened, error_code, peek, reason_code, re
 class ChatWire:
     """``POST /chat/completions``: what is judged and what is sent are in the form of this API, so little changes."""
 
-    name = "chat"
-    resource = "chat.completions"
-    path = "chat/completions"
-    sdk_types = ("openai.types.chat", "ChatCompletion", "ChatCompletionChunk")
-    usage = ("prompt_tokens", "completion_tokens", "total_tokens")
+    name: str = "chat"
+    resource: str = "chat.completions"
+    path: str = "chat/completions"
+    sdk_types: tuple[str, str, str] = ("openai.types.chat", "ChatCompletion", "ChatCompletionChunk")
+    usage: tuple[str, str, str] = ("prompt_tokens", "completion_tokens", "total_tokens")
     plain_members: Mapping[str, JSON] = MappingProxyType(
         {"messages": [], "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}}
     )
-    ends_with_done = True
+    ends_with_done: bool = True
 
     def read(self, request: JSONObject) -> JSONObject:
         """Return the keywords of a request in the form that is worked with: as they are."""
@@ -39,6 +39,10 @@ class ChatWire:
     def written(self, request: JSONObject) -> JSONObject:
         """Return a request as the API takes it: as it is."""
         return request
+
+    def keeps_replies(self, request: JSONObject) -> bool:  # noqa: ARG002 - this API knows no conversations
+        """Return False: what was said is sent with each request."""
+        return False
 
     def streamed(self, request: JSONObject) -> JSONObject:
         """Return what asks for the usage of a stream, which is not sent unasked; nothing where something was said."""

@@ -284,8 +284,8 @@ class ChatSent:
         """Yield the chunks that are left of an accepted completion; see :class:`~strictreply.wires._wire.SentSoFar`."""
         completion, sent = response, self.text
         if sent:
-            (choice,) = cast("Any", response["choices"])
-            whole = None if came is None else cast("Any", came["choices"])[0]["message"]["content"]
+            (choice,) = response["choices"]
+            whole = None if came is None else came["choices"][0]["message"]["content"]
             message = choice["message"] | {"content": _behind(sent, choice["message"], whole)}
             completion = response | self._around | {"choices": [choice | {"message": message}]}
         return chunks_of(completion, sent=sent, usage=self._usage)

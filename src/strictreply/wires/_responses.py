@@ -36,15 +36,15 @@ def _has_no_choices(value: object) -> bool:
 class ResponsesWire:
     """``POST /responses``."""
 
-    name = "responses"
-    resource = "responses"
-    path = "responses"
-    sdk_types = ("openai.types.responses", "Response", "ResponseStreamEvent")
-    usage = ("input_tokens", "output_tokens", "total_tokens")
+    name: str = "responses"
+    resource: str = "responses"
+    path: str = "responses"
+    sdk_types: tuple[str, str, str] = ("openai.types.responses", "Response", "ResponseStreamEvent")
+    usage: tuple[str, str, str] = ("input_tokens", "output_tokens", "total_tokens")
     plain_members: Mapping[str, JSON] = MappingProxyType(
         {"input": [], "tools": [], "tool_choice": "auto", "text": {}, "reasoning": {}, "include": []}
     )
-    ends_with_done = False
+    ends_with_done: bool = False
 
     def read(self, request: JSONObject) -> JSONObject:
         """Return the keywords of a request in the form that is worked with; see :func:`read_request`."""
@@ -53,6 +53,10 @@ class ResponsesWire:
     def written(self, request: JSONObject) -> JSONObject:
         """Return a request as the API takes it; see :func:`written_request`."""
         return written_request(request)
+
+    def keeps_replies(self, request: JSONObject) -> bool:
+        """Return whether a request is part of a conversation in which the server keeps every reply as it came."""
+        return request.get("conversation") is not None
 
     def streamed(self, request: JSONObject) -> JSONObject:  # noqa: ARG002 - a stream ends with its usage
         """Return nothing: a stream tells its usage unasked."""

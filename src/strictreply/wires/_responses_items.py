@@ -19,6 +19,16 @@ CALLS: Final = {"function_call": "function", "custom_tool_call": "custom"}
 TEXTS = ("output_text", "text")
 
 
+def is_call(item: object) -> bool:
+    """Report whether an item is a call of a declared tool."""
+    return peek(item, "type") in CALLS
+
+
+def kind_of(call: object) -> str:
+    """Return the type of the item that a call of a message is."""
+    return next((kind for kind, name in CALLS.items() if name == peek(call, "type")), "function_call")
+
+
 def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
     """Yield the texts of a message item that are in parts of these kinds."""
     content = peek(item, "content") if peek(item, "type") == "message" else None

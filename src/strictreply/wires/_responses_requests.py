@@ -12,7 +12,7 @@ from typing import Any
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject, Message
 from strictreply.wires._opening import peek
-from strictreply.wires._responses_items import AWAITED, CALLS, rewritten
+from strictreply.wires._responses_items import AWAITED, CALLS, is_call, kind_of, rewritten
 
 _DECLARED = frozenset({"function", "custom"})
 _LIMIT, _OUR_LIMITS = "max_output_tokens", ("max_completion_tokens", "max_tokens")
@@ -73,8 +73,8 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     kind = peek(choice, "type")
     if kind == "allowed_tools":
         return _allowing(read, dict(choice))  # type: ignore[arg-type]
-    if kind in _DECLARED and "function" not in choice:  # type: ignore[operator]
-        choice = {"type": "function", "function": {"name": peek(choice, "name")}}
+    if kind in _DECLARED and kind not in choice:  # type: ignore[operator]
+        choice = {"type": kind, kind: {"name": peek(choice, "name")}}
     if kind is not None and kind not in _DECLARED:
         read["server_choice"] = choice
     elif choice is not None:
@@ -91,7 +91,7 @@ def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
         read["server_choice"] = choice
     if not ours and listed:
         return read | {"tools": []}
-    entries = [{"type": "function", "function": {"name": peek(entry, "name")}} for entry in ours]
+    entries = [_nested(entry) for entry in ours]
     allowed = {"mode": choice.get("mode", "auto"), "tools": entries}
     return read | {"tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}
 
@@ -115,8 +115,8 @@ def written_request(request: JSONObject) -> JSONObject:
     written = {name: value for name, value in request.items() if name not in _OURS}
     messages = request.get("messages", [])
     if not (isinstance(request.get("input"), str) and len(messages) == 1):
-        since = _unstored(messages) if request.get("conversation") is not None else messages
-        written["input"] = list(_items(since, is_stored=request.get("store") is not False))
+        is_stored, is_kept = request.get("store") is not False, request.get("conversation") is not None
+        written["input"] = list(_items(messages, is_stored=is_stored, is_kept=is_kept))
     limit = next((request[name] for name in _OUR_LIMITS if request.get(name) is not None), None)
     written |= {_LIMIT: limit} if limit is not None else {}
     if "tools" in request or request.get("server_tools"):
@@ -143,40 +143,46 @@ def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]]) -> list[A
 
 
 def _flat(tool: Any) -> Any:
-    kind = tool.get("type") if isinstance(tool, Mapping) else None
-    inner = tool.get(kind) if kind in _DECLARED else None
+    kind = peek(tool, "type")
+    inner: Any = peek(tool, str(kind)) if kind in _DECLARED else None
     return tool if inner is None else {name: tool[name] for name in tool if name != kind} | inner
 
 
 def _flat_choice(choice: Any) -> Any:
     kind = peek(choice, "type")
     inner = peek(choice, str(kind))
-    if kind == "allowed_tools" and isinstance(inner, Mapping):
-        return {"type": kind, **inner, "tools": [_flat(entry) for entry in inner["tools"]]}
-    return {"type": kind, **inner} if kind in _DECLARED and isinstance(inner, Mapping) else choice
+    if kind not in {"allowed_tools", *_DECLARED} or not isinstance(inner, Mapping):
+        return choice
+    listed: Any = inner.get("tools")
+    return {"type": kind, **inner} | ({} if listed is None else {"tools": [_flat(entry) for entry in listed]})
 
 
-def _unstored(messages: list[Message]) -> list[Message]:
-    """Return what a conversation that the server keeps does not have yet: all behind the last reply out of it."""
-    last = max((at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1)
-    return messages[last + 1 :]
+def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[Any]:
+    """Yield the items that are sent of a conversation; what is an item already passes as it is.
 
-
-def _items(messages: list[Any], *, is_stored: bool) -> Iterator[Any]:
-    """Yield the items that a conversation is; what is an item already passes as it is."""
-    kinds: dict[object, str] = {}
+    ``is_kept`` says that the server keeps every reply as it came: only what is behind the last one is sent, and calls
+    that went back as text stand there as calls, which are answered.
+    """
+    listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
+    kinds = {peek(call, "id"): kind_of(call) for calls in listed for call in calls}
     answered = _answered(messages)
+    if is_kept:
+        last = max((at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1)
+        for item in messages[last]["response"]["output"] if last >= 0 else ():
+            if is_call(item) and item.get("call_id") not in answered:
+                yield {"type": f"{item['type']}_output", "call_id": item.get("call_id"), "output": "Not run."}
+        messages = messages[last + 1 :]
     for message in messages:
         role = message.get("role") if isinstance(message, Mapping) else None
         if role == "assistant" and message.keys() & {"tool_calls", "response"}:
-            kept = peek(message.get("response"), "output")
-            items = _made(message) if not isinstance(kept, list) else rewritten(message, kept)
-            kinds |= {item.get("call_id"): str(item.get("type")) for item in items if isinstance(item, Mapping)}
-            yield from _sendable(items, answered, is_stored=is_stored) if isinstance(kept, list) else items
+            kept: Any = peek(message.get("response"), "output")
+            is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not any(map(is_call, kept)))
+            yield from (
+                _sendable(rewritten(message, kept), answered, is_stored=is_stored) if is_whole else _made(message)
+            )
         elif role == "tool":
-            kind = kinds.get(message.get("tool_call_id"), "function_call")
             yield {
-                "type": f"{kind}_output",
+                "type": f"{kinds.get(message.get('tool_call_id'), 'function_call')}_output",
                 "call_id": message.get("tool_call_id"),
                 "output": _content(message.get("content"), "input"),
             }
@@ -197,7 +203,7 @@ def _made(message: Message) -> list[JSONObject]:
     content = message.get("content")
     items = [{"role": "assistant", "content": _content(content, "output")}] if content else []
     for call in message.get("tool_calls") or ():
-        kind = next((kind for kind, name in CALLS.items() if name == call.get("type")), "function_call")
+        kind = kind_of(call)
         items.append({"type": kind, "call_id": call.get("id"), **call[CALLS[kind]]})
     return items
 

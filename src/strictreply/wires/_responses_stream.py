@@ -59,8 +59,8 @@ class ResponsesAssembly:
         self.delta: JSONObject = {}
         self.is_text_alone = False
         self._is_text = True  # as long as nothing but text came
-        self._items: dict[int, _Item] = {}
-        self._around: JSONObject = {}
+        self.items: dict[int, _Item] = {}
+        self.around: JSONObject = {}
         self._calls = 0
         self._last: int | None = None
         self._counts = False
@@ -75,7 +75,7 @@ class ResponsesAssembly:
             handle = self._handlers.get(str(kind).removeprefix("response."))
             if kind == "error" or (chunk.get("error") and not kind):
                 told = chunk.get("error") or {name: chunk[name] for name in chunk if name != "sequence_number"}
-                self._around, self.is_over = self._around | {"error": told}, True
+                self.around, self.is_over = self.around | {"error": told}, True
             elif handle is not None:
                 handle(self, chunk)
             self._is_text &= not str(kind).startswith(_OF_CALLS)
@@ -104,19 +104,19 @@ class ResponsesAssembly:
         response = event.get("response")
         if not isinstance(response, dict):
             self._refuse("an event with its response", event)
-        elif self._around.get("id", response.get("id")) != response.get("id"):
+        elif self.around.get("id", response.get("id")) != response.get("id"):
             self._refuse("one response with one id", response.get("id"))
         else:
-            self._around = self._around | response
+            self.around = self.around | response
 
     def _added(self, event: JSONObject) -> None:
         index, item = event.get("output_index"), event.get("item")
         if item is None:
             return
-        if not isinstance(item, dict) or not isinstance(index, int) or index < 0 or index in self._items:
+        if not isinstance(item, dict) or not isinstance(index, int) or index < 0 or index in self.items:
             self._refuse("an item under an index of its own", event)
             return
-        held = self._items[index] = _Item(item)
+        held = self.items[index] = _Item(item)
         kind = str(item.get("type"))
         if kind not in _WRITTEN:
             return
@@ -135,7 +135,7 @@ class ResponsesAssembly:
     def _held(self, event: JSONObject) -> _Item | None:
         """Return the item that an event is about, None when there is none, or it is at its end."""
         index = event.get("output_index")
-        held = self._items.get(index) if isinstance(index, int) else None
+        held = self.items.get(index) if isinstance(index, int) else None
         own = None if held is None else held.item.get("id")
         if held is None or held.is_done or (event.get("item_id", own) not in {own, None} and own is not None):
             self._refuse("an event of an item that was added and is not done", event)
@@ -187,10 +187,10 @@ class ResponsesAssembly:
 
     def _item_done(self, event: JSONObject) -> None:
         index, item = event.get("output_index"), event.get("item")
-        held = self._items.get(index) if isinstance(index, int) else None
+        held = self.items.get(index) if isinstance(index, int) else None
         if held is None and isinstance(item, dict):
             self._added(event)  # it came whole
-            held = self._items.get(index) if isinstance(index, int) else None
+            held = self.items.get(index) if isinstance(index, int) else None
         if held is None or held.is_done or not isinstance(item, dict) or not _agrees(held, item):
             self._refuse("the item that was added, as its events said it", event)
             return
@@ -203,28 +203,28 @@ class ResponsesAssembly:
         self._start(event)
         if self.fault is not None:
             return
-        self._around = dict(event["response"])
+        self.around = dict(event["response"])
         self.is_done = self.is_over = True
-        output = self._around.get("output")
-        if not output and self._items:
-            self._around["output"] = [self._items[index].whole() for index in sorted(self._items)]
-        elif self._items and event.get("type") == "response.completed" and not self._is_same(output):
+        output = self.around.get("output")
+        if not output and self.items:
+            self.around["output"] = [self.items[index].whole() for index in sorted(self.items)]
+        elif self.items and event.get("type") == "response.completed" and not self._is_same(output):
             self._refuse("the items that its events were", output, "/output")
 
     def _is_same(self, output: Any) -> bool:
         """Return whether the items at the end are those that came."""
         last = [item for item in output if _is_spoken(item)] if isinstance(output, list) else []
-        came = [self._items[index] for index in sorted(self._items) if _is_spoken(self._items[index].item)]
+        came = [self.items[index] for index in sorted(self.items) if _is_spoken(self.items[index].item)]
         return len(last) == len(came) and all(_agrees(held, item) for held, item in zip(came, last, strict=True))
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
         if self.is_done and is_whole:
-            return {"object": "response", **self._around}
-        output = [self._items[index].whole() for index in sorted(self._items)]
-        return {"object": "response", **self._around, "output": output, "status": BROKEN_OFF}
+            return {"object": "response", **self.around}
+        output = [self.items[index].whole() for index in sorted(self.items)]
+        return {"object": "response", **self.around, "output": output, "status": BROKEN_OFF}
 
-    _handlers: ClassVar[Mapping[str, Callable[[ResponsesAssembly, JSONObject], None]]] = {
+    _handlers: ClassVar[Mapping[str, Callable[[Any, JSONObject], None]]] = {
         **dict.fromkeys(("created", "queued", "in_progress"), _start),
         **dict.fromkeys(("completed", "incomplete", "failed"), _end),
         "output_item.added": _added,
@@ -301,7 +301,7 @@ class ResponsesSent:
 
     def _one_with_sent(self, response: JSONObject) -> JSONObject:
         """Return the response with the items that were passed on: those of a later one follow them."""
-        around = self._came._around  # noqa: SLF001 - the same module
+        around = self._came.around
         if not self.text or around.get("id") == response.get("id"):
             return response
         sent = self._came.response(is_whole=False)["output"]
@@ -323,7 +323,7 @@ class ResponsesSent:
 
     def _item_events(self, index: int, item: JSONObject) -> Iterator[JSONObject]:
         """Yield what is left of the events of an item."""
-        sent = self._came._items.get(index)  # noqa: SLF001 - the same module
+        sent = self._came.items.get(index)
         if sent is not None and sent.is_done:
             return
         kind = item.get("type")

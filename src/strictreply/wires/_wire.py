@@ -95,6 +95,10 @@ class Wire(Protocol):
         """Return a request as the API takes it."""
         ...
 
+    def keeps_replies(self, request: JSONObject) -> bool:
+        """Return whether the server keeps every reply as it came: none is then put together of several."""
+        ...
+
     def streamed(self, request: JSONObject) -> JSONObject:
         """Return what has to be added to a request for a stream to tell its usage."""
         ...
