@@ -225,7 +225,7 @@ def _chat(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("contract", "code"),
     [
-        (CONTRACT.with_choice("required"), "reply.empty"),
+        (CONTRACT.with_choice("search"), "reply.empty"),
         (sr.Contract(answer=int), "reply.empty"),
     ],
 )
@@ -240,3 +240,16 @@ def test_an_image_or_speech_is_no_call_and_no_structured_answer(contract: sr.Con
     verdict = CONTRACT.check(given)
     assert verdict.leniency == (("unjudged_audio",) if api == "chat" else ("unjudged_image_generation_call",))
     assert isinstance(verdict, sr.Valid)
+
+
+@pytest.mark.parametrize("choice", ["required", "allowed"])
+def test_a_tool_that_the_server_called_is_a_tool_that_was_called(choice: str) -> None:
+    """Where some tool is required, an answer may follow a call that the server made itself, and only then."""
+    web: Any = {"type": "web_search"}
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "search"}, web]}
+    searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    server = Server(response(text_item("no")), response(searched, text_item("found")))
+    made = wrap(server.client()).responses.create(
+        model="m", input="x", tools=[web, FLAT_SEARCH], tool_choice="required" if choice == "required" else allowed
+    )
+    assert (made.output_text, len(server.bodies)) == ("found", 2)

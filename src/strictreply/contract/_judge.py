@@ -62,6 +62,8 @@ def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> 
 
 def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     """Judge the message inside a response that was already opened; all of it shares one budget of work."""
+    if opened.served and contract.choice == "required":  # a tool was called
+        contract = contract.with_choice("auto")
     if contract.channel == "text":
         verdict = judge_content(contract, opened.message, Work())
     else:

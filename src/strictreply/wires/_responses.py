@@ -80,8 +80,10 @@ class ResponsesWire:
         told, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
         server_calls = tuple(_awaiting(came["response"]["output"]))
         steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in server_calls))
-        medium = next((item["type"] for item in came["response"]["output"] if _is_medium(item)), "")
-        return Opened(told, leniency=steps, came=came, server_calls=server_calls, medium=medium)
+        items = came["response"]["output"]
+        served = any(item["type"].endswith("_call") and item["type"] not in {*CALLS, *AWAITED} for item in items)
+        medium = next((item["type"] for item in items if _is_medium(item)), "")
+        return Opened(told, leniency=steps, came=came, server_calls=server_calls, served=served, medium=medium)
 
     def message_in(self, response: JSON) -> JSONObject | None:
         """Find the message that the items of a response make; None when there are no items."""
