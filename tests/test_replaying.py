@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from scripted import SCHEMA, call, completion
+import strictreply as sr
+from scripted import SCHEMA, USER, Server, call, completion, http
+from scripted_responses import response, text_item
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.retry._replaying import MAX_REPLAY_CHARS, replayed
 from strictreply.retry._scoping import Scope, ScopedCall
+
+JSON_BODY = {"content-type": "application/json"}
+
+
+class Query(BaseModel):
+    """A structured answer."""
+
+    query: str
+
 
 TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA)])
 WORDS = "our correction"
@@ -128,3 +142,24 @@ def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:
         TERMS, bad, [WORDS], Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),))
     )[0]
     assert [one["function"]["arguments"] for one in assistant["tool_calls"]] == ["{}", '{"query": 1}']
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("written", ["half \ud83d of it", '{"query": "\ud83d"}'])
+def test_half_a_surrogate_pair_does_not_go_back(api: Any, written: str) -> None:
+    """What the SDK read of an escape, no request can carry: it is asked again, and nothing foreign is raised."""
+
+    def patched(client: Any) -> Any:
+        """Stand between, as tracers do: what comes is the SDK's object then, and not the bytes."""
+        place = client.chat.completions if api == "chat" else client.responses
+        inner = place.create
+        place.create = partial(inner)
+        return client
+
+    replies = [completion(written), completion('{"query": "tea"}')]
+    if api == "responses":
+        replies = [response(text_item(written)), response(text_item('{"query": "tea"}'))]
+    server = Server(*(http.Response(200, content=json.dumps(reply).encode(), headers=JSON_BODY) for reply in replies))
+    client = sr.wrap(patched(server.client()), answer=Query, api=api)
+    assert client.reply(model="m", messages=USER).answer == Query(query="tea")
+    assert b"half ? of it" in server.bodies[1] or b'\\"?\\"' in server.bodies[1]

@@ -1,4 +1,4 @@
-"""Run the tests of others on a wrapped client: openai-python's own chat tests, and LangChain's standard suites.
+"""Run the tests of others on a wrapped client: openai-python's own tests, and LangChain's standard suites.
 
 ``python tools/run_suites.py`` runs each suite twice, on the raw client and on a wrapped one, compares them test by test
 and ends with exit code 1 when one that passes raw fails wrapped without a reason in ``tools/suites.toml``, or a reason
@@ -40,9 +40,14 @@ QUIET = shlex.split("""
 ON_LANGCHAIN = shlex.split(f"""
     -c {os.devnull} --rootdir . --benchmark-disable -o asyncio_mode=auto -o asyncio_default_test_loop_scope=session
 """)
-CHAT = (
+GUARDED = (
     "tests/api_resources/chat",
+    "tests/api_resources/responses",
+    "tests/api_resources/test_responses.py",
     "tests/lib/chat",
+    "tests/lib/responses",
+    "tests/lib/test_responses_input_file_history.py",
+    "tests/lib/test_responses_tool_runner.py",
     "tests/lib/test_azure.py",
     "tests/lib/test_azure_deployment_path.py",
     "tests/test_client.py",
@@ -50,7 +55,7 @@ CHAT = (
     "tests/test_request_body_routing_order.py",
     "tests/test_utils/test_logging.py",
 )
-"""openai-python's tests that reach chat completions, or the client itself."""
+"""openai-python's tests that reach chat completions, responses, or the client itself."""
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 MESSAGE = {"role": "assistant", "content": "Tea is here.", "refusal": None}
@@ -130,7 +135,7 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
                 for module, names in CLIENTS.items():
                     for name in names:
                         wrapping(module, name)
-            pytest.main([*QUIET, *CHAT], plugins=[recorder])
+            pytest.main([*QUIET, *GUARDED], plugins=[recorder])
     return {"ended": recorder.ended, "said": recorder.said}
 
 

@@ -8,7 +8,7 @@ import pytest
 from openai.types.responses import Response
 
 import strictreply as sr
-from scripted import SCHEMA, Server
+from scripted import SCHEMA, Server, completion
 from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
 
 CONTRACT = sr.Contract(tools=[sr.Tool.from_json_schema("search", SCHEMA)])
@@ -51,6 +51,12 @@ def item(of: dict[str, Any], **members: Any) -> dict[str, Any]:
             sr.DirectAnswer("hi"),
         ),
         (response(text_item("hi", status=None), status=None), sr.DirectAnswer("hi")),
+        (response(text_item("x", content=None), text_item("hi")), sr.DirectAnswer("hi")),
+        (
+            response(text_item("x", content=[{"type": "output_text", "text": None}]), text_item("a")),
+            sr.DirectAnswer("a"),
+        ),
+        (response({"type": "image_generation_call", "id": "ig_1", "result": "cG5n"}), sr.DirectAnswer("")),
     ],
 )
 def test_a_good_response_is_its_reply(given: dict[str, Any], reply: object) -> None:
@@ -95,7 +101,8 @@ def test_a_good_response_is_its_reply(given: dict[str, Any], reply: object) -> N
         (response(text_item("x", status="in_progress")), "reply.broken_off", "/output/0/status"),
         (response(text_item("x", role="user")), "reply.role", "/output/0/role"),
         (response(text_item("x", content=[{"type": "input_image"}])), "reply.content", "/output/0/content/0"),
-        (response(text_item("x", content=None)), "reply.content", "/output/0/content"),
+        (response(text_item("x", content=1)), "reply.content", "/output/0/content"),
+        (response(text_item("x", content=None)), "reply.empty", ""),
         (
             response(text_item("x", content=[{"type": "output_text", "text": 1}])),
             "reply.content",
@@ -213,3 +220,36 @@ def _chat(text: str) -> dict[str, Any]:
     from scripted import completion  # noqa: PLC0415 - of the other API
 
     return completion(text)
+
+
+@pytest.mark.parametrize(
+    ("contract", "code"),
+    [
+        (CONTRACT.with_choice("search"), "reply.empty"),
+        (sr.Contract(answer=int), "reply.empty"),
+    ],
+)
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_an_image_or_speech_is_no_call_and_no_structured_answer(contract: sr.Contract, code: str, api: Any) -> None:
+    """What has no text answers only where any text would do, and the verdict says that nothing judged it."""
+    image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "cG5n"}
+    spoken = completion(None)
+    spoken["choices"][0]["message"]["audio"] = {"id": "a", "data": "cG5n", "transcript": "hello", "expires_at": 1}
+    given = spoken if api == "chat" else response(image)
+    assert [found for found, _ in codes(contract, given)] == [code]
+    verdict = CONTRACT.check(given)
+    assert verdict.leniency == (("unjudged_audio",) if api == "chat" else ("unjudged_image_generation_call",))
+    assert isinstance(verdict, sr.Valid)
+
+
+@pytest.mark.parametrize("choice", ["required", "allowed"])
+def test_a_tool_that_the_server_called_is_a_tool_that_was_called(choice: str) -> None:
+    """Where some tool is required, an answer may follow a call that the server made itself, and only then."""
+    web: Any = {"type": "web_search"}
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "search"}, web]}
+    searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    server = Server(response(text_item("no")), response(searched, text_item("found")))
+    made = wrap(server.client()).responses.create(
+        model="m", input="x", tools=[web, FLAT_SEARCH], tool_choice="required" if choice == "required" else allowed
+    )
+    assert (made.output_text, len(server.bodies)) == ("found", 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import openai
 import pytest
 from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 
@@ -15,6 +16,7 @@ from strictreply.wires._responses import RESPONSES
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}
 GOOD = {"query": "tea"}
+WEB = {"type": "web_search"}
 
 
 def inputs(server: Server) -> list[Any]:
@@ -59,8 +61,37 @@ def test_a_choice_of_a_tool_is_sent_as_it_was_said(choice: Any) -> None:
     wrap(server.client()).responses.create(model="m", input="x", tools=tools, tool_choice=choice)
     (sent,) = map(json.loads, server.bodies)
     assert [tool["type"] for tool in sent["tools"]] == ["web_search", "function"]
-    allowed = isinstance(choice, dict) and choice["type"] == "allowed_tools"  # its tools are those that are sent
-    assert sent["tool_choice"] == ("required" if allowed else choice)
+    assert sent["tool_choice"] == choice
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_allowed_tools_are_sent_beside_all(mode: str) -> None:
+    """All tools stay in the request, for prompt caches; a call of one that is not allowed is asked again."""
+    weather = FLAT_SEARCH | {"name": "weather"}
+    allowed = {"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": "search"}, WEB]}
+    server = Server(response(call_item("weather", GOOD)), response(call_item("search", GOOD)))
+    tools = [WEB, FLAT_SEARCH, weather]
+    made = wrap(server.client()).responses.create(model="m", input="x", tools=tools, tool_choice=allowed)
+    first, second = map(json.loads, server.bodies)
+    assert made.output[0].name == "search"
+    assert (first["tool_choice"], [tool.get("name") for tool in first["tools"]]) == (
+        allowed,
+        [None, "search", "weather"],
+    )
+    assert second["tools"][0] == WEB
+
+
+@pytest.mark.parametrize("member", ["omit", "not_given"])
+def test_what_is_not_given_inside_a_tool_is_not_sent(member: str) -> None:
+    """The SDK's words for it may stand in a definition, too; a null that was said is sent."""
+    server = Server(response(call_item("search", GOOD)))
+    tool = FLAT_SEARCH | {"description": getattr(openai, member)}
+    client = wrap(server.client())
+    client.responses.create(model="m", input="x", tools=[tool])
+    client.responses.create(model="m", input="x", tools=[FLAT_SEARCH | {"description": None}])
+    one, other = (json.loads(body)["tools"][0] for body in server.bodies)
+    assert "description" not in one
+    assert other["description"] is None
 
 
 def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:

@@ -20,6 +20,7 @@ from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._json import JSON
 from strictreply.wires._opening import peek
+from strictreply.wires._wire import wire_of
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label
@@ -131,7 +132,7 @@ def place(path: str, raw: JSON) -> str:
         return path
     if inside["member"] == "name":
         return ""  # the code says that it is about the tool
-    calls = peek(_message(raw), "tool_calls")
+    calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
     name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
     shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
@@ -140,7 +141,7 @@ def place(path: str, raw: JSON) -> str:
 
 def excerpt(raw: JSON) -> str:
     """Show the heart of a response, printable: the calls as ``name(arguments)``, else the refusal or the content."""
-    message = _message(raw)
+    message = wire_of(raw).message_in(raw)
     if message is None:
         return _shown(raw)
     calls = peek(message, "tool_calls")
@@ -149,11 +150,6 @@ def excerpt(raw: JSON) -> str:
         return ", ".join(f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions)
     refusal = peek(message, "refusal")
     return f"refusal: {_shown(refusal)}" if refusal else _shown(peek(message, "content"))
-
-
-def _message(raw: JSON) -> object:
-    choices = peek(raw, "choices")
-    return peek(choices[0], "message") if isinstance(choices, list) and choices else None
 
 
 def _shown(value: object) -> str:

@@ -92,8 +92,9 @@ class Contract(Generic[A_co]):
     ``leniency``. ``limits`` caps what a reply may cost.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``, ``none`` or the name of the
-    one tool that must be called; ``ids_may_repeat`` says whether a call may have the id of an earlier one of its
-    conversation (whoever asks numbers them then).
+    one tool that must be called; ``offered`` are the tools that the model is shown where it may call some of them only
+    (``allowed_tools``), none where it may call all that it is shown; ``ids_may_repeat`` says whether a call may have
+    the id of an earlier one of its conversation (whoever asks numbers them then).
 
     Raises ContractError when a declaration is wrong, TypeError for an unknown keyword.
     """
@@ -110,6 +111,7 @@ class Contract(Generic[A_co]):
     dialects: Dialects = "known"
     limits: Limits = DEFAULT_LIMITS
     choice: str = "auto"
+    offered: tuple[Tool, ...] = ()
     ids_may_repeat: bool = False
 
     @overload
@@ -209,7 +211,7 @@ class Contract(Generic[A_co]):
         """Narrow to the tools that must be called, each as often as it is named: the contract of a re-ask for calls."""
         tools = tuple(self.by_name[name] for name in dict.fromkeys(names))
         choice = "required" if len(names) > 1 else tools[0].name
-        return self.replace(tools=tools, choice=choice, parallel=len(names) > 1, answer_style="union")
+        return self.replace(tools=tools, choice=choice, offered=(), parallel=len(names) > 1, answer_style="union")
 
     def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.

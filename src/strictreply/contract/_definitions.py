@@ -19,6 +19,7 @@ from strictreply.values._json import JSONObject
 from strictreply.wires._opening import peek
 
 _NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
+_NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
 
 _WITHIN = {name: name for name in _MEMBERS}
@@ -56,6 +57,11 @@ class Definitions(list[JSONObject]):
     """The definitions of declared tools, as a request takes them: read by us before, so known to be plain JSON."""
 
 
+def given(members: Mapping[str, Any]) -> JSONObject:
+    """Return members without those that the SDK's own words say are not given."""
+    return {name: value for name, value in members.items() if type(value).__name__ not in _NOT_GIVEN}
+
+
 def read_definition(definition: Mapping[str, Any]) -> Definition:
     """Read ``{"type": "function", "function": {…}}``, or what stands inside it; members of vendors are copied.
 
@@ -70,6 +76,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     _refuse_misspelt(outer, "", _BESIDE, foreign)
     _refuse_misspelt(within, at, _WITHIN if at else _FLAT, foreign)
     _refuse_members(body, at)
+    within |= {"description": None} if body.get("description", "") is None else {}
     return Definition(
         name=body["name"],
         description=body.get("description") or "",
@@ -107,12 +114,13 @@ def member_of(entry: object, key: str) -> object:
 
 def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     """Return what stands beside the function, the function, and the pointer to it."""
+    definition = given(definition)
     if "function" not in definition:
         return {}, {key: value for key, value in definition.items() if key != "type"}, ""
     if not isinstance(definition["function"], Mapping):
         raise ContractError("the function of a tool definition is a mapping", path="/function")
     outer = {key: value for key, value in definition.items() if key not in {"type", "function"}}
-    return outer, cast("Mapping[str, Any]", definition["function"]), "/function"
+    return outer, given(definition["function"]), "/function"
 
 
 def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:

@@ -62,6 +62,8 @@ def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> 
 
 def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     """Judge the message inside a response that was already opened; all of it shares one budget of work."""
+    if opened.served and contract.choice == "required":  # a tool was called
+        contract = contract.with_choice("auto")
     if contract.channel == "text":
         verdict = judge_content(contract, opened.message, Work())
     else:
@@ -69,6 +71,8 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         verdict = without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
     if opened.server_calls:
         verdict = _with_server_calls(opened, verdict)
+    if opened.medium and isinstance(verdict, Invalid) and _may_be_another_medium(contract, verdict):
+        verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
     steps = opened.leniency
     if contract.unchecked and isinstance(verdict, Valid):
         called = dict.fromkeys(call.tool for call in calls_of(verdict.reply) if call.tool in contract.unchecked)
@@ -83,6 +87,13 @@ def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
     beside = () if isinstance(verdict, Invalid) else calls_of(verdict.reply)
     calls = (*opened.server_calls, *beside)
     return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
+
+
+def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:
+    """Return whether nothing is wrong but that there is no text, where any text would do."""
+    is_empty = all(issue.code == Code.REPLY_EMPTY.value for issue in verdict.issues)
+    takes_text = type(contract.answer) is Answer and contract.answer.schema is None
+    return is_empty and takes_text and _tool_required(contract) is None
 
 
 def judge_message(contract: Contract, message: object, work: Work) -> Verdict:

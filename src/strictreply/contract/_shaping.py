@@ -7,6 +7,7 @@ from typing import Any
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
+from strictreply.contract._definitions import given
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject
@@ -16,7 +17,6 @@ from strictreply.wires._wire import WIRES, Wire
 SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 """The keywords of a request that shape the verdict on its reply, beside its tools."""
 
-_NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _FORMATS = ("text", "json_object", "json_schema")
 _LEGACY = ("functions", "function_call")
 _ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream", "max_tokens", "max_completion_tokens")
@@ -35,8 +35,7 @@ def shape(contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["c
     schema, such as an action of coordination, is never replaced: a schema beside it is a ContractError. What
     ``extra_body`` says of any of them has the last word, as it has in the SDK.
     """
-    given = {name: value for name, value in keywords.items() if type(value).__name__ not in _NOT_GIVEN}
-    request = _read_body(wire.read(given))
+    request = _read_body(wire.read(given(keywords)))
     _refuse_unheld(request)
     tools = request.pop("tools", None)
     if tools is not None:
@@ -108,9 +107,8 @@ def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
         message = f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
         raise ContractError(message)
     mode = allowed.get("mode", "auto") if isinstance(allowed, Mapping) else "auto"
-    return contract.replace(
-        tools=tuple(contract.by_name[name] for name in names if name in contract.by_name)
-    ).with_choice(str(mode))
+    tools = tuple(contract.by_name[name] for name in names if name in contract.by_name)
+    return contract.replace(tools=tools, offered=contract.tools).with_choice(str(mode))
 
 
 def _named(choice: object) -> str:

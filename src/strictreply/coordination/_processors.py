@@ -30,8 +30,9 @@ from strictreply.values._issues import Category, Code, Issue, quote
 from strictreply.values._json import JSON, Extraction, JSONObject
 from strictreply.values._limits import DEFAULT_LIMITS, Limits, utf8_size
 from strictreply.values._replies import Invalid
-from strictreply.wires._chat import open_envelope
 from strictreply.wires._opening import peek
+from strictreply.wires._responses import is_response
+from strictreply.wires._wire import wire_of
 
 UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template)
 """The fault of a reply that cannot be looked at as JSON."""
@@ -151,14 +152,14 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not any(hasattr(raw, key) for key in _MESSAGE_KEYS):
+    elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
         return view(reply=raw)
-    opened = open_envelope(raw)
+    opened = wire_of(raw).opened(raw)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
 
 
 def _is_envelope(known: Mapping[str, Any]) -> bool:
-    if "choices" in known:
+    if "choices" in known or known.get("object") == "response":
         return True
     if "next_action" in known:  # an action of ours may have an error in it
         return "role" in known

@@ -71,10 +71,14 @@ def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> C
 
 def _choice_of(contract: Contract, scope: Scope) -> JSONObject:
     """Return the ``tool_choice`` that narrows a request with all tools to some calls."""
-    named = [_named(contract, tool) for tool in dict.fromkeys(scope.tools)]
     if scope.only:
-        return named[0]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": named}}
+        return _named(contract, scope.tools[0])
+    return _allowed(contract, "required", dict.fromkeys(scope.tools))
+
+
+def _allowed(contract: Contract, mode: str, names: Iterable[str]) -> JSONObject:
+    listed: list[JSON] = [_named(contract, name) for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": listed}}
 
 
 def dressed(
@@ -99,7 +103,7 @@ def dressed(
     if definitions:
         choice = _choice(contract)
         request |= {"tools": definitions}
-        said = held.choice == contract.choice != "auto"
+        said = held.choice == contract.choice and (contract.choice != "auto" or bool(contract.offered))
         (request if said else ours).update(choice)
         # true is the API's own default, and said only where several calls are asked for again
         several = scope is not None and len(scope.calls) > 1
@@ -137,7 +141,7 @@ def _usage_of_stream(base: JSONObject, unwanted: frozenset[str], wire: Wire) -> 
 def _definitions(contract: Contract) -> Definitions:
     """Return the tools that may be called, and the one that answers where an answer is a call."""
     if contract.answer_style == "union":
-        return Definitions(tool.definition for tool in contract.tools)
+        return Definitions(tool.definition for tool in contract.offered or contract.tools)
     declared = Definitions(() if contract.choice == "none" else (tool.definition for tool in contract.tools))
     if admits_answer(contract):
         declared.append(final_answer_definition(contract))
@@ -148,6 +152,8 @@ def _choice(contract: Contract) -> JSONObject:
     """Return ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
     if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
         return {"tool_choice": "required"}
+    if contract.offered and contract.choice in {"auto", "required"} and contract.answer_style == "union":
+        return {"tool_choice": _allowed(contract, contract.choice, [tool.name for tool in contract.tools])}
     if contract.choice == "auto":
         return {}
     if contract.choice in {"required", "none"}:

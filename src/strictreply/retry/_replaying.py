@@ -53,6 +53,16 @@ def replayed(
     return [turn, {"role": "user", "content": "\n".join(words) if human is None else human}]
 
 
+def encodable(turns: list[Message]) -> list[Message]:
+    """Return turns that a request can carry: half a surrogate pair in what a model wrote becomes ``?``."""
+    written = json.dumps(turns, ensure_ascii=False)
+    try:
+        written.encode()
+    except UnicodeEncodeError:
+        return json.loads(written.encode(errors="replace"))  # type: ignore[no-any-return]
+    return turns
+
+
 def _replayable(contract: Contract, message: JSONObject) -> bool:
     """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects.
 

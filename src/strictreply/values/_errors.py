@@ -287,12 +287,12 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
 
 
 def _reply_text(attempt: Attempt) -> str:
-    """Return the message of a completion, or the whole response when it has none; capped, escaped."""
+    """Return the message of a completion, the items of a response, or the whole when it has none; capped, escaped."""
     shown = attempt.raw
     if isinstance(shown, dict):
         choices = shown.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
-        shown = first.get("message", shown) if isinstance(first, dict) else shown
+        shown = first.get("message", shown) if isinstance(first, dict) else shown.get("output") or shown
     return printable_json(_excerpt(json.dumps(plain(shown))))
 
 

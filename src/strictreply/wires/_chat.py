@@ -134,7 +134,8 @@ def _open_message(
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
     reasons = (reason for _, reason in _reasons(choice, message))
     promised = any(isinstance(reason, str) and word_of(reason) in PROMISING for reason in reasons)
-    return Opened(told, promised, leniency, message if isinstance(message, dict) else None)
+    came = message if isinstance(message, dict) else None
+    return Opened(told, promised, leniency, came, medium="audio" if peek(message, "audio") else "")
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:

@@ -18,7 +18,8 @@ class Opened:
     ``promised`` says that the response ended to have a tool called, ``leniency`` names the ways of servers that the
     message was written in (:data:`~strictreply.wires._dialects.DIALECTS`): it is given as the API would have it.
     ``came`` is the message before that, None where the response holds none as plain JSON. ``server_calls`` are those
-    of tools that only the API knows, and which the program has to answer: nothing in them is judged.
+    of tools that only the API knows, and which the program has to answer: nothing in them is judged. ``served`` says
+    that the server itself called one. ``medium`` names an answer that is no text (speech, an image): nothing judges it.
     """
 
     message: object
@@ -26,6 +27,8 @@ class Opened:
     leniency: tuple[str, ...] = ()
     came: JSONObject | None = None
     server_calls: tuple[ToolCall, ...] = ()
+    served: bool = False
+    medium: str = ""
 
 
 def peek(value: object, name: str) -> object:

@@ -80,7 +80,10 @@ class ResponsesWire:
         told, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
         server_calls = tuple(_awaiting(came["response"]["output"]))
         steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in server_calls))
-        return Opened(told, leniency=steps, came=came, server_calls=server_calls)
+        items = came["response"]["output"]
+        served = any(item["type"].endswith("_call") and item["type"] not in {*CALLS, *AWAITED} for item in items)
+        medium = next((item["type"] for item in items if _is_medium(item)), "")
+        return Opened(told, leniency=steps, came=came, server_calls=server_calls, served=served, medium=medium)
 
     def message_in(self, response: JSON) -> JSONObject | None:
         """Find the message that the items of a response make; None when there are no items."""
@@ -163,12 +166,16 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
     if item.get("role") not in {"assistant", None}:
         yield Issue.of(Code.REPLY_ROLE, pointer(at, "role"), found=quote(item["role"]))
     content = item.get("content")
-    if not isinstance(content, list | str):
+    if not isinstance(content, list | str | None):
         yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content"), found=quote(content))
     for index, part in enumerate(content if isinstance(content, list) else ()):
         text = peek(part, "refusal" if peek(part, "type") == "refusal" else "text")
-        if peek(part, "type") not in {*TEXTS, "refusal"} or not isinstance(text, str):
+        if peek(part, "type") not in {*TEXTS, "refusal"} or not isinstance(text, str | None):
             yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content", index), found=quote(part))
+
+
+def _is_medium(item: JSONObject) -> bool:
+    return item["type"] == "image_generation_call" and bool(item.get("result"))
 
 
 def _awaiting(output: list[Any]) -> Iterator[ToolCall]:

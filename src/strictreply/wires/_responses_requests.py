@@ -121,8 +121,8 @@ def written_request(request: JSONObject) -> JSONObject:
     written |= {_LIMIT: limit} if limit is not None else {}
     if "tools" in request or request.get("server_tools"):
         written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools") or [])
-    choice = request.get("server_choice") if request.get("tool_choice") is None else request["tool_choice"]
-    written |= {"tool_choice": _flat_choice(choice)} if choice is not None else {}
+    choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
+    written |= {"tool_choice": choice} if choice is not None else {}
     wanted = request.get("response_format")
     if isinstance(wanted, Mapping):
         inner = wanted.get("json_schema")
@@ -146,6 +146,16 @@ def _flat(tool: Any) -> Any:
     kind = peek(tool, "type")
     inner: Any = peek(tool, str(kind)) if kind in _DECLARED else None
     return tool if inner is None else {name: tool[name] for name in tool if name != kind} | inner
+
+
+def _whole_choice(choice: Any, server_choice: Any) -> Any:
+    """Return a choice as the API takes it: of tools of ours, of its own, or of both."""
+    if choice is None:
+        return server_choice
+    flat = _flat_choice(choice)
+    if peek(flat, "type") != "allowed_tools" or server_choice is None:
+        return flat
+    return flat | {"tools": [*flat["tools"], *filter(_is_server_tool, server_choice["tools"])]}
 
 
 def _flat_choice(choice: Any) -> Any:

@@ -43,6 +43,7 @@ from strictreply.values._issues import Issue, pointer, quote
 from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
+from strictreply.wires._wire import wire_of
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
@@ -217,8 +218,7 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
     streak = before = streak_of(state, agent)
     for attempt in attempts:
         if attempt.failure is None:
-            choices = peek(attempt.raw, "choices")
-            message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+            message = wire_of(attempt.raw).message_in(attempt.raw)
             content = peek(message, "content")
             talks = isinstance(content, str) and "next_action" not in content
             acts = attempt.accepted or peek(message, "tool_calls") or not talks
