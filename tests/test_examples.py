@@ -22,6 +22,11 @@ PROMISES: dict[str, list[str]] = {
         r"^attempt \d: valid$",
         r"^completion: \{.*Oslo.*\}$",
     ],
+    "responses_api": [
+        r"^typed reply: Oslo: 4 degrees celsius, 3 days$",
+        r"^response: \{.*Oslo.*\"type\":\"function_call\".*\}$",
+        r"^events: response\.created, .*, response\.completed$",
+    ],
     "wrap_async": [
         r"^refunded 29\.90 EUR for order 1042 \(broken\)  \[asked [2-4]x\]$",
         r"^refunded 12\.50 EUR for order 1077 \(late\)  \[asked [2-4]x\]$",

@@ -155,3 +155,14 @@ def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path
     assert "Traceback" not in stderr
     told = json.loads(path.read_text("utf-8"))
     assert (told["complete"], told["survived"], told["outcomes"]["crashed"]) == (False, False, 1)
+
+
+def test_an_app_on_the_responses_api_is_probed_alike(command: Command, tmp_path: Path) -> None:
+    """The server knows the API by its path: a careless reader of a truth value is found, a wrapped client survives."""
+    chosen = ("--fault", "boolean_as_text", "--fault", "extra_key", "--fault", "trailing_comma", "--json")
+    careless = command("probe", "--app", "sample_apps:careless_by_responses", *chosen, str(tmp_path / "careless.json"))
+    assert careless.exit_code == Status.FAILED
+    assert "llm.script(faults.boolean_as_text(notify" in careless.stdout
+    guarded = command("probe", "--app", "sample_apps:guarded_by_responses", *chosen, str(tmp_path / "guarded.json"))
+    assert guarded.exit_code == 0
+    assert json.loads((tmp_path / "guarded.json").read_text("utf-8"))["outcomes"].get("accepted", 0) == 0

@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 SAID = {
     "wrap_sync": (),
+    "responses_api": (),
     "structured_answer": (),
     "text_channel": ("--tools", "text_channel:search_products"),  # only the prompt names them
     "tool_loop": ("--good", '{"city": "Paris"}'),  # its tool knows no other town than two

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import openai
+
 import strictreply as sr
 
 PARAMETERS: dict[str, Any] = {
@@ -233,3 +235,36 @@ def two_needed(base_url: str, other: str) -> object:
 
 
 NOT_CALLABLE = 5
+
+
+NOTIFY: dict[str, Any] = {
+    "type": "function",
+    "name": "notify",
+    "parameters": {
+        "type": "object",
+        "properties": {"order": {"type": "integer"}, "urgent": {"type": "boolean"}},
+        "required": ["order", "urgent"],
+        "additionalProperties": False,
+    },
+    "strict": True,
+}
+
+
+def careless_by_responses(base_url: str) -> object:
+    """Ask by the Responses API with the plain SDK, and read a truth value as careless readers do."""
+    with openai.OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT, max_retries=0) as client:
+        response: Any = client.responses.create(model="m", input="Tell order 7.", tools=[NOTIFY])  # type: ignore[list-item]
+    return [
+        {"tool": "notify", "args": {"order": args["order"], "urgent": bool(args["urgent"])}}
+        for item in response.output
+        if item.type == "function_call"
+        for args in [json.loads(item.arguments)]
+    ]
+
+
+def guarded_by_responses(base_url: str) -> object:
+    """Do the same with a wrapped client."""
+    with sr.wrap(openai.OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT)) as client:
+        response: Any = client.responses.create(model="m", input="Tell order 7.", tools=[NOTIFY])  # type: ignore[list-item]
+    (item,) = [item for item in response.output if item.type == "function_call"]
+    return {"tool": "notify", "args": json.loads(item.arguments)}

@@ -1,0 +1,49 @@
+"""Guard the Responses API: the SDK's own calls and streams. Runs offline against a model that is wrong at first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openai import OpenAI
+from wrap_sync import get_weather
+
+import strictreply as sr
+from strictreply.testing import LoopbackServer
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.testing.unreliable import UnreliableModel
+
+MODEL = "unreliable-1"
+QUESTION = "What will the weather be in Oslo over the next 3 days, in celsius?"
+
+
+def wrapped(base_url: str) -> sr.StrictClient:
+    """Wrap the client of a server; ``api=`` is for the methods of ours."""
+    client = OpenAI(base_url=base_url, api_key="none", timeout=2.0)
+    return sr.wrap(client, tools=[get_weather], api="responses")
+
+
+def ask(base_url: str) -> str:
+    """Make one call and match on its typed reply; `strictreply probe --app responses_api:ask` tries to break this."""
+    with wrapped(base_url) as client:
+        match client.reply(model=MODEL, input=QUESTION):
+            case sr.ToolCall(tool="get_weather", args=args):
+                return str(get_weather(args.city, args.unit, args.days))
+            case other:
+                return str(other)
+
+
+def main() -> None:
+    """Make one call by a method of ours, by the SDK's own, and as a stream."""
+    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
+        print("typed reply:", ask(server.base_url))
+
+        with wrapped(server.base_url) as client:
+            response: Any = client.responses.create(model=MODEL, input=QUESTION)
+            print("response:", response.output[0].to_json(indent=None))
+
+            events: Any = client.responses.create(model=MODEL, input=QUESTION, stream=True)
+            print("events:", ", ".join(dict.fromkeys(event.type for event in events)))
+
+
+if __name__ == "__main__":
+    main()
