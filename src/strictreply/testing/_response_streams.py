@@ -47,7 +47,7 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation, *, numbered:
         elif peek(value, "object") == _CHUNK and _is_utf8(part):
             return out + _written(stream.events(value, numbered=numbered), before, part[end:])
         elif before.startswith(b"event: error"):
-            return out + before + _bytes_of({"type": "error"} | _error_of(value), part) + part[end:]
+            return out + before + _bytes_of({"type": "error", **_error_of(value)}, part) + part[end:]
         else:
             out += before + part[found.start() : end]
         at = end
