@@ -21,8 +21,6 @@ from strictreply.wires._responses_items import AWAITED, CALLS, TEXTS, parts_in, 
 from strictreply.wires._responses_requests import read_request, written_request
 from strictreply.wires._responses_stream import ResponsesAssembly, ResponsesSent
 
-_UNFINISHED: Mapping[object, Code] = {"incomplete": Code.REPLY_TRUNCATED, "in_progress": Code.REPLY_BROKEN_OFF}
-
 
 def is_response(value: object) -> bool:
     """Return whether a value is a response of this API rather than a chat completion or a message."""
@@ -143,7 +141,7 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
         refusal = next(parts_in(item, ("refusal",)), None)
         if refusal is not None:
             yield Code.REPLY_REFUSAL, at, refusal
-        code = _UNFINISHED.get(peek(item, "status")) if peek(item, "type") in {"message", *CALLS} else None
+        code = reason_code(peek(item, "status")) if peek(item, "type") in {"message", *CALLS} else None
         if code is not None:
             yield code, pointer(at, "status"), peek(item, "status")
 
