@@ -30,7 +30,7 @@ SPARSE_CALL = {
 SEARCHED = {"type": "openai:web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "tea"}}
 RECEIPT = {"type": "acme:document_search", "id": "ds_1", "status": "acme:cached", "results": [{"chunk": "x"}]}
 THOUGHT = reasoning_item(status="completed", content=[{"type": "output_text", "text": "A thought is no answer."}])
-SHOWN = {"type": "acme:trace_event", "phase": "tools", "latency_ms": 34}
+SHOWN: Any = {"type": "acme:trace_event", "phase": "tools", "latency_ms": 34}
 
 
 def asked(server: Server, **keywords: Any) -> Any:
