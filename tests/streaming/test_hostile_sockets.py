@@ -1,0 +1,145 @@
+"""A server that misbehaves on its socket: every act ends in an exception of ours, within the deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from time import monotonic
+from typing import Any, Self
+
+import openai
+import pytest
+
+import strictreply as sr
+from scripted import SCHEMA, call, completion
+from strictreply.testing._event_streams import events
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+GOOD = b"".join(events(completion(calls=[call("search", {"query": "tea"})])))
+TEXT = events(completion("Tea is sold out."))[0]
+DEADLINE = 1.0
+"""Seconds that a call may take; what never ends is given up then."""
+
+PIECES: dict[str, Callable[[], Iterator[bytes]]] = {
+    "closes before a byte": lambda: iter(()),
+    "garbage for a status": lambda: iter([b"\x00\xff garbage\r\n\r\n"]),
+    "headers without end": lambda: iter([b"HTTP/1.1 200 OK\r\n", *repeat(b"x-filler: " + b"a" * 1000 + b"\r\n", 2000)]),
+    "1xx without end": lambda: repeat(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "headers, then nothing more": lambda: iter([HEAD]),
+    "a stream cut in its middle": lambda: iter([HEAD, GOOD[: len(GOOD) // 2]]),
+    "a broken chunk": lambda: iter(
+        [HEAD.replace(b"connection", b"transfer-encoding: chunked\r\nconnection"), b"zz\r\nhi"]
+    ),
+    "gzip in name only": lambda: iter([HEAD.replace(b"connection", b"content-encoding: gzip\r\nconnection"), GOOD]),
+    "a line without end": lambda: iter([HEAD, b"data: ", *repeat(b"x" * 10_000, 1000)]),
+    "deltas without end": lambda: iter([HEAD, *repeat(TEXT, 200_000)]),
+}
+"""What is written before the connection is closed, by what it is."""
+
+STAYING = ("says nothing", "stops in its headers", "stops in its body", "comments for ever")
+"""Acts that leave the connection open."""
+
+
+class Misbehaving:
+    """A loopback server that does one act for every request, and counts its connections."""
+
+    def __init__(self, act: str) -> None:
+        self.act = act
+        self.left: list[bool] = []
+        self.done = threading.Event()
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/v1"
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self) -> None:
+        """Serve each connection in a thread of its own."""
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection: socket.socket) -> None:
+        """Read the head of a request and do the act."""
+        with connection:
+            try:
+                while b"\r\n\r\n" not in connection.recv(65_536):
+                    pass
+                self.perform(connection)
+            except OSError:
+                self.left.append(True)
+
+    def perform(self, connection: socket.socket) -> None:
+        """Do the act on a connection."""
+        if self.act.startswith("resets"):
+            connection.sendall(HEAD + GOOD[:200] if "middle" in self.act else b"")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return
+        if self.act not in STAYING:
+            for piece in PIECES[self.act]():
+                connection.sendall(piece)
+            return
+        begun = {"stops in its headers": HEAD[:30], "stops in its body": HEAD + GOOD[:200], "comments for ever": HEAD}
+        connection.sendall(begun.get(self.act, b""))
+        while not self.done.wait(0.02):
+            connection.sendall(b": hi\n\n" if self.act == "comments for ever" else b"")
+            if self.act != "comments for ever":
+                connection.recv(1)  # returns when the client has left
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.socket.close()
+
+
+ACTS = [*PIECES, *STAYING, "resets before a byte", "resets in the middle"]
+POLICY = sr.RetryPolicy(max_retries=1, transport_retries=1, deadline=DEADLINE, wait=lambda _: 0.0)
+HELD: dict[str, Any] = {"tools": [{"name": "search", "parameters": SCHEMA}], "policy": POLICY}
+SAID: dict[str, dict[str, Any]] = {
+    "chat": {"model": "m", "messages": [{"role": "user", "content": "find tea"}]},
+    "responses": {"model": "m", "input": "find tea"},
+}
+
+
+def streamed(url: str, api: str) -> list[Any]:
+    """Stream with a wrapped client."""
+    with sr.wrap(openai.OpenAI(api_key="none", base_url=url, timeout=0.2), **HELD) as client:
+        methods: Any = client.chat.completions if api == "chat" else client.responses
+        return list(methods.create(**SAID[api], stream=True))
+
+
+async def astreamed(url: str, api: str) -> list[Any]:
+    """Do the same, awaiting."""
+    async with sr.wrap(openai.AsyncOpenAI(api_key="none", base_url=url, timeout=0.2), **HELD) as client:
+        methods: Any = client.chat.completions if api == "chat" else client.responses
+        return [event async for event in await methods.create(**SAID[api], stream=True)]
+
+
+@pytest.mark.parametrize("api", SAID)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("act", ACTS)
+def test_no_act_of_a_server_passes_or_hangs(act: str, is_async: bool, api: str) -> None:
+    """The exception is ours and the SDK's, and nobody waits beyond the deadline (with a margin for slow machines)."""
+    with Misbehaving(act) as server:
+        begun = monotonic()
+        with pytest.raises(sr.CallFailed) as failed:
+            asyncio.run(astreamed(server.url, api)) if is_async else streamed(server.url, api)
+        assert isinstance(failed.value, openai.OpenAIError)
+        assert monotonic() - begun < DEADLINE + 20
+
+
+@pytest.mark.parametrize("location", ["/v1/chat/completions", "http://model.invalid/v1/chat/completions"])
+def test_a_redirect_brings_nothing_out(location: str) -> None:
+    """A loop of redirects and another host's are failures of the call; the key goes to no other host."""
+    head = f"HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    PIECES[location] = lambda: iter([head.encode()])
+    with Misbehaving(location) as server, pytest.raises(sr.CallFailed):
+        streamed(server.url, "chat")
