@@ -52,6 +52,16 @@ def test_an_http_status_has_its_kind(status: int, kind: str, retryable: bool) ->
     assert (failure.kind, failure.retryable, failure.status_code) == (kind, retryable, status)
 
 
+@pytest.mark.parametrize(
+    ("status", "said", "retryable"), [(400, "true", True), (503, "false", False), (503, "?", True)]
+)
+def test_a_server_says_whether_to_try_again(status: int, said: str, retryable: bool) -> None:
+    """``x-should-retry`` has the last word, as in the SDK; a value that it does not know says nothing."""
+    failure = classify(StatusError(status, {"x-should-retry": said}))
+    assert failure is not None
+    assert failure.retryable is retryable
+
+
 @pytest.mark.parametrize("code", ["insufficient_quota", "billing_hard_limit_reached"])
 def test_a_spent_quota_is_no_rate_limit(code: str) -> None:
     """HTTP 429 for money that is spent is not repeated."""

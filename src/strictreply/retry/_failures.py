@@ -97,8 +97,11 @@ def failure_of(error: Exception) -> Failure:
 
 def _by_status(error: Exception, status: int) -> Failure:
     headers = getattr(getattr(error, "response", None), "headers", None)
-    wait = retry_after(cast("Mapping[str, str]", headers)) if isinstance(headers, Mapping) else None
-    retryable = status in RETRYABLE_STATUS or status >= FIRST_SERVER_ERROR
+    told = cast("Mapping[str, str]", headers if isinstance(headers, Mapping) else {})
+    by_status = status in RETRYABLE_STATUS or status >= FIRST_SERVER_ERROR
+    # the server knows better than its status, as the SDK has it
+    retryable = {"true": True, "false": False}.get(told.get("x-should-retry", ""), by_status)
+    wait = retry_after(told)
     if getattr(error, "code", None) in _SPENT:  # sent with status 429, but waiting does not help
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
     kind = _KINDS.get(status, "server_error" if status >= FIRST_SERVER_ERROR else "api_error")
