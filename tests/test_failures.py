@@ -52,10 +52,7 @@ def test_an_http_status_has_its_kind(status: int, kind: str, retryable: bool) ->
     assert (failure.kind, failure.retryable, failure.status_code) == (kind, retryable, status)
 
 
-SAID = [(400, "true", True), (503, "false", False), (503, "?", True)]
-
-
-@pytest.mark.parametrize(("status", "said", "retryable"), SAID)
+@pytest.mark.parametrize(
     ("status", "said", "retryable"), [(400, "true", True), (503, "false", False), (503, "?", True)]
 )
 def test_a_server_says_whether_to_try_again(status: int, said: str, retryable: bool) -> None:
