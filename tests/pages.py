@@ -36,7 +36,7 @@ class Page:
         """Run the programs in order, each with the names of those before it; give the names at the end."""
         names: dict[str, Any] = {"__name__": "page"}
         for program in self.programs:
-            exec(program, names)  # noqa: S102 - the page itself
+            exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102 - the page itself
         return names
 
     def table(self, heading: str) -> list[list[str]]:

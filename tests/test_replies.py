@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from strictreply.values._issues import Category, Issue
-from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, calls_of
+from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
 
 ONE, TWO = ToolCall("a", {"x": 1}, "id1"), ToolCall("b", {}, "id2")
 
@@ -18,7 +18,7 @@ ONE, TWO = ToolCall("a", {"x": 1}, "id1"), ToolCall("b", {}, "id2")
 )
 def test_every_reply_tells_its_calls(reply: AssistantReply, calls: tuple[ToolCall, ...]) -> None:
     """One, several in order, or none for an answer."""
-    assert calls_of(reply) == calls
+    assert reply.calls == calls
 
 
 def test_replies_are_matched_by_their_fields() -> None:

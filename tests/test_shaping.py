@@ -171,7 +171,7 @@ def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
         {"tools": 5},
         {"tools": TERMS.by_name["search"].definition},
         {"messages": None},
-        {"messages": "hello"},
+        {"messages": b"hello"},
     ],
 )
 def test_what_no_verdict_could_honour_is_refused(request_: dict[str, Any]) -> None:

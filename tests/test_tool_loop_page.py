@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import strictreply as sr
-from pages import DOCS, Page
+from pages import Page
 from strictreply import pipeline, running
 from strictreply.pipeline import AgentResponse, AgentToolCall
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
@@ -17,7 +17,7 @@ from strictreply.testing import LoopbackServer, ScriptedModel, ok
 pytestmark = pytest.mark.one_lane
 
 PAGE = Page.named("tool_loop.md")
-README = Page((DOCS.parent / "README.md").read_text(encoding="utf-8"))
+GUIDE = Page.named("guide.md")
 FIRST_LINES = 15
 
 
@@ -42,11 +42,11 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     model.assert_spent()
 
 
-def test_the_loop_of_the_readme_runs(
+def test_the_loop_of_the_guide_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run that pauses for a tool and then for an approval comes to its answer."""
-    (program,) = [program for program in README.programs if "run.is_paused" in program]
+    (program,) = [program for program in GUIDE.programs if "run.is_paused" in program]
     photo = sr.Tool.from_json_schema("photo", {"type": "object"})
     paid = sr.Tool.from_function(find_order, needs_approval=True)
     model = ScriptedModel(ok.call(photo), ok.call(paid, number=1042), ok.answer("That is all."))

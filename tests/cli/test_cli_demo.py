@@ -9,6 +9,7 @@ import pytest
 
 from cli.running import Command, Serve, answering
 from openai_shapes import call, completion, message
+from strictreply.cli._demo_stories import PROGRAM
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import error_reply
 from strictreply.testing.shop_scenario import SCENARIO
@@ -28,10 +29,30 @@ def counted(output: str) -> dict[str, int]:
     return {name: int(number or 0) for name, number in found.groupdict().items()}
 
 
+@pytest.mark.parametrize("columns", [80, 160])
+def test_the_first_screen_fits(command: Command, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """At most 40 lines: the program, three stories, a table and the next command; whatever the environment names."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://model.invalid/v1")
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:1")
+    done = command("demo", COLUMNS=str(columns))
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 0
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= columns
+    assert "\n".join(line[4:] for line in lines[:11]) == PROGRAM.strip()
+    rows = [re.split(r" {2,}", line.strip()) for line in lines if re.match(r"[123]  {4}", line)]
+    assert [(row[1], row[2], row[3], row[5]) for row in rows] == [
+        ("mended", "2", "args.type", "1"),
+        ("kept and mended", "2", "args.extra_key", "2"),
+        ("refused", "4", "args.required", "0"),
+    ]
+    assert lines[-1].endswith("strictreply probe --app yourmodule:function")
+
+
 @pytest.mark.parametrize("channel", ["native", "text"])
 def test_every_question_is_asked_and_told(command: Command, channel: str) -> None:
     """The embedded model's bad replies are shown, mended or rejected, and the sums agree with what was shown."""
-    done = command("demo", "--channel", channel, "--failure-rate", "1")
+    done = command("demo", "--questions", "--channel", channel, "--failure-rate", "1")
     assert done.exit_code == 0
     assert all(done.stdout.count(question) >= 1 for question in QUESTIONS)
     sums = counted(done.stdout)
@@ -45,7 +66,7 @@ def test_every_question_is_asked_and_told(command: Command, channel: str) -> Non
 
 def test_a_model_without_faults_is_valid_at_once(command: Command) -> None:
     """With no failures nothing is refused, every call runs and every answer is shown."""
-    done = command("demo", "--failure-rate", "0")
+    done = command("demo", "--questions", "--failure-rate", "0")
     assert counted(done.stdout)["once"] == len(QUESTIONS)
     assert "  wrong" not in done.stdout
     calls = sum(len(question.calls) for question in SCENARIO.questions)
@@ -56,16 +77,16 @@ def test_a_model_without_faults_is_valid_at_once(command: Command) -> None:
 
 def test_the_same_seed_tells_the_same_story(command: Command, serve: Serve) -> None:
     """A real endpoint with the same model gives the same story as the embedded one, but for its first line."""
-    embedded = command("demo", "--seed", "3").stdout.splitlines()
+    embedded = command("demo", "--questions", "--seed", "3").stdout.splitlines()
     real = command("demo", "--base-url", serve(UnreliableModel(SCENARIO, seed=3))).stdout.splitlines()
     assert embedded[1:] == real[1:]
     assert embedded[0] != real[0]
-    assert command("demo", "--seed", "4").stdout.splitlines()[1:] != embedded[1:]
+    assert command("demo", "--questions", "--seed", "4").stdout.splitlines()[1:] != embedded[1:]
 
 
 def test_the_summary_fits_a_small_terminal(command: Command) -> None:
     """On 80 columns no line is wider, and each question still has one row."""
-    lines = command("demo", COLUMNS="80").stdout.splitlines()
+    lines = command("demo", "--questions", COLUMNS="80").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     rows = lines[next(index for index, line in enumerate(lines) if line.startswith("question")) + 2 :]
     assert [row[:20] for row in rows[: len(QUESTIONS)]] == [question[:20] for question in QUESTIONS]

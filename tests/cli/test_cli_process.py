@@ -76,7 +76,7 @@ class Silent:
 
 def test_demo_runs_from_end_to_end(process: Process) -> None:
     """The demo needs nothing, ends with 0, writes no control sequence into a pipe, and keeps stderr empty."""
-    status, stdout, stderr = ended(process("demo"))
+    status, stdout, stderr = ended(process("demo", "--questions"))
     assert (status, stderr) == (0, "")
     assert "\x1b" not in stdout
     assert all(question.text in stdout for question in SCENARIO.questions)
@@ -164,7 +164,7 @@ def test_colours_are_for_terminals_that_want_them(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1") if plain else monkeypatch.delenv("NO_COLOR", raising=False)
     master, terminal = os.openpty()
-    started = process("demo", "--failure-rate", "0", stdout=terminal)
+    started = process("demo", "--questions", "--failure-rate", "0", stdout=terminal)
     os.close(terminal)
     printed = read_terminal(master)
     assert ended(started)[0] == 0

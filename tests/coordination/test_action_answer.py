@@ -26,7 +26,7 @@ from strictreply.coordination.formats import (
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits
-from strictreply.values._replies import Verdict, calls_of
+from strictreply.values._replies import Verdict
 
 FINAL = {"next_action": "final_response", "content": "x"}
 INVOKE = {"next_action": "invoke_agent", "action_input": "Worker1", "request": "go"}
@@ -206,7 +206,7 @@ def test_native_calls_are_judged_alike(content: str | None, calls: list[Any], ag
             (issue.code, issue.path) for issue in result.issues
         ]
     else:
-        assert calls_of(verdict.reply) == result.calls
+        assert verdict.reply.calls == result.calls
 
 
 def test_native_calls_are_the_core_s() -> None:

@@ -64,7 +64,8 @@ def options(
 @app.command(short_help="Watch bad replies being judged, corrected or refused.")
 def demo(
     *,
-    base_url: BaseUrl = None,
+    questions: Annotated[bool, typer.Option("--questions", help="Ask a dozen questions, with four tools.")] = False,
+    base_url: Annotated[str | None, typer.Option(help="Ask them of a real endpoint, ending in /v1.")] = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
@@ -73,14 +74,20 @@ def demo(
     max_retries: Retries = 3,
     timeout: Timeout = 60.0,
 ) -> None:
-    """Ask a dozen questions with four tools, and show each reply judged, corrected or refused.
+    """Show a short program, and what becomes of three replies that do not fit: no key, no network.
 
-    Without --base-url and --model the questions go to an unreliable model inside this program: no key, no network.
+    With --questions a dozen questions go to an unreliable model inside this program, which the other options shape;
+    with --base-url or --model they go to a real endpoint.
     """
-    from strictreply.cli._demo_command import demo as run_demo  # noqa: PLC0415 - what only this command needs
+    real = base_url is not None or model is not None
+    if not (questions or real):
+        from strictreply.cli._demo_stories import tell  # noqa: PLC0415 - what only this command needs
+
+        tell()
+        return
+    from strictreply.cli._demo_command import demo as run_demo  # noqa: PLC0415
     from strictreply.cli._endpoint import Endpoint  # noqa: PLC0415
 
-    real = base_url is not None or model is not None
     endpoint = Endpoint(base_url, api_key, model, timeout) if real else None
     policy = RetryPolicy(max_retries=max_retries)
     run_demo(endpoint, channel=channel, seed=seed, failure_rate=failure_rate, policy=policy)

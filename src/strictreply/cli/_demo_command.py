@@ -24,7 +24,7 @@ from strictreply.values._attempts import Attempt, total_usage
 from strictreply.values._errors import CallFailed, ToolExecutionError, TransportFailed
 from strictreply.values._issues import printable
 from strictreply.values._json import Channel
-from strictreply.values._replies import DirectAnswer, calls_of
+from strictreply.values._replies import DirectAnswer
 
 SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
 SERVED_QUESTIONS_SHOWN = 4
@@ -114,7 +114,7 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
         return AskedQuestion(question, "rejected", error.attempts)
     if isinstance(exchange.reply, DirectAnswer):
         live.line("said", shortened(printable(str(exchange.reply.answer))))
-    for call in calls_of(exchange.reply):
+    for call in exchange.reply.calls:
         try:
             result = repr(client.contract.by_name[call.tool].run(call.args))
         except ToolExecutionError as error:

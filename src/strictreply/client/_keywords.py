@@ -81,8 +81,11 @@ class RequestKeywords(TypedDict, total=False):
 
 
 class CallKeywords(RequestKeywords, total=False):
-    """The keywords of one call; ``messages`` may hold the SDK's own message objects, ``input`` its items."""
+    """The keywords of one call.
 
-    messages: Iterable[Mapping[str, Any] | BaseModel]
+    ``messages`` may hold the SDK's own message objects, ``input`` its items; either may be the text of a user's turn.
+    """
+
+    messages: str | Iterable[Mapping[str, Any] | BaseModel]
     input: str | Iterable[Mapping[str, Any] | BaseModel]
     user: str

@@ -22,7 +22,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Dialects, Extra, Extraction, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
-from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict, calls_of
+from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict
 from strictreply.wires._wire import Api, wire_named
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Contract(Generic[A_co]):
 
     def calls_in(self, reply: AssistantReply) -> tuple[ToolCall, ...]:
         """Return the tool calls of a reply in order, those inside an answer that holds calls, too."""
-        return self.answer.calls_in(reply.answer) if isinstance(reply, DirectAnswer) else calls_of(reply)
+        return self.answer.calls_in(reply.answer) if isinstance(reply, DirectAnswer) else reply.calls
 
     def with_choice(self, choice: str) -> Self:
         """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""

@@ -19,7 +19,7 @@ from strictreply.reading._extraction import extract
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._json import JSONObject
 from strictreply.values._limits import Work, utf8_size
-from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict, calls_of
+from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.wires._opening import Opened, peek
 from strictreply.wires._wire import Wire, wire_of
 
@@ -75,7 +75,7 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
     steps = opened.leniency
     if contract.unchecked and isinstance(verdict, Valid):
-        called = dict.fromkeys(call.tool for call in calls_of(verdict.reply) if call.tool in contract.unchecked)
+        called = dict.fromkeys(call.tool for call in verdict.reply.calls if call.tool in contract.unchecked)
         steps = (*steps, *(f"unchecked_{tool}" for tool in called))
     return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
 
@@ -84,7 +84,7 @@ def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
     """Let calls of tools that only the API knows count as calls: only what stands beside them is judged."""
     if isinstance(verdict, Invalid) and peek(opened.message, "tool_calls"):
         return verdict
-    beside = () if isinstance(verdict, Invalid) else calls_of(verdict.reply)
+    beside = () if isinstance(verdict, Invalid) else verdict.reply.calls
     calls = (*opened.server_calls, *beside)
     return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
 

@@ -61,10 +61,12 @@ def _read_body(request: JSONObject) -> JSONObject:
 
 def _refuse_unheld(request: JSONObject) -> None:
     """Refuse what the contract has no verdict for, before anything is sent."""
-    if not _is_series(request.get("messages")):
-        message = "messages is required: a list of chat messages"
-        raise ContractError(message)
-    request["messages"] = list(request["messages"])
+    messages: Any = request.get("messages")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if not _is_series(messages):
+        raise ContractError(f"messages is required: a text, or a list of chat messages, not {type(messages).__name__}")
+    request["messages"] = list(messages)
     if request.get("n") not in (None, 1):
         message = "n must be 1: exactly one reply is judged; make several calls instead"
         raise ContractError(message)

@@ -36,7 +36,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
 from strictreply.values._json import JSONObject
 from strictreply.values._limits import Work
-from strictreply.values._replies import Invalid, ToolCall, ToolCalls, Valid, calls_of
+from strictreply.values._replies import Invalid, ToolCall, ToolCalls, Valid
 
 _MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
     {(f"action.{SchemaRule.MIN_ITEMS}", "/agents"): ActionType.INVOKE_AGENT}
@@ -229,7 +229,7 @@ def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     verdict = judge(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]})
     if isinstance(verdict, Invalid):
         return _Content(ActionType.CALL_TOOL, verdict.issues)
-    return _Content(ActionType.CALL_TOOL, calls=calls_of(verdict.reply))
+    return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls)
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:

@@ -28,7 +28,7 @@ from strictreply.pipeline._values import (
 from strictreply.reading._decoding import decode
 from strictreply.values._attempts import Usage
 from strictreply.values._json import Message
-from strictreply.values._replies import AssistantReply, DirectAnswer, ToolCall, calls_of
+from strictreply.values._replies import AssistantReply, DirectAnswer, ToolCall
 from strictreply.wires._opening import ids_in, peek
 
 _FINISH: Final = "This is the last reply of this turn: answer now with what you have, and call no tool."
@@ -67,7 +67,7 @@ def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = fr
     One that is ``taken`` by an earlier call of the conversation is numbered (``call_1.2``): with servers that count
     anew in every reply, a late result would meet a call that it was not made for.
     """
-    calls = calls_of(reply)
+    calls = reply.calls
     used = taken | {str(call.id) for call in calls}
     ids = (call.id or f"{stem}.{index}" for index, call in enumerate(calls))
     return tuple(
@@ -86,7 +86,7 @@ def id_stem(turn: Turn) -> str:
 
 def readdressed(message: Message, reply: AssistantReply, calls: tuple[ToolCall, ...]) -> Message:
     """Put the ids of ``calls`` into the assistant's turn in the place of those that its ``reply`` has."""
-    ids = {before.id: after.id for before, after in zip(calls_of(reply), calls, strict=True) if before.id != after.id}
+    ids = {before.id: after.id for before, after in zip(reply.calls, calls, strict=True) if before.id != after.id}
     written: Any = peek(message, "tool_calls")
     if not ids or not written:
         return message

@@ -27,6 +27,11 @@ class ToolCall:
     args: Any
     id: str | None = None
 
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """This call alone: every reply says its calls in this way."""
+        return (self,)
+
     def to_dict(self) -> JSONObject:
         """Return the call as JSON, typed arguments included; the id only when there is one."""
         written = {"tool": self.tool, "args": to_jsonable_python(self.args, by_alias=True)}
@@ -49,6 +54,11 @@ class DirectAnswer(Generic[A_co]):
     """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
 
     answer: A_co
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """No call."""
+        return ()
 
     def to_dict(self) -> JSONObject:
         """Return the answer as JSON, a typed one included."""
@@ -85,14 +95,3 @@ class Invalid:
 
 
 Verdict: TypeAlias = Valid[A_co] | Invalid
-
-
-def calls_of(reply: AssistantReply) -> tuple[ToolCall, ...]:
-    """Return the tool calls of a reply in order, none for an answer."""
-    match reply:
-        case ToolCall():
-            return (reply,)
-        case ToolCalls(calls=calls):
-            return calls
-        case _:
-            return ()

@@ -28,7 +28,7 @@ from strictreply.values._attempts import Attempt, Usage, total_usage
 from strictreply.values._errors import ContractError
 from strictreply.values._json import Extra, Extraction, Formats, JSONObject, Message
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
-from strictreply.values._replies import DirectAnswer, calls_of
+from strictreply.values._replies import DirectAnswer
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ class _EngineBase:
 def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
     """Return the typed value of a reply with its story, out of the model that instructor put around another type."""
     reply = exchange.reply
-    value = reply.answer if isinstance(reply, DirectAnswer) else calls_of(reply)[0].args  # one call was demanded
+    value = reply.answer if isinstance(reply, DirectAnswer) else reply.calls[0].args  # one call was demanded
     if isinstance(value, load("instructor.v2.dsl.simple_type").AdapterBase):
         value = value.content
     elif isinstance(value, load("instructor.v2.dsl.iterable").IterableBase):
