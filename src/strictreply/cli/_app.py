@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -133,16 +134,23 @@ def ask(
 
 @app.command(short_help="Judge recorded replies offline.")
 def check(
-    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="JSONL files, .gz too.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(exists=True, dir_okay=False, allow_dash=True, help="JSONL files, .gz too; - for stdin."),
+    ],
     *,
     tools: Annotated[list[str] | None, typer.Option(help="Tools for recordings that name none.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a processor when not given.")] = None,
+    fail_on: Annotated[
+        Literal["empty"] | None, typer.Option(help="empty: a file without a reply is a failure, too.")
+    ] = None,
 ) -> None:
     """Judge recorded replies offline against their tools; status 1 when any is invalid or unreadable."""
     from strictreply.cli._check_command import check as run_check  # noqa: PLC0415
-    from strictreply.cli._endpoint import declare  # noqa: PLC0415
 
-    run_check(files, tools=list(declare(tools or []).tools), as_json=as_json)
+    processes = jobs or os.cpu_count() or 1
+    run_check(files, tools=tools or [], as_json=as_json, jobs=processes, fail_on_empty=fail_on == "empty")
 
 
 @app.command(short_help="Print the JSON Schemas of what strictreply gives.")

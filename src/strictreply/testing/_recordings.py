@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -32,6 +35,8 @@ _OK = 200
 _ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
 """How a cassette says that a response ended, and what that means."""
 NO_NAME = "-"  # of a model or a tool that is not there
+_MOST_CONTRACTS = 1000  # kept compiled: recordings of one app ask for few, and a file may hold many apps
+STDIN = Path("-")
 _SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 
@@ -52,9 +57,8 @@ class Recording:
     @property
     def called(self) -> str:
         """The first tool that was called, for a table: ``-`` when none was, never a name that was not declared."""
-        choices = peek(self.response, "choices")
-        message = peek(choices[0], "message") if isinstance(choices, list) and choices else self.response
-        calls = peek(message, "tool_calls")
+        message = wire_of(self.response).message_in(self.response)
+        calls = peek(self.response if message is None else message, "tool_calls")
         name = peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
         return NO_NAME if not isinstance(name, str) else name if name in self.declared else "(unknown tool)"
 
@@ -98,6 +102,8 @@ class RecordingJudge:
     def _contract(self, recording: Recording) -> Contract:
         key = json.dumps([recording.request, recording.channel])
         if key not in self._contracts:
+            if len(self._contracts) >= _MOST_CONTRACTS:
+                self._contracts.clear()
             native = recording.channel == "native"
             stated = Contract(tools=self._tools or [], channel=recording.channel, parallel=native)
             self._contracts[key], _ = shape(stated, recording.request | {"messages": []})
@@ -107,16 +113,19 @@ class RecordingJudge:
 def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
     """Read a JSONL file, plain or gzip: each line's number, its bytes, and how far the file itself has been read.
 
-    Blank lines are passed over. Raises OSError when the file cannot be read, gzip.BadGzipFile when it is damaged.
+    ``-`` is what comes in on stdin. Blank lines are passed over. Raises OSError when the file cannot be read,
+    gzip.BadGzipFile when it is damaged.
     """
-    with path.open("rb") as file:
-        packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        file.seek(0)
+    with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
+        file = cast("BufferedReader", opened)
+        packed = file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
         lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
+        at = 0
         try:
             for number, line in enumerate(lines, 1):
+                at += len(line)
                 if line.strip():
-                    yield number, line, file.tell()
+                    yield number, line, at if path == STDIN else file.tell()
         except (EOFError, zlib.error) as error:
             raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
 
