@@ -111,7 +111,7 @@ class Demand:
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request, by the API that it came by."""
-        if is_of_responses(self.request):
+        if is_of_responses(self.request) and not isinstance(served, HTTPReply):
             return not isinstance(self.contract.check(as_response(served, self.request), api="responses"), Invalid)
         return not isinstance(self.contract.check(served, api="chat"), Invalid)
 

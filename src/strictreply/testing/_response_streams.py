@@ -47,7 +47,7 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation, *, numbered:
         elif peek(value, "object") == _CHUNK and _is_utf8(part):
             return out + _written(stream.events(value, numbered=numbered), before, part[end:])
         elif before.startswith(b"event: error"):
-            return out + before + _bytes_of({"type": "error"} | _error_of(value), part) + part[end:]
+            return out + before + _bytes_of({"type": "error", **_error_of(value)}, part) + part[end:]
         else:
             out += before + part[found.start() : end]
         at = end
@@ -118,7 +118,7 @@ class _Translation:
         self._is_numbered = True
         status, why = _ENDED.get(str(self._reason), ("completed" if self._reason else "in_progress", None))
         output = list(self._items.values())
-        details = {"reason": why} if why else None
+        details: JSON = {"reason": why} if why else None
         yield self._event("completed" if why is None else status, response=self._response(status, output, details))
 
     def _begun(self, chunk: JSONObject) -> Iterator[JSON]:
@@ -140,10 +140,11 @@ class _Translation:
         if not isinstance(choice, dict):
             yield choice
             return
-        delta = choice.get("delta")
+        delta: Any = choice.get("delta")
         if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
+            content: Any = peek(delta, "content")
             place: JSONObject = {"output_index": len(self._items) + 1, "item_id": "msg_2", "content_index": 0}
-            yield self._event("output_text.delta", **place, delta=peek(delta, "content"), logprobs=[])
+            yield self._event("output_text.delta", **place, delta=content, logprobs=[])
         elif not isinstance(delta, dict):
             yield self._spoilt(delta)
         else:
@@ -177,7 +178,7 @@ class _Translation:
             yield self._event("output_text.delta", **self._place("text"), content_index=0, delta=text, logprobs=[])
 
     def _call(self, call: Any) -> Iterator[JSON]:
-        function = peek(call, "function")
+        function: Any = peek(call, "function")
         if not isinstance(function, dict):
             yield self._spoilt(function)
             return
