@@ -164,9 +164,9 @@ def response_events(response: JSON) -> tuple[bytes, ...]:
 
 
 def _pieces(event: Any) -> Iterator[Any]:
-    if peek(event, "type") not in _DELTAS:
+    text = peek(event, "delta")
+    if peek(event, "type") not in _DELTAS or not isinstance(text, str):
         yield event
         return
-    text = event["delta"]
     size = -(-len(text) // PIECES) or 1
     yield from (event | {"delta": text[start : start + size]} for start in range(0, len(text), size))

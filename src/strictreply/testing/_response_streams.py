@@ -19,6 +19,7 @@ Part = TypeVar("Part")
 
 _CHUNK = "chat.completion.chunk"
 _OBJECT = re.compile(rb'\{"(?:id|error|message)": ')
+_OWN = re.compile(rb'"type": ?"response\.')
 _DONE = re.compile(rb"data: \[DONE\]\s*")
 _LOST = re.compile(rb"\\udc([89a-f][0-9a-f])")  # how a byte that is not UTF-8 is written, once it was read
 _ENDED = {"length": ("incomplete", "max_output_tokens"), "content_filter": ("incomplete", "content_filter")}
@@ -26,6 +27,8 @@ _ENDED = {"length": ("incomplete", "max_output_tokens"), "content_filter": ("inc
 
 def retold(parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False) -> tuple[bytes | Part, ...]:
     """Translate the parts of a body; the last one of an ``endless`` body has no number, as it comes again and again."""
+    if any(isinstance(part, bytes) and _OWN.search(part) for part in parts):
+        return parts  # recorded of the API itself
     stream = _Translation()
     last = len(parts) - 1
     return tuple(
