@@ -123,7 +123,7 @@ def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> N
     tools = [sr.Tool.of(TARGETS[name][0]).definition] if name != "prose" else None
     asked = {**ASK, "tools": tools, "stream": bool(entry.needs.get("stream"))}
     demand = Demand(as_chat_request(asked))
-    assert not any([demand.refuses(one) for one in made(entry, name)])
+    assert not any(demand.refuses(one) for one in made(entry, name))
     assert made(entry, name)
 
 
