@@ -71,8 +71,11 @@ def test_every_fault_is_refused_as_a_response(name: str) -> None:
 
 def test_a_response_is_served_where_the_path_says_so() -> None:
     """One script, two paths: plain and streamed, the SDK reads the same reply from each."""
-    with LoopbackServer(lambda _: GOOD) as server:
-        client: Any = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
+    with (
+        LoopbackServer(lambda _: GOOD) as server,
+        openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as sdk,
+    ):
+        client: Any = sdk
         made = client.responses.create(model="m", input="hi")
         assert [(item.call_id, item.arguments) for item in made.output] == [("call_1", '{"query": "tea"}')]
         events = list(client.responses.create(model="m", input="hi", stream=True))
@@ -92,8 +95,8 @@ def test_a_script_over_responses_is_guarded() -> None:
         return next(replies)
 
     tools = [sr.Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})]
-    with LoopbackServer(answer) as server:
-        client = sr.wrap(openai.OpenAI(base_url=server.base_url, api_key="none"), tools=tools, api="responses")
+    with LoopbackServer(answer) as server, openai.OpenAI(base_url=server.base_url, api_key="none") as sdk:
+        client = sr.wrap(sdk, tools=tools, api="responses")
         assert client.reply(model="m", input="hi") == sr.ToolCall("search", {"query": "tea"}, "call_1")
     assert [turn["role"] for turn in seen[1]] == ["user", "assistant", "tool"]
 
@@ -109,8 +112,8 @@ def test_a_client_without_http_has_both_apis() -> None:
 def test_the_unreliable_model_reads_a_conversation_of_items() -> None:
     """It makes the same mistakes on both APIs, and mends them when it is corrected."""
     question = {"role": "user", "content": "What is the weather in Oslo for the next three days?"}
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
-        client = openai.OpenAI(base_url=server.base_url, api_key="none")
+    model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
+    with LoopbackServer(model) as server, openai.OpenAI(base_url=server.base_url, api_key="none") as client:
         found = [
             sr.wrap(client, tools=SCENARIO.tools, api=api).exchange(model="m", messages=[question])
             for api in ("chat", "responses")

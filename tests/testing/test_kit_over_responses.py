@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -10,12 +12,16 @@ import pytest
 import strictreply as sr
 from streamed_replies import policy
 from streaming.test_stream_faults_refused import TARGETS, contract_of, made
-from strictreply.testing import ok
-from strictreply.testing._event_streams import events
+from strictreply.contract._shaping import shape
+from strictreply.testing import faults, ok
+from strictreply.testing._as_responses import as_chat_request
+from strictreply.testing._cassettes import Cassette, record, replay
+from strictreply.testing._demands import Demand
+from strictreply.testing._event_streams import assembled, events
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault
+from strictreply.testing._steps import Kind
 from strictreply.testing._waiting import no_backoff
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, render_response
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import openai_client
@@ -39,10 +45,20 @@ CASES = [
 ]
 
 
-def failed(fault: Fault, name: str, needs: Any, *, streamed: bool) -> tuple[sr.CallFailed | None, list[Any]]:
+def is_of_form(entry: Entry, *, streamed: bool) -> bool:
+    """Whether an entry has faults of whole responses, or of streamed ones."""
+    return streamed == bool(entry.needs.get("stream", streamed)) and not (streamed and entry.name == "unasked_stream")
+
+
+def shaped_by(entry: Entry) -> dict[str, Any]:
+    """What a request says for the faults of an entry to be faults, beside the form."""
+    return {word: value for word, value in entry.needs.items() if word != "stream"}
+
+
+def failed(source: Any, name: str, needs: Any, *, streamed: bool) -> tuple[sr.CallFailed | None, list[Any]]:
     """What a fault ends in, and the events that came of a stream."""
     held: dict[str, Any] = {"contract": contract_of(name), "policy": policy(max_retries=0, transport_retries=0)}
-    client: Any = sr.wrap(openai_client(ScriptedModel(fault), timeout=0.2), api="responses", **held)
+    client: Any = sr.wrap(source, api="responses", **held)
     seen = list[Any]()
     try:
         with no_backoff():
@@ -59,16 +75,56 @@ def failed(fault: Fault, name: str, needs: Any, *, streamed: bool) -> tuple[sr.C
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_no_fault_is_accepted(entry: Entry, name: str, streamed: bool) -> None:
     """The exception is ours and the SDK's; no call, no finish and no letter of an answer that is held came out."""
-    if streamed != bool(entry.needs.get("stream", streamed)) or (streamed and entry.name == "unasked_stream"):
+    if not is_of_form(entry, streamed=streamed):
         pytest.skip("no fault of this form")
-    needs = {word: value for word, value in entry.needs.items() if word != "stream"}
     for fault in made(entry, name):
-        error, seen = failed(fault, name, needs, streamed=streamed)
+        served = openai_client(ScriptedModel(fault), timeout=0.2)
+        error, seen = failed(served, name, shaped_by(entry), streamed=streamed)
         assert error is not None
         assert isinstance(error, openai.OpenAIError)
         kinds = {event.type for event in seen}
         assert "response.completed" not in kinds
         assert name == "prose" or not seen or entry.name == "answer_for_required_call"  # prose beside calls is live
+
+
+@pytest.mark.parametrize(("entry", "name"), CASES)
+def test_every_reply_that_is_served_is_invalid(entry: Entry, name: str) -> None:
+    """The gate refuses the bytes themselves; what ends on the way (a status, a cut, a wrong type) is none for it."""
+    contract, _ = shape(contract_of(name), {"messages": [], **shaped_by(entry)})
+    for fault in made(entry, name):
+        for streamed in (False, True):
+            sent = render_response(fault.served, {**ASK, "stream": streamed})
+            is_judged = fault.kind is Kind.STREAM or not isinstance(fault.served, HTTPReply)
+            if not is_of_form(entry, streamed=streamed) or not is_judged:
+                continue
+            if sent.headers.get("Content-Type", "").startswith("text/event-stream"):
+                assert isinstance(contract.check(assembled(sent.body), api="responses"), sr.Invalid)
+            elif fault.kind is not Kind.STREAM:  # a stream in another type is no stream
+                assert isinstance(contract.check(json.loads(sent.body), api="responses"), sr.Invalid)
+
+
+def test_no_fault_is_accepted_over_a_socket() -> None:
+    """A server on loopback serves the same: one fault of each entry, in its own form."""
+    model = ScriptedModel()
+    with model.serve() as server, openai.OpenAI(base_url=server.base_url, api_key="none", timeout=0.2) as source:
+        for entry in [entry for entry in CATALOGUE.values() if entry.name not in WITHOUT_COUNTERPART]:
+            name = next((name for name in TARGETS if made(entry, name) and (entry.name, name) not in OF_NO_ITEM), None)
+            if name is not None:
+                model.script(made(entry, name)[0])
+                error, _ = failed(source, name, shaped_by(entry), streamed=bool(entry.needs.get("stream")))
+                assert error is not None, entry.name
+
+
+@pytest.mark.parametrize(("fault", "name"), [*((fault, "") for fault in WITHOUT_COUNTERPART), *OF_NO_ITEM])
+def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> None:
+    """A probe leaves out what the request's own gate does not refuse; such faults exist."""
+    entry = CATALOGUE[fault]
+    name = name or next(name for name in ("a call", "prose") if made(entry, name))
+    tools = [sr.Tool.of(TARGETS[name][0]).definition] if name != "prose" else None
+    asked = {**ASK, "tools": tools, "stream": bool(entry.needs.get("stream"))}
+    demand = Demand(as_chat_request(asked))
+    assert not any(demand.refuses(one) for one in made(entry, name))
+    assert made(entry, name)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -81,3 +137,35 @@ def test_a_good_stream_is_told_as_events_and_accepted(name: str) -> None:
     client: Any = sr.wrap(model, contract=contract_of(name))
     kinds = [event.type for event in client.responses.create(**ASK, stream=True)]
     assert kinds[-1] == "response.completed"
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_what_was_recorded_is_served_again(tmp_path: Path, streamed: bool) -> None:
+    """A cassette keeps responses as they came, finds what did not fit, and serves it to the same requests."""
+    tool, place = TARGETS["a call"]
+    fault = faults.wrong_type(tool, "limit")
+    tools = [{"type": "function", **sr.Tool.of(tool).definition["function"]}]
+    asked = {**ASK, "tools": tools, "tool_choice": "required", "stream": streamed}
+    path = tmp_path / "shop.jsonl"
+    recorded = _told(record(openai_client(ScriptedModel(fault, ok.reply(tool, place=place))), path), asked)
+    (failure,) = Cassette(path).failures()
+    assert (failure.code, failure.kind, failure.place) == (fault.code, Kind.ARGS, "call")
+    assert failure.needs == {"tool_choice": "required"}
+    assert _told(openai_client(replay(path)), asked) == recorded
+    error, _ = failed(openai_client(ScriptedModel(failure)), "a call", {}, streamed=streamed)
+    assert error is not None
+    assert error.issues[0].code == fault.code
+
+
+def _told(client: openai.OpenAI, asked: dict[str, Any]) -> list[Any]:
+    """What two requests bring: a response each, or its events."""
+    plain: Any = client
+    told = [plain.responses.create(**asked) for _ in range(2)]
+    return [one.to_dict() if not asked["stream"] else [event.to_dict() for event in one] for one in told]
+
+
+def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
+    """What was recorded of a server with a ``[DONE]``, or of its errors, is not translated."""
+    parts = (b'data: {"type": "response.created"}\n\n', b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n')
+    served = HTTPReply(200, EVENT_STREAM, parts)
+    assert render_response(served, ASK) == served

@@ -68,6 +68,45 @@ def test_it(llm):
     result.assert_outcomes(passed=1)
 
 
+def test_an_app_on_the_responses_api_is_tested_alike(suite: pytest.Pytester) -> None:
+    """The mark and ``llm`` serve the API by the path: the careless app fails, a guarded one does not."""
+    result = run(
+        suite,
+        """
+import strictreply as sr
+
+TOOL = {"type": "function", **sr.Tool.of(search).definition["function"]}
+
+def by_responses(client, ask="tea"):
+    response = client.responses.create(model="m", input=ask, tools=[TOOL])
+    return [search(**json.loads(item.arguments)) for item in response.output if item.type == "function_call"]
+
+MARK = pytest.mark.malformed(tools=[search], names=["wrong_type", "trailing_comma"])
+
+@MARK
+def test_careless(llm):
+    with pytest.raises(ValueError):
+        by_responses(llm.openai())
+
+@MARK
+def test_guarded(llm, no_backoff):
+    assert by_responses(sr.wrap(llm.openai())) == [["text"] * 5]
+    assert len(llm.requests) == 2
+    assert llm.requests[1].correction
+    llm.assert_no_echo()
+
+def test_over_a_socket(llm, llm_server):
+    import openai
+    llm.script(ok.call(search, query="x"))
+    with openai.OpenAI(base_url=llm_server.base_url, api_key="none") as client:
+        assert by_responses(client) == [["x"] * 5]
+    assert llm.requests[0].messages == [{"role": "user", "content": "tea"}]
+""",
+    )
+    result.assert_outcomes(passed=5, failed=2)
+    result.stdout.fnmatch_lines(["FAILED *test_careless*wrong_type*"])
+
+
 def test_a_script_that_is_spent_says_so(suite: pytest.Pytester) -> None:
     """A request too many is an HTTP 400 in the SDK's own words, and ``assert_spent`` names it."""
     result = run(

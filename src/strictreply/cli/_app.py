@@ -184,7 +184,8 @@ def probe(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Run an app once per malformed reply of the catalogue; status 1 when it did not survive them all.
 
-    The faults are made from the tools that the app's own request declares. Nothing leaves this machine.
+    The faults are made from the tools that the app's own request declares, by chat completions or by Responses. Nothing
+    leaves this machine.
     """
     from strictreply.cli._endpoint import load_tools  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._fault_commands import connection, kinds_of, named, read_json  # noqa: PLC0415

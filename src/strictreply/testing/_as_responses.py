@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from strictreply.testing._event_streams import pieces_of
 from strictreply.values._json import JSON, JSONObject
 from strictreply.wires._events import typed_event
 from strictreply.wires._opening import peek, reason_code
 from strictreply.wires._responses import RESPONSES
 from strictreply.wires._responses_stream import ResponsesSent
 
-PIECES = 4  # of a text at most, however long it is
 _ECHOED = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
 _DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})
 _CUT: JSONObject = {"reason": "max_output_tokens"}
@@ -164,9 +164,8 @@ def response_events(response: JSON) -> tuple[bytes, ...]:
 
 
 def _pieces(event: Any) -> Iterator[Any]:
-    if peek(event, "type") not in _DELTAS:
+    text = peek(event, "delta")
+    if peek(event, "type") not in _DELTAS or not isinstance(text, str):
         yield event
         return
-    text = event["delta"]
-    size = -(-len(text) // PIECES) or 1
-    yield from (event | {"delta": text[start : start + size]} for start in range(0, len(text), size))
+    yield from (event | {"delta": piece} for piece in pieces_of(text))

@@ -35,6 +35,7 @@ from strictreply.values._attempts import credentials_of
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._opening import peek
 from strictreply.wires._responses import RESPONSES, is_response
 from strictreply.wires._wire import wire_for
 
@@ -123,13 +124,16 @@ class Taken:
         return self.completion if plain and isinstance(self.completion, dict) else self.reply
 
     @property
+    def asked(self) -> JSONObject:
+        """The request as a model is asked: that of chat completions, by whichever API it went."""
+        return as_chat_request(self.request) if wire_for(self.request) is RESPONSES else self.request
+
+    @property
     def place(self) -> ReplyPlace:
         """Where the reply was written: in a call, as JSON that the request asked for, or as text."""
-        match self.completion:
-            case {"choices": [{"message": {"tool_calls": [_, *_]}}, *_]}:
-                return "call"
-            case _:
-                return "json" if self.request.get("response_format") else "prose"
+        if peek(wire_for(self.request).message_in(self.completion), "tool_calls"):
+            return "call"
+        return "json" if self.asked.get("response_format") else "prose"
 
 
 class Cassette:
@@ -192,7 +196,8 @@ class Cassette:
                 source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
                 code = checked.verdict.issues[0].code
                 kind = _KINDS.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
-                needs = {word: taken.request[word] for word in SHAPING if taken.request.get(word) is not None}
+                asked = taken.asked
+                needs = {word: asked[word] for word in SHAPING if asked.get(word) is not None}
                 name, place = f"recorded[{index}]", taken.place
                 found.append(Fault(name, taken.served, source, kind=kind, code=code, place=place, needs=needs))
         return found
@@ -224,7 +229,7 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
     waiting: dict[str, list[Served]] = {}
     known: dict[str, JSONObject] = {}
     for taken in cassette:
-        request = as_chat_request(taken.request) if wire_for(taken.request) is RESPONSES else taken.request
+        request = taken.asked
         key = _same(request)
         known[key] = request
         waiting.setdefault(key, []).append(taken.served)

@@ -54,19 +54,20 @@ def _deltas(message: JSONObject) -> Iterator[JSONObject]:
     calls: list[JSON] = listed if isinstance(listed, list) else []
     yield {name: "" if name in texts else value for name, value in message.items() if not (calls and value is calls)}
     for name, text in texts.items():
-        yield from ({name: piece} for piece in _pieces(text))
+        yield from ({name: piece} for piece in pieces_of(text))
     for index, call in enumerate(calls):
         part: Any = call | {"index": index} if isinstance(call, dict) else call
         match part:
             case {"function": {"arguments": str(arguments)} as function}:
                 yield {"tool_calls": [part | {"function": function | {"arguments": ""}}]}
-                for piece in _pieces(arguments):
+                for piece in pieces_of(arguments):
                     yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
             case _:
                 yield {"tool_calls": [part]}
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces_of(text: str) -> Iterator[str]:
+    """Cut a text into a few pieces, as it would be streamed."""
     size = -(-len(text) // PIECES) or 1
     return (text[start : start + size] for start in range(0, len(text), size))
 

@@ -8,54 +8,48 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from strictreply.testing._as_responses import as_response
 from strictreply.values._json import JSON, JSONObject
 from strictreply.wires._opening import peek
+from strictreply.wires._responses_stream import ResponsesSent
 
 Part = TypeVar("Part")
 
 _CHUNK = "chat.completion.chunk"
 _OBJECT = re.compile(rb'\{"(?:id|error|message)": ')
+_OWN = re.compile(rb'"type": ?"response\.')
 _DONE = re.compile(rb"data: \[DONE\]\s*")
-_LOST = re.compile(rb"\\udc([89a-f][0-9a-f])")  # how a byte that is not UTF-8 is written, once it was read
 _ENDED = {"length": ("incomplete", "max_output_tokens"), "content_filter": ("incomplete", "content_filter")}
 
 
 def retold(parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False) -> tuple[bytes | Part, ...]:
-    """Translate the parts of a body; the last one of an ``endless`` body has no number, as it comes again and again."""
-    stream = _Translation()
-    last = len(parts) - 1
-    return tuple(
-        _retold(part, request, stream, numbered=not (endless and at == last)) if isinstance(part, bytes) else part
-        for at, part in enumerate(parts)
-    )
+    """Translate the parts of a body; the events of an ``endless`` one have no numbers, as the last come again."""
+    if any(isinstance(part, bytes) and _OWN.search(part) for part in parts):
+        return parts  # recorded of the API itself
+    stream = _Translation(request, numbered=not endless)
+    return tuple(_retold(part, request, stream) if isinstance(part, bytes) else part for part in parts)
 
 
-def _retold(part: bytes, request: JSONObject, stream: _Translation, *, numbered: bool) -> bytes:
+def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
     if done := _DONE.search(part):
-        prefix = part[: done.start()] + b"data: "
-        return _written(stream.ended(), prefix, b"\n" if part.endswith(b"\n") and part[-2:] != b"\n\n" else b"\n\n")
+        return _written(stream.ended(), part[: done.start()] + b"data: ", b"\n\n")
     out, at = b"", 0
     while found := _OBJECT.search(part, at):
         value, end = _read(part, found.start())
-        before = part[at : found.start()]
-        if peek(value, "object") == "chat.completion" and isinstance(value, dict):
-            out += before + _bytes_of(as_response(value, request), part)
-        elif peek(value, "object") == _CHUNK and _is_utf8(part):
-            return out + _written(stream.events(value, numbered=numbered), before, part[end:])
+        before, read = part[at : found.start()], part[found.start() : end]
+        kind = peek(value, "object")
+        if kind == _CHUNK and read.decode("utf-8", "ignore").encode() == read:
+            return out + _written(stream.events(value), before, part[end:])
+        if kind == "chat.completion":
+            read = _bytes_of(as_response(value, request))
         elif before.startswith(b"event: error"):
-            return out + before + _bytes_of({"type": "error", **_error_of(value)}, part) + part[end:]
-        else:
-            out += before + part[found.start() : end]
-        at = end
+            told: Any = {name: peek(value, name) for name in ("code", "message", "param")}
+            read = _bytes_of({"type": "error", **told})
+        out, at = out + before + read, end
     return out + part[at:]
-
-
-def _error_of(value: Any) -> JSONObject:
-    return {name: value.get(name) for name in ("code", "message", "param")} if isinstance(value, dict) else {}
 
 
 def _read(part: bytes, start: int) -> tuple[Any, int]:
@@ -68,114 +62,92 @@ def _read(part: bytes, start: int) -> tuple[Any, int]:
     return value, start + len(text[:end].encode("utf-8", "surrogateescape"))
 
 
-def _is_utf8(part: bytes) -> bool:
+def _bytes_of(value: JSON) -> bytes:
+    """Write JSON; bytes that are not UTF-8 are written as they were read."""
     try:
-        part.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, which was escaped
+        return json.dumps(value).encode()
 
 
-def _bytes_of(value: JSON, part: bytes) -> bytes:
-    body = json.dumps(value).encode()
-    return body if _is_utf8(part) else _LOST.sub(lambda byte: bytes.fromhex(byte[1].decode()), body)
-
-
-def _written(events: Iterator[JSON], before: bytes, after: bytes) -> bytes:
+def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
     """Write events between the bytes that stood around a chunk; named, where those are an event's."""
-    lines = list[bytes]()
-    for one in events:
-        kind = peek(one, "type")
-        name = b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b""
-        lines.append(name + before + json.dumps(one).encode() + after)
-    return b"".join(lines)
+    kinds = ((peek(one, "type"), one) for one in events)
+    return b"".join(
+        (b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b"") + before + _bytes_of(one) + after
+        for kind, one in kinds
+    )
 
 
 class _Translation:
     """The chunks of one stream so far, as items: a text is a message, a call is one under its own index."""
 
-    def __init__(self) -> None:
-        self._around: JSONObject = {"id": "resp_1", "object": "response", "created_at": 0, "model": None, "error": None}
-        self._items: dict[Any, JSONObject] = {}
-        self._places: dict[Any, JSONObject] = {}
+    def __init__(self, request: JSONObject, *, numbered: bool) -> None:
+        self._response: Any = as_response({"choices": [{"message": {}}]}, request)
+        self._items: dict[Any, tuple[JSONObject, JSONObject]] = {}  # where each stands, and what came of it
         self._number = -1
         self._reason: JSON = None
-        self._is_numbered = True
-
-    def events(self, chunk: JSONObject, *, numbered: bool = True) -> Iterator[JSON]:
-        """Yield the events of a chunk, which may be spoiled."""
         self._is_numbered = numbered
+
+    def events(self, chunk: JSONObject) -> Iterator[JSON]:
+        """Yield the events of a chunk, which may be spoiled."""
         yield from self._begun(chunk)
         choices = chunk.get("choices")
         if not isinstance(choices, list):
-            yield self._event(None)  # an event without a type
-        for choice in choices if isinstance(choices, list) else ():
-            yield from self._choice(choice)
+            yield self._event({})  # an event without a type
+            return
+        for choice in choices:
+            yield from self._choice(choice) if isinstance(choice, dict) else [choice]
 
     def ended(self) -> Iterator[JSON]:
         """Yield the end; a stream that gave no reason for it leaves its items and itself in progress."""
         yield from self._begun({})
-        self._is_numbered = True
         status, why = _ENDED.get(str(self._reason), ("completed" if self._reason else "in_progress", None))
-        output = list(self._items.values())
-        details: JSON = {"reason": why} if why else None
-        yield self._event("completed" if why is None else status, response=self._response(status, output, details))
+        told: JSONObject = {"status": status, "incomplete_details": {"reason": why} if why else None}
+        told |= {"output": [item for _, item in self._items.values()]}
+        yield self._event({"type": f"response.{status if why else 'completed'}", "response": self._response | told})
 
     def _begun(self, chunk: JSONObject) -> Iterator[JSON]:
         if self._number < 0:
-            self._around |= {"created_at": chunk.get("created", 0), "model": chunk.get("model")}
+            known = {"created_at": chunk.get("created", 0), "model": chunk.get("model")}
+            self._response |= {"output": [], "status": "in_progress", **known}
             for kind in ("created", "in_progress"):
-                yield self._event(kind, response=self._response("in_progress", [], None))
+                yield self._event({"type": f"response.{kind}", "response": self._response})
 
-    def _response(self, status: str, output: list[Any], details: JSON) -> JSONObject:
-        told: JSONObject = {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True, "usage": None}
-        return self._around | {"status": status, "incomplete_details": details, "output": output} | told
-
-    def _event(self, kind: str | None, **members: JSON) -> JSONObject:
+    def _event(self, event: JSONObject) -> JSONObject:
         self._number += 1
-        named: JSONObject = {} if kind is None else {"type": f"response.{kind}"}
-        return named | members | ({"sequence_number": self._number} if self._is_numbered else {})
+        return event | ({"sequence_number": self._number} if self._is_numbered else {})
 
-    def _choice(self, choice: Any) -> Iterator[JSON]:
-        if not isinstance(choice, dict):
-            yield choice
-            return
+    def _choice(self, choice: JSONObject) -> Iterator[JSON]:
         delta: Any = choice.get("delta")
         if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
             content: Any = peek(delta, "content")
-            place: JSONObject = {"output_index": len(self._items) + 1, "item_id": "msg_2", "content_index": 0}
-            yield self._event("output_text.delta", **place, delta=content, logprobs=[])
+            yield self._piece("beside", content)
         elif not isinstance(delta, dict):
             yield self._spoilt(delta)
         else:
             yield from self._delta(delta)
         if choice.get("finish_reason") is not None:
             self._reason = choice["finish_reason"]
-            yield from self._closed()
+            for key, (_, item) in self._items.items():  # also of those that were at their end before
+                item["status"] = "incomplete" if self._reason == "length" else "completed"
+                yield from self._about(*self._items[key], "done")
 
     def _delta(self, delta: JSONObject) -> Iterator[JSON]:
-        held = self._items.get("text", {}).get("role", "assistant")
-        role, content, calls = delta.get("role", held), delta.get("content"), delta.get("tool_calls")
+        _, held = self._items.get("text", ({}, {"role": "assistant"}))
+        role, content, calls = delta.get("role", held["role"]), delta.get("content"), delta.get("tool_calls")
         if role != "assistant" or content is not None:
-            yield from self._text(content, role)
+            part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
+            if "text" not in self._items:
+                about = {"id": "msg_1", "type": "message", "status": "in_progress", "role": role, "content": [part]}
+                yield from self._added("text", len(self._items), about)
+            self._items["text"][1]["role"] = role  # a later word on it counts
+            if content is not None and content != "":
+                yield self._piece("text", content)
         if calls is not None and not isinstance(calls, list):
             yield self._spoilt(calls)
         for call in calls if isinstance(calls, list) else ():
             yield from self._call(call)
-
-    def _text(self, text: JSON, role: JSON) -> Iterator[JSON]:
-        if "text" not in self._items:
-            part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
-            index = len(self._items)
-            about = {"id": "msg_1", "type": "message", "role": role, "status": "in_progress", "content": []}
-            yield from self._added("text", index, about)
-            yield self._event("content_part.added", **self._place("text"), content_index=0, part=part)
-            self._items["text"]["content"] = [part]
-        self._items["text"]["role"] = role  # a later word on it counts
-        if text is not None and text != "":
-            own = self._items["text"]["content"][0]
-            own["text"] += text if isinstance(text, str) else ""
-            yield self._event("output_text.delta", **self._place("text"), content_index=0, delta=text, logprobs=[])
 
     def _call(self, call: Any) -> Iterator[JSON]:
         function: Any = peek(call, "function")
@@ -183,50 +155,38 @@ class _Translation:
             yield self._spoilt(function)
             return
         key = call.get("index", "none")
-        if any(value is not None for value in (call.get("id"), function.get("name"), call.get("type"))):
+        told = {"call_id": call.get("id"), "name": function.get("name"), "type": call.get("type")}
+        said = {name: value for name, value in told.items() if value is not None}
+        if said:
+            about: JSONObject = {"id": f"fc_{len(self._items)}", "status": "in_progress", **said, "arguments": ""}
             index = key + ("text" in self._items) if isinstance(key, int) else call.get("index")
-            told = {"call_id": call.get("id"), "name": function.get("name")}
-            about: JSONObject = {"id": f"fc_{len(self._items)}", "type": "function_call", "status": "in_progress"}
-            about |= {name: value for name, value in told.items() if value is not None} | {"arguments": ""}
-            yield from self._added(key, index, about)
-        written = function.get("arguments")
-        if written is not None and written != "":
-            if key in self._items and isinstance(written, str):
-                self._items[key]["arguments"] += written
-            yield self._event("function_call_arguments.delta", **self._place(key), delta=written)
+            yield from self._added(key, index, about | {"type": "function_call"})
+        if function.get("arguments") not in (None, ""):
+            yield self._piece(key, function["arguments"])
 
     def _added(self, key: Any, index: JSON, item: JSONObject) -> Iterator[JSON]:
         place: JSONObject = {} if index is None else {"output_index": index}
-        yield self._event("output_item.added", **place, item=dict(item))
-        if key not in self._items:
-            self._items[key] = item
-            self._places[key] = place | {"item_id": item["id"]}
+        yield from self._about(place, item, "added")
+        self._items.setdefault(key, (place, item))
+
+    def _about(self, place: JSONObject, item: JSONObject, end: str) -> Iterator[JSON]:
+        """Yield the events of an item that add it, or those that end it."""
+        for one in ResponsesSent().rest({"output": [item]}, None):
+            if one["type"].endswith(end):
+                told = {name: value for name, value in one.items() if name != "output_index"}
+                yield self._event(told | place)
 
     def _spoilt(self, value: JSON) -> JSON:
         """Return an event whose delta is what is no delta, of the item that is being written."""
-        key = next(reversed(self._items), "text")
-        is_text = key == "text"
-        kind = "output_text.delta" if is_text else "function_call_arguments.delta"
-        return self._event(kind, **self._place(key), **({"content_index": 0} if is_text else {}), delta=value)
+        return self._piece(next(reversed(self._items), "text"), value)
 
-    def _place(self, key: Any) -> JSONObject:
-        """Return where an item stands; of one that was never added, where it would."""
-        nowhere: JSONObject = {"output_index": key if isinstance(key, int) else 0, "item_id": "fc_0"}
-        return self._places.get(key, nowhere)
-
-    def _closed(self) -> Iterator[JSON]:
-        """Yield the ends of all items, also of those that were at their end before."""
-        status = "incomplete" if self._reason == "length" else "completed"
-        for key, item in self._items.items():
-            place = self._place(key)
-            item["status"] = status
-            if item["type"] == "message":
-                part = item["content"][0]
-                at = place | {"content_index": 0}
-                yield self._event("output_text.done", **at, text=part["text"], logprobs=[])
-                yield self._event("content_part.done", **at, part=part)
-            else:
-                told = {"name": item["name"]} if "name" in item else {}
-                yield self._event("function_call_arguments.done", **place, arguments=item["arguments"], **told)
-            index = {"output_index": place["output_index"]} if "output_index" in place else {}
-            yield self._event("output_item.done", **index, item=item)
+    def _piece(self, key: Any, value: JSON) -> JSON:
+        """Return an event of a delta; of an item that was never added, where it would be."""
+        place, item = self._items.get(key, ({"output_index": len(self._items)}, {"id": "fc_0"}))
+        if item.get("type") == "message":
+            item["content"][0]["text"] += value if isinstance(value, str) else ""
+            told: JSONObject = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
+        else:
+            item["arguments"] = item.get("arguments", "") + (value if isinstance(value, str) else "")
+            told = {"type": "response.function_call_arguments.delta"}
+        return self._event(told | place | {"item_id": item["id"], "delta": value})
