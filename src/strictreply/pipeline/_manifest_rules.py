@@ -69,7 +69,6 @@ def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, Pi
 
 
 def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
-    """Find the results that are a success and a failure at once (requirement P50)."""
     for entry in subject.entries_at(path):
         error = entry.text("error_message")
         if is_present(entry["result_json"]) and is_present(error):
@@ -101,7 +100,6 @@ def _unreadable_arguments(subject: RuleSubject, *, with_tools: bool = True) -> I
 
 
 def _unfit_arguments(subject: RuleSubject) -> Iterator[Breach]:
-    """Hold arguments to their tool's schema, where tools are given (requirement P62)."""
     for entry, tool, args in _read_calls(subject):
         if tool is not None and not isinstance(args, Invalid):
             at = pointer(subject.at + entry.path, "arguments_json")
@@ -144,7 +142,6 @@ def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
 
 
 def _renamed(subject: RuleSubject) -> Iterator[Breach]:
-    """Compare the names of pairs of one id; the result's is ``result_name`` (requirement P55, X20)."""
     for call, result in _pairs(subject):
         named = is_present(call.name) and is_present(result.name)
         if call.id == result.id and named and call.name != result.name:
@@ -248,7 +245,6 @@ def _misshapen(subject: RuleSubject) -> list[Breach]:
 
 
 def _with_neither(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the results that say nothing (requirement P50)."""
     for entry in subject.entries_at(RESPONSE_RESULTS):
         if not is_present(entry["result_json"]) and not is_present(entry["error_message"]):
             yield entry.breach("result_json")

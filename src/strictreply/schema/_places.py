@@ -77,7 +77,6 @@ def homes(graph: Graph) -> dict[str, list[str]]:
 
 
 def _member(node: Node, token: str) -> Node | None:
-    """Return the schema of one member or item: the named one, else the one for all others."""
     others = None
     for edge in node.along(Applies.MEMBER, Applies.ITEM):
         if edge.keyword in ("properties", "prefixItems") and str(edge.token) == token:

@@ -423,7 +423,6 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
 
 
 def _limit(argument: int, state: AgentState, routes: Routes) -> int:
-    """Return which limit holds: the call's, the state's, the table's, the environment's, or the documented one."""
     if not isinstance(argument, _DocumentedLimit):
         if not is_count(argument):
             raise ContractError("max_loop_count must be a whole number, 0 or more")
