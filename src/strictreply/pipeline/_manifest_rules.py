@@ -40,7 +40,7 @@ from strictreply.pipeline._values import ResponseKind
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSONObject
-from strictreply.values._limits import Limits
+from strictreply.values._limits import Limits, is_count
 from strictreply.values._replies import Invalid
 
 CALLS: Final = "/tool_calls"
@@ -226,10 +226,6 @@ def _is_list_of(holds: Predicate) -> Predicate:
     return lambda value: isinstance(value, ARRAYS) and all(map(holds, entries(value)))
 
 
-def _is_duration(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 _SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
     ("/files", _is_list_of(is_object)),
     (RESPONSE_RESULTS, _is_list),
@@ -301,7 +297,7 @@ RESPONSE: Final[tuple[RuleGroup, ...]] = (
         PipelineRule("call_arguments", InvokeCode.ARGUMENTS_NOT_JSON, partial(_unreadable_arguments, with_tools=False)),
         *_sound_entries("result", RESPONSE_RESULTS)[:2],
         PipelineRule(
-            "result_time", InvokeCode.EXECUTION_MS, where_each_entry(RESPONSE_RESULTS, "execution_ms", _is_duration)
+            "result_time", InvokeCode.EXECUTION_MS, where_each_entry(RESPONSE_RESULTS, "execution_ms", is_count)
         ),
         PipelineRule("result_and_error", InvokeCode.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)),
         PipelineRule("result_missing", InvokeCode.EMPTY_RESULT, _with_neither),

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from strictreply.schema._documents import joined
 from strictreply.schema._engines import SchemaEngine, SchemaParts
-from strictreply.schema._places import kind_of
+from strictreply.schema._places import kind_of, listed_values
 from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, REFERENCES, STATEMENTS, Applies
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON
@@ -298,16 +298,11 @@ def _kinds(form: _Form) -> frozenset[str]:
     told = form.get("type", ())
     types = {"number" if name == "integer" else name for name in ([told] if isinstance(told, str) else told)}
     kinds = frozenset(types) if types else KINDS
-    return kinds.intersection(map(kind_of, _listed(form))) if "enum" in form or "const" in form else kinds
-
-
-def _listed(form: _Form) -> list[Any]:
-    listed: list[Any] = [form["const"]] if "const" in form else form["enum"]
-    return listed
+    return kinds.intersection(map(kind_of, listed_values(form))) if "enum" in form or "const" in form else kinds
 
 
 def _texts(form: _Form) -> list[str]:
-    return [value for value in _listed(form) if isinstance(value, str)]
+    return [value for value in listed_values(form) if isinstance(value, str)]
 
 
 def _all(forms: Iterable[_Form], keyword: str) -> set[str]:
