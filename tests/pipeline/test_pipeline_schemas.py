@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pipeline.contexts import CONTINUATION, WALKS, after, before, received, response_of, waiting
-from strictreply.pipeline._pipeline_schemas import pipeline_schemas
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import PipelineStep
 
-FOLDER = Path(__file__).resolve().parents[2] / "schemas" / "pipeline"
-SCHEMAS = pipeline_schemas()
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "schemas" / "pipeline"
+SCHEMAS: dict[str, dict[str, Any]] = runpy.run_path(str(ROOT / "tools" / "write_schemas.py"))["pipeline_schemas"]()
 VALIDATOR = AgentPipelineContextValidator()
 
 

@@ -375,7 +375,6 @@ def _counted_failure(answer: ActionAnswer) -> Generator[None]:
 
 
 def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
-    """Count the attempts of an exchange, and give the action that was accepted; native calls are ``call_tool``."""
     answer.count(exchange.attempts, exchange.reply)
     if isinstance(exchange.reply, DirectAnswer):
         result: ValidationResult = exchange.reply.answer

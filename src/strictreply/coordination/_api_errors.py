@@ -185,7 +185,6 @@ def _class_of(word: object) -> ApiErrorClass:
 
 
 def _seconds(value: object) -> float | None:
-    """Take a finite number of seconds, not negative, as it is written; None for anything else."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else -1
     return number if 0 <= number <= sys.float_info.max else None  # compares integers of any length
 

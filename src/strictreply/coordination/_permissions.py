@@ -137,7 +137,6 @@ def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
 
 
 def _part_without_nulls(value: JSON, schema: Any) -> JSON:
-    """Copy a part of an action as its schema describes it; what the schema leaves open is not looked into."""
     for way in () if schema is None else schema.get("anyOf", [schema]):
         if isinstance(value, dict) and "properties" in way:
             known, needed = way["properties"], way["required"]

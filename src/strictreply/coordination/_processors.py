@@ -182,7 +182,6 @@ def read_message(message: object, extraction: tuple[Extraction, ...], limits: Li
 
 
 def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
-    """Return bytes as text where they are UTF-8; the reader reports what is wrong with others."""
     if isinstance(raw, str):
         return raw
     if len(raw) <= limits.reply_bytes:
@@ -425,7 +424,6 @@ def _failure(processor: ResponseProcessor) -> Issue:
 
 
 def _plain_call(call: object) -> object:
-    """Return one native call as JSON, with the members that the API documents; what is no call stays as it is."""
     function = peek(call, "function")
     if function is None:
         return call if isinstance(call, dict) else quote(call)

@@ -14,6 +14,7 @@ from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.formats._action_formats import BaseResponseFormat
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import is_count
 
 
 class StepType(StrEnum):
@@ -159,7 +160,7 @@ class RoutingContext:
         object.__setattr__(self, "retry_count", count)
         for name in ("retry_count", "transport_retries", "conversation_turns"):
             value: object = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            if not is_count(value):
                 raise ContractError(f"RoutingContext.{name} must be a whole number, 0 or more")
         if given and self.metadata.get("retry_count", count) != count:
             raise ContractError("RoutingContext.retry_count and metadata['retry_count'] differ; give it once")

@@ -208,7 +208,6 @@ def _label(name: str, opening: str) -> str:
 
 
 def _trimmed(name: Any) -> Any:
-    """Return a name without spaces around it; what is no text is left for the topology to refuse."""
     return name.strip() if isinstance(name, str) else name
 
 

@@ -103,7 +103,6 @@ def _end_conversation(case: RoutingCase) -> RoutingDecision:
 
 
 def _wait(case: RoutingCase) -> RoutingDecision:
-    """Wait for the parallel branches (requirement M100)."""
     step = ExecutionStep(step_type=StepType.WAIT_FOR_CONVERGENCE, target=case.agent)
     return replace(go_on(RoutingReason.WAITING, step), should_continue=False, should_wait=True)
 

@@ -111,7 +111,6 @@ def _all_are(value: object, kind: type[list[object] | tuple[object, ...]], membe
 
 
 def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
-    """Return what is not permitted: the action, whom it hands over to, the tools that the agent has not got."""
     if action not in allowed.actions:
         yield refusal_of(action, allowed)
     for index, invocation in enumerate(result.invocations if action in _HANDING_OVER else ()):
@@ -300,7 +299,6 @@ class Router:
         return route_of(case, action)(case)
 
     def _allowed(self, result: ValidationResult, branch: Branch, agent: str) -> Permitted:
-        """Work out what the agent may do; what nobody told the router of tools and leave, the verdict says."""
         held = result.permitted or Permitted(agent)
         leave = frozenset(action for action in held.actions if Need.LEAVE in SHAPES[action].needs)
         return permitted_actions(

@@ -369,7 +369,6 @@ class ValidationProcessor:
     def _judgement(
         self, agent: str | Agent, branch: Branch | None, exec_state: object, allowed_agents: Iterable[str] | None = None
     ) -> Judgement:
-        """Gather what a verdict follows from; what an agent was judged by last is kept until any of it changes."""
         if self._locks and exec_state is None:
             raise ContractError("lock_format needs the state of the conversation: give exec_state=")
         name, tools = self._known(agent)

@@ -63,14 +63,12 @@ def _has_input(subject: RuleSubject) -> bool:
 
 
 def _agent_is_named(subject: RuleSubject) -> bool:
-    """Return whether an agent is named where a conversation is (requirement P25)."""
     return is_empty(subject["/envelope/conversation_context_id"]) or is_present(subject["/envelope/agent_context_id"])
 
 
 def _of_request(
     kind: str, request: str, when: RuleCondition, *rows: tuple[str, InvokeCode, Predicate, str]
 ) -> tuple[PipelineRule, ...]:
-    """Ask members of the envelope of the requests of one type to be empty, or to be there."""
     return tuple(
         PipelineRule(
             f"{kind}.{member}_{'empty' if holds is is_empty else 'present'}",
@@ -207,7 +205,6 @@ def _pending_calls(subject: RuleSubject) -> list[RuleEntry]:
 
 
 def _has_both(subject: RuleSubject) -> bool:
-    """Return whether a payload, whatever it holds, stands beside pending calls, or beside what is in their place."""
     calls = subject[_OUTGOING + CALLS]
     called = bool(_pending_calls(subject)) or not (is_null(calls) or isinstance(calls, ARRAYS))
     return called and not is_null(subject["/response_payload"])

@@ -232,7 +232,6 @@ class _Line:
         return replace(failed, status=LineStatus.COMPLETED, context=given)
 
     def _stopped(self, failed: LineResult) -> LineResult | None:
-        """Look whether the walk is cancelled; a function that raises here fails the walk, since nobody knows then."""
         try:
             return replace(failed, status=LineStatus.ABORTED) if self.cancelled() else None
         except Exception as error:  # noqa: BLE001 - a caller's own code
@@ -335,12 +334,10 @@ def _named(steps: Collection[PipelineStep]) -> str:
 
 
 def _is_kind(body: object, is_kind: Callable[[object], bool]) -> bool:
-    """Return whether a callable, or what calling it runs, is a function of some kind."""
     return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004 - its code is what is looked at
 
 
 def _called(effect: object) -> Any:
-    """Call a function; what it raises is a value."""
     if not isinstance(effect, Invoke):
         kind = type(effect).__name__
         raise ContractError(f"a body yielded {kind}; this runner performs Invoke alone: drive line_flow for others")

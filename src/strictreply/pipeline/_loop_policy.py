@@ -14,7 +14,7 @@ from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, can
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON
-from strictreply.values._limits import DEFAULT_LIMITS
+from strictreply.values._limits import DEFAULT_LIMITS, is_count
 from strictreply.values._replies import Invalid
 
 REPEATED: Final = "repeat_tool_call_detected"
@@ -50,7 +50,7 @@ class LoopPolicy:
     def __post_init__(self) -> None:
         for name in _COUNTS:
             bound: object = getattr(self, name)
-            if not isinstance(bound, int) or isinstance(bound, bool) or bound < 1:
+            if not is_count(bound, 1):
                 raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")
         if self.max_result_chars > MOST_RESULT_CHARS:
             raise ContractError(f"max_result_chars must be {MOST_RESULT_CHARS} or less, not {self.max_result_chars!r}")

@@ -40,7 +40,7 @@ from strictreply.pipeline._values import ResponseKind
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer
 from strictreply.values._json import JSONObject
-from strictreply.values._limits import Limits
+from strictreply.values._limits import Limits, is_count
 from strictreply.values._replies import Invalid
 
 CALLS: Final = "/tool_calls"
@@ -69,7 +69,6 @@ def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, Pi
 
 
 def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
-    """Find the results that are a success and a failure at once (requirement P50)."""
     for entry in subject.entries_at(path):
         error = entry.text("error_message")
         if is_present(entry["result_json"]) and is_present(error):
@@ -101,7 +100,6 @@ def _unreadable_arguments(subject: RuleSubject, *, with_tools: bool = True) -> I
 
 
 def _unfit_arguments(subject: RuleSubject) -> Iterator[Breach]:
-    """Hold arguments to their tool's schema, where tools are given (requirement P62)."""
     for entry, tool, args in _read_calls(subject):
         if tool is not None and not isinstance(args, Invalid):
             at = pointer(subject.at + entry.path, "arguments_json")
@@ -144,7 +142,6 @@ def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
 
 
 def _renamed(subject: RuleSubject) -> Iterator[Breach]:
-    """Compare the names of pairs of one id; the result's is ``result_name`` (requirement P55, X20)."""
     for call, result in _pairs(subject):
         named = is_present(call.name) and is_present(result.name)
         if call.id == result.id and named and call.name != result.name:
@@ -229,10 +226,6 @@ def _is_list_of(holds: Predicate) -> Predicate:
     return lambda value: isinstance(value, ARRAYS) and all(map(holds, entries(value)))
 
 
-def _is_duration(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 _SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
     ("/files", _is_list_of(is_object)),
     (RESPONSE_RESULTS, _is_list),
@@ -248,7 +241,6 @@ def _misshapen(subject: RuleSubject) -> list[Breach]:
 
 
 def _with_neither(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the results that say nothing (requirement P50)."""
     for entry in subject.entries_at(RESPONSE_RESULTS):
         if not is_present(entry["result_json"]) and not is_present(entry["error_message"]):
             yield entry.breach("result_json")
@@ -305,7 +297,7 @@ RESPONSE: Final[tuple[RuleGroup, ...]] = (
         PipelineRule("call_arguments", InvokeCode.ARGUMENTS_NOT_JSON, partial(_unreadable_arguments, with_tools=False)),
         *_sound_entries("result", RESPONSE_RESULTS)[:2],
         PipelineRule(
-            "result_time", InvokeCode.EXECUTION_MS, where_each_entry(RESPONSE_RESULTS, "execution_ms", _is_duration)
+            "result_time", InvokeCode.EXECUTION_MS, where_each_entry(RESPONSE_RESULTS, "execution_ms", is_count)
         ),
         PipelineRule("result_and_error", InvokeCode.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)),
         PipelineRule("result_missing", InvokeCode.EMPTY_RESULT, _with_neither),

@@ -146,7 +146,6 @@ class _WaitingCalls:
         return self._misdecided(call) or self._fault_inside(call, result)
 
     def _misdecided(self, call: AgentToolCall) -> InvokeCode | None:
-        """Return what is wrong with who decided, and on what; None when nothing is."""
         if self.decided is None:
             return None
         decision = self.decided.get(call.tool_call_id)
@@ -177,7 +176,6 @@ class _WaitingCalls:
 
 
 def _error(code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str) -> InvokeError:
-    """Report a fault of one entry; ``reason`` is what the client said of a failure (requirement P57)."""
     said = entry.error_message if isinstance(entry, AgentToolCallResult) else None
     place = Breach(path=path, index=index, tool_call_id=entry.tool_call_id, name=entry.name, reason=said)
     return code.error(f"reconcile.{_RULES[code]}", _WORDS.get(code, ""), **place)
@@ -219,7 +217,6 @@ def resolve_results(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
 
 
 def _judged_again(state: TurnState, turn: Turn) -> tuple[ToolCall, ...]:
-    """Read the calls of the reply that waited: by the same judge, with the tools of this process."""
     demanded = state.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
     verdict = judge(demanded, turn.messages[-1])
     if isinstance(verdict, Invalid):

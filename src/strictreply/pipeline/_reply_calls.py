@@ -126,7 +126,6 @@ def _manifest_calls(state: TurnState, turn: Turn, message: Message) -> tuple[Age
 
 
 def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
-    """Return the arguments as the model wrote them, or written anew where they are no JSON text by themselves."""
     native = peek(message, "tool_calls")
     for written in native if isinstance(native, list) else ():
         text = peek(peek(written, "function"), "arguments")
@@ -136,7 +135,6 @@ def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
 
 
 def _instructions(state: TurnState, turn: Turn) -> list[Message]:
-    """Add, to this request alone, what the model repeats, and when it has to come to an end."""
     texts = [
         f"You have called {name} several times with the same arguments; use the results that you have."
         for name in state.policy.repeated(turn.tool_calls, tools=state.contract.by_name)

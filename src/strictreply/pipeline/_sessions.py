@@ -284,7 +284,6 @@ class TransactionalSessionStore(SessionStore, ABC):
                 _forget(records, manifest_id(session_id, session.last_turn_id))
 
     def _is_alive(self, entry: WaitingManifest) -> bool:
-        """Return whether the last claim of a manifest has not lapsed yet."""
         return entry.claimed_at > self._clock() - self._claim_seconds
 
     def release(self, claim: SessionClaim) -> None:
@@ -321,13 +320,11 @@ def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
 
 
 def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:
-    """Read a value, None when there is none."""
     text = records.get((kind, key))
     return None if text is None else kind.from_json(text)
 
 
 def _write(records: Records, *values: tuple[str, Value | None]) -> None:
-    """Write values under their keys, None not at all; the first is written when all are serialized."""
     spelled = [(type(value), key, value.to_json()) for key, value in values if value is not None]
     for kind, key, text in spelled:
         records[kind, key] = text

@@ -80,7 +80,6 @@ def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
 
 
 def _content(result: AgentToolCallResult) -> str:
-    """Return a text as it is, and any other value as JSON; a client's error as one."""
     if result.result_json is None:
         return compact({"error": {"type": "ClientError", "message": result.error_message or ""}})
     value = decode(result.result_json)
@@ -109,7 +108,6 @@ def _encodable_text(text: str) -> str:
 
 
 def _other_text(value: object) -> str:
-    """Return bytes as far as they are UTF-8, and everything else that JSON has no word for as its ``str``."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     try:

@@ -156,7 +156,6 @@ class TurnSteps(TurnState):
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))
 
     def _session(self, ctx: AgentPipelineContext) -> Generator[TurnEffect, Any, Session]:
-        """Load the session that the request goes on with: the caller's own, and its last turn the one they know."""
         envelope = ctx.envelope
         session: Session | None = yield from stored(lambda store: store.session(envelope.session_id))
         if session is None or (session.org, session.user) != (envelope.org, envelope.user):
@@ -217,7 +216,6 @@ def turn_flow(
 
 
 def _save(ctx: AgentPipelineContext, steps: TurnSteps) -> Callable[[SessionStore], None] | None:
-    """Keep the session with its finished turn, or the turn that waits with its calls."""
     session, turn = ctx.session, ctx.turn
     if session is None or turn is None:
         return None

@@ -162,7 +162,6 @@ def _waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToo
 
 
 def _waits_in(call: AgentToolCall) -> tuple[str, str]:
-    """Return the session and the turn that a call waits in, empty where nobody has said so."""
     known: tuple[str, str] = getattr(call, "_waits_in", ("", ""))
     return known
 

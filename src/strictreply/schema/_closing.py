@@ -146,7 +146,6 @@ class _Closer:
 
 
 def _choices(node: Node) -> list[SchemaEdge]:
-    """Return the alternatives that alone decide about the members, or nothing when schemas are combined here."""
     # With anything beside it a choice only takes part in describing the object, and its branches may not be closed.
     combined = [keyword for keyword in node.schema if keyword in IN_PLACE or keyword in SPEAKING]
     edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
@@ -176,7 +175,6 @@ def _admit_required(node: Node) -> None:
 
 
 def _described(node: Node) -> frozenset[str]:
-    """Return the members that a schema describes for every value that fits it."""
     return frozenset(name for each in conjoined_with([node]) for name in each.schema.get("properties", ()))
 
 

@@ -158,7 +158,6 @@ class _Analysis:
                     yield conflict
 
     def _judge(self, conjoined: list[Node], *, unions: bool = True, deep: bool = True) -> _Possible:
-        """Weigh schemas that one value must all fit; ``deep`` looks at what several of them say of one member."""
         self._steps += len(conjoined)
         if self._steps > MAX_STEPS:
             raise _AnalysisTooLong
@@ -190,7 +189,6 @@ class _Analysis:
             return
 
     def _fits_all(self, nodes: list[Node], value: Any) -> bool:
-        """Return whether a value fits what schemas say without other schemas."""
         for node in nodes:
             self._steps += 1
             if id(node) not in self._engines:
@@ -251,7 +249,6 @@ class _Analysis:
         return at_pointer(self._unclosed, pointer_tokens(node.pointer or ""))
 
     def _refused_names(self, name: str, holder: Node, conjoined: list[Node]) -> Iterator[Conflict]:
-        """Find what admits no member of a required name."""
         for node in conjoined:
             for keyword in STATEMENTS:
                 own = keyword == "additionalProperties"
@@ -270,7 +267,6 @@ class _Analysis:
     def _impossible(
         self, kind: str, places: list[tuple[Node, str, Any]], what: str, *tokens: str
     ) -> Iterator[Conflict]:
-        """Report that something there must be is held to schemas that nothing fits, one by one or together."""
         possible: list[Node] = []
         for holder, keyword, schema in places:
             node = self._graph.find(schema)
@@ -304,7 +300,6 @@ class _Analysis:
                     yield from (each._replace(kinds=frozenset()) for each in against)
 
     def _form(self, form: Any, conjoined: list[Node], kinds: frozenset[str]) -> _Possible:
-        """Weigh one form of a union."""
         node = self._graph.find(form)
         if node is None:
             return _Possible(frozenset() if form is False else kinds)
@@ -370,7 +365,6 @@ def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflic
 
 
 def _tightest(conjoined: list[Node], name: str, sign: int) -> tuple[Any, bool, Node, str] | None:
-    """Return the narrowest bound on one side: the number, whether it is excluded itself, its schema and keyword."""
     exclusive = f"exclusive{name.capitalize()}"
     held = [(keyword, *each) for keyword in (name, exclusive) for each in _holders(keyword, conjoined)]
     bounds = [(bound, keyword == exclusive, node, keyword) for keyword, node, bound in held]
@@ -398,7 +392,6 @@ def _items_at(conjoined: list[Node], index: int) -> Iterator[tuple[Node, str, An
 
 
 def _required_names(conjoined: list[Node]) -> dict[str, Node]:
-    """Return the members that an object must have, each with the schema that says so."""
     required: dict[str, Node] = {}
     for node, names in _holders("required", conjoined):
         required |= dict.fromkeys(names, node) | required

@@ -107,7 +107,6 @@ class RustEngine:
 
 @contextmanager
 def _contract_errors(document: Document) -> Generator[None, None, None]:
-    """Raise what jsonschema-rs says of a schema as ContractError, with the place in the schema."""
     import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
 
     try:

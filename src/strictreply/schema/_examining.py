@@ -73,7 +73,6 @@ class Examination:
             raise _Enough
 
     def _sub(self, schema: object, value: JSON, path: Steps) -> None:
-        """Examine a value by a sub-schema, which may be a boolean."""
         if schema is False:
             self._add("false", path, None, value)
         elif isinstance(schema, dict):
@@ -83,7 +82,6 @@ class Examination:
                 self._examine(node, value, path)
 
     def _examine(self, node: Node, value: JSON, path: Steps) -> None:
-        """Hold one place to every keyword of one schema."""
         self._work.take()
         for keyword in self._parts.spoken(node.schema):
             if keyword in OWN:
@@ -97,7 +95,6 @@ class Examination:
     # Asking the engine
 
     def _fits(self, node: Node, keyword: str, value: JSON) -> bool:
-        """Return whether a value fits one of the keywords that look at nothing below it."""
         expected = node.schema[keyword]
         if keyword in LENGTHS:
             kind, compare = LENGTHS[keyword]
@@ -109,7 +106,6 @@ class Examination:
         return self._holds((id(node.schema), keyword), {keyword: expected}, value)
 
     def _holds(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
-        """Return whether a value fits a part of the schema, which is compiled once by its key."""
         if isinstance(value, dict | list):
             self._work.take(1 + size_of(value, MAX_SIZE) // PER_STEP)
         return self._parts.engine(key, schema, self._work).is_valid(value)
@@ -127,7 +123,6 @@ class Examination:
     # Objects
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        """Hold an object to the members that it must have, or to what it must fit, because others are there."""
         held = node.schema[keyword]
         for needed in [held] if keyword == "required" else [held[name] for name in held if name in value]:
             if not isinstance(needed, list):
@@ -144,7 +139,6 @@ class Examination:
                 self._sub(below, value[name], (*path, name))
 
     def _other_members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
-        """Hold the members that nothing else speaks of to what stands for all others."""
         own = keyword == "additionalProperties"
         spoken = self._named(node, value) if own else self._evaluated_names(node, value, keyword)
         below, others = node.schema[keyword], (name for name in value if name not in spoken)
@@ -154,7 +148,6 @@ class Examination:
             self._add(keyword, path, node.schema, value, names=names)
 
     def _named(self, node: Node, value: dict[str, JSON]) -> set[str]:
-        """Return the members that ``properties`` and ``patternProperties`` speak of."""
         patterns = node.schema.get("patternProperties", ())
         matching = {name for pattern in patterns for name in self._matching(pattern, value)}
         return matching.union(name for name in node.schema.get("properties", ()) if name in value)
@@ -170,7 +163,6 @@ class Examination:
     # Arrays
 
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        """Hold items to what stands for each of the first, or for all from an index on."""
         below, held = node.schema[keyword], set[int]()
         if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
             for index, (listed, item) in enumerate(zip(below, value, strict=False)):
@@ -195,7 +187,6 @@ class Examination:
             self._add(keyword, path, node.schema, value)
 
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
-        """Examine many members or items by one schema: those that the engine finds wrong, a few at a time."""
         left = iter(parts)
         while some := list(islice(left, AT_ONCE)):
             for token, part in some if below is False or len(some) <= FEW else self._wrong(below, some):
@@ -228,7 +219,6 @@ class Examination:
             self._add("not", path, node.schema, value)
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
-        """Report a union that does not fit: by the branches that the value's type or tag leaves, else by all."""
         listed = node.schema[keyword]
         spelled = {keyword: [self._parts.refer(below) for below in listed]}
         if self._holds((id(node.schema), keyword), spelled, value):
@@ -244,7 +234,6 @@ class Examination:
             self._add(keyword, path, node.schema, value, branches=told)
 
     def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
-        """Return the branches that a value can mean; when it can mean none, the fault is its type or its tag."""
         kind = kind_of(value)
         if kind not in choice.branches:
             types = list(choice.types)
@@ -263,7 +252,6 @@ class Examination:
         return ()
 
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
-        """Find the faults of a value against one branch; found once, since unions that recur ask again."""
         key = (id(node), path)
         if key not in self._known:
             outer, self.faults = self.faults, []
@@ -308,7 +296,6 @@ class Examination:
         return self._named(node, value).union(*beside)
 
     def _evaluated_items(self, node: Node, value: list[JSON], asking: str = "") -> tuple[int, set[int]]:
-        """Return how many first items other keywords speak of, and the indexes of those that ``contains`` holds."""
         self._work.take()
         schema, rests = node.schema, ("additionalItems", "unevaluatedItems")
         items = schema.get("items")
@@ -327,7 +314,6 @@ class Examination:
         return count, held
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
-        """Yield the schemas that judge the same value and have a say in what is evaluated."""
         taken: set[str] = set()
         if "if" in node.schema:
             taken = {"if", "then"} if self._passes(node.schema["if"], value) else {"else"}

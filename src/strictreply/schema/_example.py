@@ -68,7 +68,6 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
 
 
 def _kept(token: str) -> int:
-    """Return the index at which a wanted item is shown."""
     return int(token) if len(token) < MAX_KEPT_ITEMS and int(token) < MAX_KEPT_ITEMS else 0
 
 
@@ -117,7 +116,6 @@ class _Maker:
                 return _number(schema, nth, whole=kind == "integer")
 
     def _merged(self, node: Node | None, heads: list[str]) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
-        """Merge what judges the same value: its keywords, its members' schemas and its items' schemas."""
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
         items: ItemNodes = {}
@@ -136,7 +134,6 @@ class _Maker:
         return {name: value for name, value in schema.items() if value or name not in unsaid}, members, items
 
     def _chosen(self, node: Node, heads: list[str]) -> list[Node]:
-        """List the schemas that are combined, with one branch of each union: rather one that knows what is wanted."""
         chosen = [node]
         for judge in chosen:  # grows while it is walked
             for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
@@ -176,7 +173,6 @@ class _Maker:
 
 
 def _open_name(schema: dict[str, Any]) -> str:
-    """Make the name of a member that the schema leaves open, as its ``propertyNames`` or patterns want it."""
     named = schema.get("propertyNames")
     pattern = next(iter(schema.get("patternProperties", ())), None)
     rules = named if isinstance(named, dict) else {} if pattern is None else {"pattern": pattern}
@@ -185,7 +181,6 @@ def _open_name(schema: dict[str, Any]) -> str:
 
 
 def _text(schema: dict[str, Any], nth: int) -> str:
-    """Make a text: a sample of its format, one that its pattern takes, or plain letters of the right length."""
     least, most = int(schema.get("minLength", 0)), int(schema.get("maxLength", MAX_TEXT))
     if least > MAX_TEXT:
         raise _NoExample

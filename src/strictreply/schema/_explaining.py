@@ -85,7 +85,6 @@ class Explainer:
         return told or single_issue(SchemaRule.INVALID, at=at, place=place)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
-        """Yield the issues of one fault; each key that is missing or too many is an issue of its own."""
         rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
         path = masked_pointer(at, fault.path, self._names)
         if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
@@ -170,7 +169,6 @@ def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> t
 
 
 def _hint(fault: SchemaFault, work: Work) -> str:
-    """Return the nearest remedy for a text, in the schema's words."""
     schema, wrong = fault.schema or {}, fault.found
     if not isinstance(wrong, str):
         return ""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from strictreply.schema._documents import joined
 from strictreply.schema._engines import SchemaEngine, SchemaParts
-from strictreply.schema._places import kind_of
+from strictreply.schema._places import kind_of, listed_values
 from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, REFERENCES, STATEMENTS, Applies
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON
@@ -155,7 +155,6 @@ class LiveSchema:
         return forms
 
     def _expanded(self, schema: Any) -> list[tuple[_Form, ...]]:
-        """Return the alternatives of one schema: those that must hold with it, each choice taken in each way."""
         node = self._parts.graph.find(schema)
         if node is None or node.pointer is None:  # a boolean, or in a published metaschema
             return [] if schema is False else [()]
@@ -278,7 +277,6 @@ class _FormAlternative(Alternative):
         return first[index] if index < len(first) else self._live.other_items(form)
 
     def _members(self, name: str) -> list[Any] | None:
-        """Return the schemas of a member; None when there can be no such member."""
         below: list[Any] = []
         for form in self._forms:
             own = [form["properties"][name]] if name in form.get("properties", ()) else []
@@ -290,7 +288,6 @@ class _FormAlternative(Alternative):
         return None if self.names is not None and name not in self.names else below
 
     def _closed_names(self, form: _Form) -> frozenset[str] | None:
-        """Return all names that one schema admits, None when there may be others."""
         if form.get("additionalProperties") is False and not form.get("patternProperties"):
             return frozenset(form.get("properties", ()))
         closed = self._live.unevaluated and form.get("unevaluatedProperties") is False
@@ -298,20 +295,14 @@ class _FormAlternative(Alternative):
 
 
 def _kinds(form: _Form) -> frozenset[str]:
-    """Return the JSON types that a schema admits, as far as its own keywords say."""
     told = form.get("type", ())
     types = {"number" if name == "integer" else name for name in ([told] if isinstance(told, str) else told)}
     kinds = frozenset(types) if types else KINDS
-    return kinds.intersection(map(kind_of, _listed(form))) if "enum" in form or "const" in form else kinds
-
-
-def _listed(form: _Form) -> list[Any]:
-    listed: list[Any] = [form["const"]] if "const" in form else form["enum"]
-    return listed
+    return kinds.intersection(map(kind_of, listed_values(form))) if "enum" in form or "const" in form else kinds
 
 
 def _texts(form: _Form) -> list[str]:
-    return [value for value in _listed(form) if isinstance(value, str)]
+    return [value for value in listed_values(form) if isinstance(value, str)]
 
 
 def _all(forms: Iterable[_Form], keyword: str) -> set[str]:
@@ -411,7 +402,6 @@ class LiveCheck:
         return not isinstance(value, dict) or alternative.required <= value.keys()
 
     def _settle(self, held: list[_Candidate]) -> bool:
-        """Keep the alternatives of the container around that a finished value leaves."""
         if self._outer:
             self._alive = [live for live, _ in held if live is not None]
         return not held

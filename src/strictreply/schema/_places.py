@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -77,7 +77,6 @@ def homes(graph: Graph) -> dict[str, list[str]]:
 
 
 def _member(node: Node, token: str) -> Node | None:
-    """Return the schema of one member or item: the named one, else the one for all others."""
     others = None
     for edge in node.along(Applies.MEMBER, Applies.ITEM):
         if edge.keyword in ("properties", "prefixItems") and str(edge.token) == token:
@@ -133,10 +132,11 @@ def _types(schema: dict[str, Any]) -> tuple[str, ...]:
         return (declared,)
     if isinstance(declared, list):
         return tuple(name for name in declared if isinstance(name, str))
-    return tuple(dict.fromkeys(kind_of(value) for value in _listed(schema)))
+    return tuple(dict.fromkeys(kind_of(value) for value in listed_values(schema)))
 
 
-def _listed(schema: dict[str, Any]) -> list[Any]:
+def listed_values(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the values that ``const`` or ``enum`` names; none where neither does."""
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     return listed if isinstance(listed, list) else []
 
@@ -160,5 +160,5 @@ def _required_texts(schema: dict[str, Any]) -> dict[str, list[str]]:
     if not isinstance(members, dict) or not isinstance(required, list):
         return {}
     named = {name: member for name, member in members.items() if isinstance(member, dict) and name in required}
-    listed = {name: _listed(member) for name, member in named.items()}
+    listed = {name: listed_values(member) for name, member in named.items()}
     return {name: texts for name, texts in listed.items() if texts and all(isinstance(text, str) for text in texts)}

@@ -129,7 +129,6 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
 
 
 def _rewritten(schema: Any, respell: Respell, prepare: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Any:
-    """Return a schema with its keywords respelled, at every depth, each sub-schema prepared before."""
     if not isinstance(schema, dict):
         return schema
     schema, written = prepare(schema), dict[str, Any]()
@@ -183,7 +182,6 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
 
 
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
-    """Collect the members that say of themselves that they are required, as in draft-03; each name once."""
     members, listed = schema.get("properties"), schema.get("required")
     described = members.items() if isinstance(members, dict) else ()
     names = list(listed) if isinstance(listed, list) else []

@@ -71,7 +71,6 @@ def _judges_here(graph: Graph) -> dict[int, int]:
 
 
 def _places(graph: Graph) -> dict[int, Below]:
-    """Return the places that judge a value of their own, the root first, with what each leads to."""
     pending = [graph.root] if graph.root else []
     places: dict[int, Below] = {}
     steps = 0
@@ -101,7 +100,6 @@ def _judges(place: Node) -> Iterator[tuple[Node, int]]:
 
 
 def _below(judges: list[tuple[Node, int]]) -> Below:
-    """Sum up what applies to each named member or item, and to all others."""
     others: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}  # by whether it is a member or an item
     named: dict[tuple[bool, str | int | None], Counter[int]] = {}
     for node, times in judges:
@@ -196,7 +194,6 @@ class _Count:
         return known
 
     def _entered(self, node: Node, value: object) -> Iterator[SchemaEdge]:
-        """Yield what judges the same value; a branch whose tag or type says otherwise is not entered."""
         tested, named = node.schema.get("if"), None
         discriminator = node.schema.get("discriminator")
         if self._built and isinstance(discriminator, dict) and isinstance(value, dict):
@@ -212,7 +209,6 @@ class _Count:
 
 
 def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
-    """Yield the members or items of ``value`` with the schemas that may judge them."""
     if isinstance(value, dict):
         for edge in node.along(Applies.MEMBER):
             if edge.keyword == "properties":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import TypeGuard
 
 MAX_JSON_DEPTH = 200
 """The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it."""
@@ -79,3 +80,8 @@ class Work:
             return False
         self.taken += steps
         return True
+
+
+def is_count(value: object, least: int = 0) -> TypeGuard[int]:
+    """Return whether a value is a whole number, ``least`` or more; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

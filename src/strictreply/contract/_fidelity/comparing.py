@@ -128,7 +128,6 @@ class Scalar(Part):
 
 
 def _scalar(name: str) -> JSON:
-    """Read a name as the scalar it spells, as itself when it spells none."""
     if found := _NUMBER.fullmatch(name):
         return float(name) if found[1] or found[2] else int(name)
     return {"true": True, "false": False, "null": None}.get(name, name)
@@ -184,7 +183,6 @@ class Keyed(Part):
         return None
 
     def _report_merged(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
-        """Report the keys that were merged with one before them: they are those that start no key of their own."""
         if self.keys is None:
             return
         before, left = len(run.found), iter(value)

@@ -180,7 +180,6 @@ class Reader:
         return self._inside(schema, type="definitions", definitions=defined)
 
     def _inside(self, schema: CoreSchema, **probe: Any) -> Read:
-        """Read what a schema is around, whose probe is the same around the inner one, or ``probe``."""
         inner, part = self.read(schema["schema"])
         return {**(probe or schema), "schema": inner}, part
 
@@ -266,7 +265,6 @@ class Reader:
         return self._tuple({"type": "tuple", "items_schema": [part["schema"] for part in told]})
 
     def _dict(self, schema: CoreSchema) -> Read:
-        """Read an object with keys of a type."""
         outer, self._key = self._key, True
         keys, key = self.read(schema.get("keys_schema", core_schema.any_schema()))
         self._key = outer
@@ -274,7 +272,6 @@ class Reader:
         return core_schema.dict_schema(keys, values), Keyed(risk=_risk(key, part), keys=key, values=part)
 
     def _model(self, schema: CoreSchema) -> Read:
-        """Read a model or a dataclass: the probe makes its members without running its code."""
         made = type("_Made", (_Made,), {"__slots__": ()})
         bare: CoreSchema = {"type": schema["type"], "cls": made, "config": schema.get("config") or {}}
         if schema.get("root_model"):
@@ -288,7 +285,6 @@ class Reader:
         return bare | own | {"schema": probe}, part
 
     def _object(self, schema: CoreSchema, made: type) -> Read:
-        """Read named members, which those of a dataclass list by position, and what is held of the others."""
         listed = schema["fields"]
         fields: dict[str, CoreSchema] = listed if type(listed) is dict else {each["name"]: each for each in listed}
         read: dict[str, CoreSchema] = {}
@@ -328,7 +324,6 @@ class Reader:
 
 
 def _is_own(schema: CoreSchema) -> bool:
-    """Return whether a function validator is pydantic's, or one of ours that only hands on."""
     return str(getattr(schema["function"]["function"], "__module__", "")).startswith(_OWN)
 
 
@@ -345,7 +340,6 @@ def _risk(*parts: Part | None) -> Risk:
 
 
 def _aliases(alias: Any) -> tuple[str, ...]:
-    """Return the keys of the JSON that make a member by an alias; what stands in deeper places is the user's own."""
     if isinstance(alias, str):
         return (alias,)
     paths: list[list[str]] = alias if alias and isinstance(alias[0], list) else [alias or []]

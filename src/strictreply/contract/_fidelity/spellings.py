@@ -82,8 +82,6 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
 def _as_read(
     kind: type, pattern: re.Pattern[str], read: Callable[[str], Any], agree: Callable[[Any, Any], object] = operator.eq
 ) -> Same:
-    """Return whether a text of one pattern, no finer than microseconds, is what a value of one type is read from."""
-
     def same(value: Any, judged: JSON) -> bool:
         found = pattern.fullmatch(_str(judged))
         if type(value) is not kind or not found or (found.groupdict().get("fraction") or "")[_MICROSECONDS:].strip("0"):
@@ -94,7 +92,6 @@ def _as_read(
 
 
 def _on_clock(value: Any, read: Any) -> bool:
-    """Compare times with their offsets: equal instants in other zones are other texts."""
     return bool(value.replace(tzinfo=None) == read.replace(tzinfo=None) and value.utcoffset() == read.utcoffset())
 
 
@@ -123,7 +120,6 @@ def _is_url(value: Any, judged: JSON) -> bool:
 
 
 def _str(judged: JSON) -> str:
-    """Take text; raises ValueError for anything else."""
     if not isinstance(judged, str):
         raise ValueError("no text")  # noqa: TRY004 - a verdict, which the caller reads as "not the same"
     return judged

@@ -257,5 +257,4 @@ def require_text(answer: object) -> str:
 
 
 def _plain(answer: str) -> str:
-    """Make spellings of one word alike: case, full and half width, spaces around it."""
     return unicodedata.normalize("NFKC", answer).casefold().strip()

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
 from strictreply.coordination._runs.run_state import (
@@ -41,6 +41,7 @@ from strictreply.coordination._runs.state_schema import NAME, StateSchema, recor
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import JSONObject
+from strictreply.values._limits import is_count
 
 T = TypeVar("T", bound=Hashable)
 
@@ -192,7 +193,8 @@ def _rule_issues(routes: Routes) -> Iterator[Issue]:
     named = [issue for rules in sets for issue in _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")]
     yield from dict.fromkeys(named)
     for rule in {id(rule): rule for rules in sets for rule in rules}.values():
-        if not _is_whole(rule.priority) or not callable(rule.decide):
+        priority: object = rule.priority
+        if isinstance(priority, bool) or not isinstance(priority, int) or not callable(rule.decide):
             expected = "a function of the state, with a whole number for priority"
             yield CoordinationCode.ROUTES_BAD_RULE.at(pointer("/rules", rule.name), expected=expected)
 
@@ -205,15 +207,6 @@ def _strategy_issues(routes: Routes) -> Iterator[Issue]:
         yield CoordinationCode.ROUTES_BAD_LIMIT.at(at, expected="a whole number, 0 or more")
     if routes.strategies and not bad and not sum(strategy.weight for strategy in routes.strategies):
         yield CoordinationCode.ROUTES_NO_WEIGHT.at("/strategies")
-
-
-def is_count(value: object) -> bool:
-    """Return whether a value is a whole number, 0 or more; True and False are none."""
-    return _is_whole(value) and value >= 0
-
-
-def _is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class _DocumentedLimit(int):
@@ -423,7 +416,6 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
 
 
 def _limit(argument: int, state: AgentState, routes: Routes) -> int:
-    """Return which limit holds: the call's, the state's, the table's, the environment's, or the documented one."""
     if not isinstance(argument, _DocumentedLimit):
         if not is_count(argument):
             raise ContractError("max_loop_count must be a whole number, 0 or more")

@@ -237,7 +237,6 @@ def apply_update(state: S, update: Update | None) -> S:
 
 
 def _read_update(returned: object) -> dict[str, Any]:
-    """Read what a node returned; None is no change, as in LangGraph."""
     if returned is None:
         return {}
     require(_UPDATE.issues(returned))

@@ -176,7 +176,6 @@ class XMLResponseFormat(ActionFormat):
 
 
 def _element(name: str, value: JSON) -> str:
-    """Write one member: text where it comes back as it was, JSON otherwise."""
     if isinstance(value, str) and value == value.strip() and _PLAIN.fullmatch(value):
         return f"<{name}>{escape(value)}</{name}>"
     return f'<{name} type="json">{escape(json.dumps(value))}</{name}>'

@@ -183,6 +183,5 @@ def make_tables(url: str) -> None:
 
 
 def _place_of(url: str) -> str:
-    """Return the address of a database without who connects to it."""
     read = read_url(url)
     return str(load("sqlalchemy").URL.create(read.drivername, host=read.host, port=read.port, database=read.database))

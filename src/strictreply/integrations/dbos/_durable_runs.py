@@ -276,7 +276,6 @@ class DurableRun:
         return end
 
     def _end(self) -> TurnEnd | None:
-        """Return the end of the last turn, None before it."""
         _, status = self._last()
         match status.status:
             case under_way if under_way in _UNDER_WAY:
@@ -291,7 +290,6 @@ class DurableRun:
                 raise _over("RunGivenUp", "too many workers died of it; retry() tries it again")
 
     def _paused(self) -> tuple[int, TurnEnd | None]:
-        """Return the number of the last turn, and its end if it waits for the client."""
         number, status = self._last()
         end = self._end_of(status) if status.status == "SUCCESS" else None
         return number, end if end is not None and end.waiting is not None else None
@@ -301,7 +299,6 @@ class DurableRun:
             return TurnEnd.from_json(status.output)
 
     def _last(self) -> tuple[int, Any]:
-        """Find the last turn: its number, and DBOS's status of it; DurableRunFailed when the run is not there."""
         database, first = self.runs.database, self.turn_id(0)
         with store_errors(self.runs.url):
             listed = database.list_workflows(workflow_id_prefix=f"{first}/", load_input=False, load_output=False)
@@ -336,7 +333,6 @@ def _is_failed(step: Any) -> bool:
 
 
 def _failed(error: Any) -> DurableRunFailed:
-    """Read the error that a workflow ended with; one that is not ours is a fault of DBOS or of this library."""
     data = getattr(error, "data", None)
     if getattr(error, "name", None) == DurableRunFailed.__name__ and isinstance(data, dict):
         return DurableRunFailed(DurableFailure(**data))

@@ -107,14 +107,12 @@ class PostgresPresence:
             self._connection.close()
 
     def _pending(self, **of: Any) -> list[Any]:
-        """Return the runs that a worker has in hand, or had when it died."""
         found: list[Any] = load("dbos").DBOS.list_workflows(
             status="PENDING", queue_name=self._queue, load_input=False, load_output=False, **of
         )
         return found
 
     def _locked(self, executor_id: str) -> bool:
-        """Try to take a lock, without waiting."""
         asked = self._connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [executor_id])
         return bool(asked.fetchone()[0])
 
@@ -154,7 +152,6 @@ class DurableWorker:
 
     @contextmanager
     def _own_dbos(self, executor_id: str) -> Generator[None]:
-        """Serve the queue by the one DBOS of this process: quiet, without telemetry, until the end of the block."""
         dbos = load("dbos").DBOS
         dbos(
             config={
@@ -181,7 +178,6 @@ class DurableWorker:
 
     @contextmanager
     def _app_dbos(self) -> Generator[None]:
-        """Serve the queue by the DBOS that the app has launched."""
         library = load("dbos")
         try:
             library.DBOS.list_workflows(queue_name=self.queue, limit=1)
@@ -205,7 +201,6 @@ class DurableWorker:
 
     @contextmanager
     def _watching(self, take_over: Callable[[], None]) -> Generator[None]:
-        """Look for dead workers in a thread, until the end of the block."""
         over = threading.Event()
 
         def watch() -> None:

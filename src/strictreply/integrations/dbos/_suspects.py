@@ -79,7 +79,6 @@ class Trials:
             self._changed.notify_all()
 
     def _patience(self, ticket: Ticket) -> float:
-        """Return how long a suspect has to wait as things are, 0 when it may begin; a notification comes before."""
         now = self._clock()
         held = self._until - now if self._holder is not None else 0.0
         # Who has died waits a moment for those who have died less: workers take up all runs of a dead one at once.

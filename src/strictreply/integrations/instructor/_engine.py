@@ -125,7 +125,6 @@ class _EngineBase:
         return Contract(**keywords), {"tool_choice": {"type": "function", "function": {"name": tool.name}}}
 
     def _call(self, kind: Any, messages: Sequence[Message], given: JSONObject) -> tuple[Seam, Callable[[], Any]]:
-        """Read the keywords of one call, ours (``policy``) and the others; return its seam, and the ask."""
         defaults = (name for name in self.client.kwargs if name in MADE_BY_INSTRUCTOR)
         refused = next((name for name in (*defaults, *given) if name in _ADVICE), None)
         if refused is not None:
@@ -142,7 +141,6 @@ class _EngineBase:
 
 
 def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
-    """Return the typed value of a reply with its story, out of the model that instructor put around another type."""
     reply = exchange.reply
     value = reply.answer if isinstance(reply, DirectAnswer) else reply.calls[0].args  # one call was demanded
     if isinstance(value, load("instructor.v2.dsl.simple_type").AdapterBase):

@@ -188,7 +188,6 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
 
 
 def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
-    """Return the turns of one correction: calls and thoughts as blocks, what is said to the calls as one user turn."""
     said: list[Message] = []
     results: list[Message] = []
     for turn in turns:

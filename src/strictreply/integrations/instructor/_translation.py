@@ -87,7 +87,6 @@ def from_instructor(error: Exception) -> CallFailed:
 
 
 def _attempts(error: Any) -> Iterator[Attempt]:
-    """Read the attempts that instructor kept, and the one that ended the call for another reason."""
     request = getattr(error, "create_kwargs", None) or {}
     kept = [(each.exception, _plain(each.completion)) for each in error.failed_attempts or ()]
     if isinstance(error, load("instructor.core").IncompleteOutputException):
@@ -125,7 +124,6 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
 
 
 def _plain(value: Any) -> JSON:
-    """Return a value of a provider's SDK as JSON; None when it is none."""
     try:
         return as_json(value)
     except (TypeError, ValueError, RecursionError):

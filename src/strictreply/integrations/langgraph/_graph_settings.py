@@ -12,7 +12,7 @@ from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
 from strictreply.coordination._permissions import Declared
 from strictreply.coordination._runs.human_requests import HumanKind, Words
-from strictreply.coordination._runs.next_node import RouteRule, Routes, is_count
+from strictreply.coordination._runs.next_node import RouteRule, Routes
 from strictreply.coordination._runs.run_counting import RunMetrics
 from strictreply.coordination._runs.run_state import DEFAULT_NODES, END, HUMAN_INPUT, AgentState, pending_requests
 from strictreply.coordination._topology import Topology
@@ -24,6 +24,7 @@ from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS,
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import ContractError
 from strictreply.values._json import JSONObject, Message
+from strictreply.values._limits import is_count
 from strictreply.wires._opening import peek
 
 _SET_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
@@ -187,6 +188,6 @@ def routes_of(topology: Topology, routes: Routes | None) -> Routes:
 
 def count_of(name: str, value: object, *, least: int) -> int:
     """Return an argument; ContractError unless it is a whole number, ``least`` or more."""
-    if isinstance(value, int) and is_count(value) and value >= least:
+    if is_count(value, least):
         return value
     raise ContractError(f"{name} must be a whole number, {least} or more")

@@ -254,7 +254,6 @@ def with_task(state: RunState) -> RunState:
 
 
 def _work_in(turn: Message) -> JSON:
-    """Return the calls of a turn without their ids, or its text without those of branches, new in every round."""
     work: list[JSON] = []
     for call in turn.get("tool_calls") or ():
         name, text = call["function"]["name"], call["function"]["arguments"]
@@ -266,7 +265,6 @@ def _work_in(turn: Message) -> JSON:
 
 @lru_cache(maxsize=64)
 def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
-    """Make the schema of a run's own fields, and that of what a branch came to, for a topology of these agents."""
     agent: JSONObject = {"type": "string", "enum": [*agents]}
     agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
     somebody: JSONObject = {"type": "array", "items": agent}

@@ -161,7 +161,6 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
 def _asked(
     settings: GraphSettings, agent: ChatAgent, state: RunState
 ) -> Generator[GraphEffect, Any, Exchange | CallFailed | ContentLoop]:
-    """Ask an agent, unless it only talks, and count each request to a model (requirements M114, R40)."""
     answer = settings.processor.answer_kind(agent, branch_of(state, settings.max_turns, agent.name), state)
     allowed, streak = answer.terms.permitted, streak_of(state, agent.name)
     following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
@@ -218,7 +217,6 @@ def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
 def _routed(
     settings: GraphSettings, agent: ChatAgent, state: RunState, result: ValidationResult, reply: Message | None = None
 ) -> RunState:
-    """Let the router decide what follows a verdict, and follow it; agents that talk in turns are in a conversation."""
     branch, budget = branch_of(state, settings.max_turns, agent.name), settings.router.policy.budget
     if (target := result.next_agent) is not None:
         if not settings.topology.in_conversation(agent.name, target):
@@ -249,7 +247,6 @@ def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: C
 
 
 def _looped(settings: GraphSettings, agent: ChatAgent, state: RunState, loop: ContentLoop) -> RunState:
-    """End the branch of an agent that only talks; the outcome holds what it said and the likely cause."""
     branch = branch_of(state, settings.max_turns, agent.name)
     state = follow(state, Decided(agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop))))
     return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})

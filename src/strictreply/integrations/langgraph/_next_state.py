@@ -114,7 +114,6 @@ def follow(state: RunState, decided: Decided) -> RunState:
 
 
 def _invoked(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
-    """Ask the user, ask an agent again, hand over, or come back to the agent that opened this branch."""
     agent, request = decided.agent, step.data.get("request")
     if step.target == USER:
         return request_human_input(state, as_text(request), kind=agent.asks, resume_to=node_of(agent.name))
@@ -127,7 +126,6 @@ def _invoked(state: RunState, decided: Decided, step: ExecutionStep) -> RunState
 
 
 def _ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
-    """End the run or branch: its outcome is stored, and its content is an answer to the user."""
     decision, branch = decided.decision, state["branch"]
     reason = decision.reason or RoutingReason.BROKEN_RESULT
     status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
@@ -148,12 +146,10 @@ def _ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
 
 
 def _left(state: RunState, decided: Decided, target: str, content: JSON) -> RunState:
-    """End a branch at an agent that follows outside of it: the one that opened it, or one where branches meet."""
     return _ended(changed(state, branch={**state["branch"], "leads_to": target}), decided, content)
 
 
 def _handover_text(agent: str, request: JSON, state: RunState) -> str:
-    """Return what an agent is told when another hands over: the request, else what the run or branch was asked."""
     if request is not None:
         return f"From {agent}: {as_text(request)}"
     return f"{agent} hands over to you. {state['branch']['asked']}"
@@ -277,7 +273,6 @@ def join_branches(settings: GraphSettings, state: RunState) -> RunState:
 
 
 def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
-    """Return the agents that a branch can come to from one of its agents."""
     reached, ways = set[str](), [agent]
     for node in ways:  # grows while it is walked
         following = {*topology.allowed_targets(node)} - reached - {opener}
@@ -295,7 +290,6 @@ def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
 
 
 def _opened_at(state: RunState, spawned: JSONObject, ended: list[_Ended], agents: list[str]) -> RunState:
-    """Open a branch at each of these agents, with what the branches that led to it bring; the others wait."""
     opened = []
     for index, agent in enumerate(agents):
         brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
@@ -315,7 +309,6 @@ def _opened_at(state: RunState, spawned: JSONObject, ended: list[_Ended], agents
 
 
 def _asked_before(state: RunState, target: str, *, told: str) -> RunState:
-    """Redirect the questions that branches left pending, so that their answers lead to where this run goes on."""
     pending = [one.handed_over(target, tell_to=told) for one in pending_requests(state)]
     news = [replace(one, redirected=one.redirected + 1).to_dict() for one in pending]
     return changed(state, human_requests=merge_ledgers(ledger_of(state), news)) if news else state

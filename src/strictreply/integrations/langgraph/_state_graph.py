@@ -159,7 +159,6 @@ class _GraphBuilder:
         return self._graph
 
     def _add(self, name: str, flow: _StateFlow, awaited: _StateFlow | None = None) -> None:
-        """Add a node whose executions count against the limit; ``awaited`` is another flow for async runs."""
         guard = partial(counted, name=name, routes=self._routes, metrics=self._settings.metrics)
         checked = self._joined if name == JOIN else self._checked
 
@@ -174,7 +173,6 @@ class _GraphBuilder:
         self._graph.add_node(name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state))))
 
     def _route(self, state: RunState) -> Any:
-        """Return the target that the state leads to; of a parallel hand-over one for each branch."""
         decision = explain_route(self._checked(state), routes=self._routes)
         if self._settings.metrics is not None:
             self._settings.metrics.routed(decision)
@@ -190,7 +188,6 @@ class _GraphBuilder:
         return [send(BRANCH, one) for one in branch_states(settings.topology, state, decision.max_loop_count)]
 
     def _checked(self, state: RunState) -> RunState:
-        """Check what a state holds, and put the limit of the call in the place of its own (requirement R34)."""
         topology = self._settings.topology
         require(run_issues(topology, state))
         state = at_node(topology, state)
@@ -228,7 +225,6 @@ class _GraphBuilder:
                     raise refused from None
 
     async def _aperform(self, effect: GraphEffect) -> Any:
-        """Perform an effect of an async run; sync clients are asked in a thread."""
         match effect:
             case AskAgent(agent=agent, request=request) if isinstance(agent.client, AsyncStrictClient):
                 try:
@@ -259,6 +255,5 @@ def _node(run: _NodeFunction, arun: _NodeFunction) -> Any:
 
 
 def _changes(state: RunState, after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not as before, and the name of the coming work."""
     named = with_task(cast("RunState", after)) if "next_agent" in after else after
     return {key: value for key, value in named.items() if state.get(key, ...) is not value}
