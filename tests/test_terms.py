@@ -63,7 +63,7 @@ def test_the_keywords_are_the_fields() -> None:
     """Every keyword of a contract is a field of it, but the one that goes into the answer."""
     named = {field.name for field in fields(Contract)}
     assert ContractKeywords.__annotations__.keys() - named == {"blank_answers"}
-    assert named - ContractKeywords.__annotations__.keys() == {"answer", "choice", "ids_may_repeat"}
+    assert named - ContractKeywords.__annotations__.keys() == {"answer", "choice", "offered", "ids_may_repeat"}
 
 
 def test_a_contract_with_other_values_is_another() -> None:
