@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from cli.running import TOOLS, Command, tools_file
+from cli.running import TOOLS, Command, Process, tools_file
 from openai_shapes import call, completion, message
 from shared_data import SHARED, needs_shared
+from strictreply.cli._check_command import JudgedLine, ReplyTally
 from strictreply.cli._terminal import Status
 
 
@@ -176,3 +177,55 @@ def test_all_recorded_replies_are_judged(command: Command) -> None:
         assert sum(rate["replies"] for rate in rates.values()) == result["replies"]
         assert sum(rate["invalid"] for rate in rates.values()) == result["invalid"]
     assert result["valid"] > 0
+
+
+def test_several_processes_find_the_same_in_the_same_order(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is shared between workers gives the object that one process gives, to its last line."""
+    lines = [
+        record("search", json.dumps({"query": "boots"} | ({"limit": "x"} if not n % 7 else {}))) for n in range(900)
+    ]
+    path = written(tmp_path, [*lines, "{not json"])
+    alone = told(command, str(path), "--jobs", "1")
+    monkeypatch.setattr("strictreply.cli._check_command.MIN_SHARED_BYTES", 0)
+    assert told(command, str(path), "--jobs", "2") == alone
+    assert [entry["line"] for entry in alone["invalid_replies"]] == list(range(1, 901, 7))
+
+
+def test_stdin_is_a_file_too(process: Process, tmp_path: Path) -> None:
+    """``-`` reads what comes in, packed or not."""
+    for name in ("replies.jsonl", "replies.jsonl.gz"):
+        with written(tmp_path, LINES, name).open("rb") as file:
+            started = process("check", "--json", "-", stdin=file)
+            result = json.loads(started.communicate(timeout=60)[0])
+        assert (started.returncode, result["replies"], result["invalid"]) == (Status.FAILED, 4, 2)
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 0), (("--fail-on", "empty"), Status.FAILED)])
+def test_a_file_without_a_reply_can_be_a_failure(
+    command: Command, tmp_path: Path, words: tuple[str, ...], status: int
+) -> None:
+    """Beside files with replies an empty one passes, unless it was said that it must not."""
+    files = [str(written(tmp_path, [GOOD])), str(written(tmp_path, [], "empty.jsonl"))]
+    assert command("check", *files, *words).exit_code == status
+    assert command("check", files[1]).exit_code == Status.FAILED
+
+
+def test_nothing_invalid_is_kept() -> None:
+    """However many replies are invalid, what is held grows with their kinds alone."""
+    seen: list[Any] = []
+    tally = ReplyTally(seen.append)
+    for line in range(10_000):
+        tally.add(Path("x.jsonl"), JudgedLine(line, "m", "search", [{"code": "args.type"}]))
+    assert (tally.invalid, len(seen), len(tally.by_code), len(tally.first)) == (10_000, 10_000, 1, 1)
+    assert not any(isinstance(value, list) and value for value in vars(tally).values())
+
+
+def test_a_recorded_response_counts_under_its_tool(command: Command, tmp_path: Path) -> None:
+    """Of the Responses API, too, the first call says the tool."""
+    tools = [{"type": "function", **json.loads(TOOLS)[0]["function"]}]
+    item = {"type": "function_call", "call_id": "c", "name": "search", "arguments": '{"query": 1}'}
+    line = {"request": {"input": "x", "tools": tools}, "response": {"object": "response", "output": [item]}}
+    result = told(command, str(written(tmp_path, [json.dumps(line)])))
+    assert result["by_tool"] == {"search": {"replies": 1, "invalid": 1}}

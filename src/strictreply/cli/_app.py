@@ -134,10 +134,7 @@ def ask(
 
 @app.command(short_help="Judge recorded replies offline.")
 def check(
-    files: Annotated[
-        list[Path],
-        typer.Argument(exists=True, dir_okay=False, allow_dash=True, help="JSONL files, .gz too; - for stdin."),
-    ],
+    files: Annotated[list[Path], typer.Argument(help="JSONL files, .gz too; - for stdin.")],
     *,
     tools: Annotated[list[str] | None, typer.Option(help="Tools for recordings that name none.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,

@@ -124,6 +124,9 @@ def check(files: Sequence[Path], *, tools: Sequence[str], as_json: bool, jobs: i
     Ctrl-C what was counted so far is shown, marked as incomplete, and the status is 130.
     """
     declare(tools)  # a wrong declaration ends the command at once
+    for path in files:
+        if path != STDIN and not path.is_file():
+            fail(f"{path} is no file: pass files of JSON lines, or - for stdin")
     written = InvalidReplies()
     tally = ReplyTally(written if as_json else lambda _: None)
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(_judged(files, tools, jobs, tally)) as found:

@@ -193,7 +193,7 @@ def _rule_issues(routes: Routes) -> Iterator[Issue]:
     named = [issue for rules in sets for issue in _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")]
     yield from dict.fromkeys(named)
     for rule in {id(rule): rule for rules in sets for rule in rules}.values():
-        priority: object = rule.priority
+        priority: Any = rule.priority
         if isinstance(priority, bool) or not isinstance(priority, int) or not callable(rule.decide):
             expected = "a function of the state, with a whole number for priority"
             yield CoordinationCode.ROUTES_BAD_RULE.at(pointer("/rules", rule.name), expected=expected)
