@@ -538,7 +538,7 @@ def test_keywords_of_one_call_replace_what_was_wrapped() -> None:
         ({"n": 2}, sr.ContractError),
         ({"functions": [{"name": "f"}]}, sr.ContractError),
         ({"tool_choice": "nobody"}, sr.ContractError),
-        ({"messages": "hello"}, sr.ContractError),
+        ({"messages": b"hello"}, sr.ContractError),
     ],
 )
 def test_what_cannot_be_held_is_not_sent(keywords: dict[str, Any], error: type[Exception]) -> None:

@@ -14,7 +14,7 @@ from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._tool import must_be_awaited
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import ContractError, must_be
 from strictreply.wires._wire import Api, wire_named
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def wrap(
     if contract is not None and declared:
         message = "give wrap() a contract or the keywords of one, not both"
         raise ContractError(message)
-    contract = contract or Contract(**declared)
+    contract = Contract(**declared) if contract is None else contract
+    must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
     wire_named(api)
     settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api)
     if usage not in get_args(UsageOf):

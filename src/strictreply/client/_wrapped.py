@@ -22,7 +22,7 @@ from strictreply.client._sdk_errors import as_sdks_too
 from strictreply.client._surface import Namespaces, class_over, is_sdks
 from strictreply.client._transport import RetryBucket, Sending, Way
 from strictreply.client._typed_stream import EventRelay
-from strictreply.contract._contract import Contract
+from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._driving import unharmed
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
@@ -30,7 +30,7 @@ from strictreply.retry._flow import Ended, Outcome, Settled
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._attempts import Attempt, Usage, plain, summed_usage, total_usage
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply
@@ -88,6 +88,9 @@ class Exchange(Generic[A_co]):
         return total_usage(self.attempts)
 
 
+_OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a wrapped client was given beside its contract."""
@@ -99,6 +102,12 @@ class Settings:
     usage: UsageOf = "last"
     api: Api = "chat"
     telemetry: Telemetry | None = None
+
+    def __post_init__(self) -> None:
+        must_be("policy", self.policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
+        must_have("steering", self.steering, "correction", "an object with correction(situation)")
+        must_have("on_attempt", self.on_attempt, "__call__", "a function of an Attempt, or None")
+        must_have("log_replies", self.log_replies, "__call__", "a function of a raw reply as text, or None")
 
 
 class Learnt:
@@ -251,10 +260,17 @@ class Wrapped(Generic[A_co]):
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
         transport = self._guard.namespaces.transport(wire)
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
+        must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
         policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
+        must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
         if policy.transport_retries and transport.repeats_itself():
             policy = replace(policy, transport_retries=None)
         steering = keywords.pop("steering", None) or settings.steering
+        must_have("steering", steering, "correction", "an object with correction(situation)")
+        for name in _OF_CONTRACTS.intersection(keywords):
+            raise ContractError(
+                f"{name} is of a contract: give it to wrap(), or contract=Contract({name}=…) to this call"
+            )
         if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             contract = contract.replace(parallel=True)
         contract, base = shape(contract, keywords, wire)

@@ -18,7 +18,7 @@ from strictreply.contract._complaints import check_issues
 from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
 from strictreply.contract._tool import Tool
-from strictreply.values._errors import ContractError
+from strictreply.values._errors import ContractError, must_be
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Dialects, Extra, Extraction, Formats
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
@@ -130,6 +130,8 @@ class Contract(Generic[A_co]):
         values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
         for mode in values["extraction"]:
             _one_of("extraction", mode, get_args(Extraction))
+        must_be("limits", values.get("limits", DEFAULT_LIMITS), Limits, "a Limits, as in Limits(depth=20)")
+        must_be("parallel", values.get("parallel", False), bool, "True or False")
         tools = values.get("tools", ())
         _refuse_one_tool(tools)
         values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))

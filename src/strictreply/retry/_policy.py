@@ -11,7 +11,14 @@ from tenacity import Future, RetryCallState, wait_random_exponential
 from strictreply.retry._escalating import refuse_escalation
 from strictreply.retry._failures import Failure
 from strictreply.values._attempts import Attempt, Usage, total_usage
-from strictreply.values._errors import CallFailed, ReplyHalted, ReplyRejected, ToolArgumentsError, TransportFailed
+from strictreply.values._errors import (
+    CallFailed,
+    ReplyHalted,
+    ReplyRejected,
+    ToolArgumentsError,
+    TransportFailed,
+    must_be,
+)
 from strictreply.values._issues import Category, Code, Remedy
 
 if TYPE_CHECKING:
@@ -165,6 +172,8 @@ class RetryPolicy:
             value = getattr(self, name)
             if value is None and name in _NEEDED:
                 raise ValueError(f"RetryPolicy.{name} must be a number; 0 allows none")
+            if value is not None:
+                must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
             if value is not None and not value >= 0:  # NaN is no budget either
                 raise ValueError(f"RetryPolicy.{name} must not be negative")
         if self.max_reply_tokens is not None and type(self.max_reply_tokens) is not int:

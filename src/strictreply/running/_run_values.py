@@ -24,7 +24,7 @@ from strictreply.pipeline._values import (
     ResponseKind,
 )
 from strictreply.values._attempts import Attempt, Usage
-from strictreply.values._errors import ContractError, StrictReplyError
+from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
 from strictreply.values._json import JSONObject, Message
 from strictreply.values._replies import DirectAnswer, ToolCall
 from strictreply.wires._opening import peek
@@ -178,6 +178,11 @@ class RunRequest:
     user: str = "local"
     cancel: Callable[[], bool] | None = None
     on_event: OnEvent | None = None
+
+    def __post_init__(self) -> None:
+        must_be("loop", self.loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
+        must_have("cancel", self.cancel, "__call__", "a function, or None")
+        must_have("on_event", self.on_event, "__call__", "a function of an event, or None")
 
     @classmethod
     def split(cls, messages: str | Iterable[Message] | None, keywords: RunKeywords) -> tuple[Self, JSONObject]:

@@ -98,6 +98,21 @@ class ContractError(StrictReplyError, ValueError):
         self.path = path
 
 
+def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
+    """Raise ContractError when a value is of another type; ``words`` say what to write instead.
+
+    The value is not shown: it may be anything, a key among it.
+    """
+    if not isinstance(value, kind):
+        raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
+
+
+def must_have(name: str, value: object, method: str, words: str) -> None:
+    """Raise ContractError when a value lacks a method (``__call__`` of what is called); None passes."""
+    if value is not None and not callable(getattr(value, method, None)):
+        raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
+
+
 class ContractWarning(UserWarning):
     """A declaration holds a part that no reply can ever fit, though others can; warned of once, when it is declared."""
 

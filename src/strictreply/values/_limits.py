@@ -12,6 +12,11 @@ MAX_NUMBER_DIGITS = 4300
 """The digits of one integer that CPython converts in bounded time (``sys.int_info``)."""
 
 
+def is_count(value: object, least: int = 0) -> TypeGuard[int]:
+    """Return whether a value is a whole number, ``least`` or more; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The caps of one reply; beyond any of them it is refused, not read on.
@@ -34,8 +39,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if value < 1:
-                raise ValueError(f"Limits.{name} must be at least 1, not {value}")
+            if not is_count(value, 1):
+                raise ValueError(f"Limits.{name} must be a whole number, at least 1, not {value!r}")
         if self.depth > MAX_JSON_DEPTH:
             raise ValueError(f"Limits.depth must be at most {MAX_JSON_DEPTH}, not {self.depth}")
 
@@ -80,8 +85,3 @@ class Work:
             return False
         self.taken += steps
         return True
-
-
-def is_count(value: object, least: int = 0) -> TypeGuard[int]:
-    """Return whether a value is a whole number, ``least`` or more; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
