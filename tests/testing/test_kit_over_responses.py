@@ -37,12 +37,17 @@ WITHOUT_COUNTERPART: dict[str, str] = {
 OF_NO_ITEM = {("user_role", "a call"), ("user_role", "a call with a list")}
 """A call is an item of its own, which has no role."""
 
-CASES = [
-    pytest.param(entry, name, id=f"{entry.name}-{name}")
-    for entry in CATALOGUE.values()
-    for name in TARGETS
-    if made(entry, name) and entry.name not in WITHOUT_COUNTERPART and (entry.name, name) not in OF_NO_ITEM
-]
+pytestmark = pytest.mark.one_lane
+
+
+def targets_of(entry: Entry) -> list[str]:
+    """The kinds of reply that a fault can be made of, by this API."""
+    if entry.name in WITHOUT_COUNTERPART:
+        return []
+    return [name for name in TARGETS if made(entry, name) and (entry.name, name) not in OF_NO_ITEM]
+
+
+ENTRIES = [pytest.param(entry, id=entry.name) for entry in CATALOGUE.values() if targets_of(entry)]
 
 
 def is_of_form(entry: Entry, *, streamed: bool) -> bool:
@@ -71,51 +76,50 @@ def failed(source: Any, name: str, needs: Any, *, streamed: bool) -> tuple[sr.Ca
     return None, seen
 
 
-@pytest.mark.parametrize(("entry", "name"), CASES)
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_no_fault_is_accepted(entry: Entry, name: str, streamed: bool) -> None:
-    """The exception is ours and the SDK's; no call, no finish and no letter of an answer that is held came out."""
-    if not is_of_form(entry, streamed=streamed):
-        pytest.skip("no fault of this form")
-    for fault in made(entry, name):
-        served = openai_client(ScriptedModel(fault), timeout=0.2)
-        error, seen = failed(served, name, shaped_by(entry), streamed=streamed)
-        assert error is not None
-        assert isinstance(error, openai.OpenAIError)
-        kinds = {event.type for event in seen}
-        assert "response.completed" not in kinds
-        assert name == "prose" or not seen or entry.name == "answer_for_required_call"  # prose beside calls is live
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_no_fault_is_accepted(entry: Entry) -> None:
+    """At each target, whole and streamed: the exception is ours and the SDK's, and nothing of the reply came out."""
+    for name in targets_of(entry):
+        for streamed in (form for form in (False, True) if is_of_form(entry, streamed=form)):
+            for fault in made(entry, name):
+                served = openai_client(ScriptedModel(fault), timeout=0.2)
+                error, seen = failed(served, name, shaped_by(entry), streamed=streamed)
+                assert error is not None, (name, streamed)
+                assert isinstance(error, openai.OpenAIError)
+                assert "response.completed" not in {event.type for event in seen}
+                # prose beside calls is live
+                assert name == "prose" or not seen or entry.name == "answer_for_required_call", (name, streamed)
 
 
-@pytest.mark.parametrize(("entry", "name"), CASES)
-def test_every_reply_that_is_served_is_invalid(entry: Entry, name: str) -> None:
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_every_reply_that_is_served_is_invalid(entry: Entry) -> None:
     """The gate refuses the bytes themselves; what ends on the way (a status, a cut, a wrong type) is none for it."""
-    contract, _ = shape(contract_of(name), {"messages": [], **shaped_by(entry)})
-    for fault in made(entry, name):
-        for streamed in (False, True):
-            sent = render_response(fault.served, {**ASK, "stream": streamed})
-            is_judged = fault.kind is Kind.STREAM or not isinstance(fault.served, HTTPReply)
-            if not is_of_form(entry, streamed=streamed) or not is_judged:
-                continue
-            if sent.headers.get("Content-Type", "").startswith("text/event-stream"):
-                assert isinstance(contract.check(assembled(sent.body), api="responses"), sr.Invalid)
-            elif fault.kind is not Kind.STREAM:  # a stream in another type is no stream
-                assert isinstance(contract.check(json.loads(sent.body), api="responses"), sr.Invalid)
+    for name in targets_of(entry):
+        contract, _ = shape(contract_of(name), {"messages": [], **shaped_by(entry)})
+        for fault in made(entry, name):
+            for streamed in (False, True):
+                sent = render_response(fault.served, {**ASK, "stream": streamed})
+                is_judged = fault.kind is Kind.STREAM or not isinstance(fault.served, HTTPReply)
+                if not is_of_form(entry, streamed=streamed) or not is_judged:
+                    continue
+                if sent.headers.get("Content-Type", "").startswith("text/event-stream"):
+                    assert isinstance(contract.check(assembled(sent.body), api="responses"), sr.Invalid)
+                elif fault.kind is not Kind.STREAM:  # a stream in another type is no stream
+                    assert isinstance(contract.check(json.loads(sent.body), api="responses"), sr.Invalid)
 
 
 def test_no_fault_is_accepted_over_a_socket() -> None:
     """A server on loopback serves the same: one fault of each entry, in its own form."""
     model = ScriptedModel()
     with model.serve() as server, openai.OpenAI(base_url=server.base_url, api_key="none", timeout=0.2) as source:
-        for entry in [entry for entry in CATALOGUE.values() if entry.name not in WITHOUT_COUNTERPART]:
-            name = next((name for name in TARGETS if made(entry, name) and (entry.name, name) not in OF_NO_ITEM), None)
-            if name is not None:
+        for entry in CATALOGUE.values():
+            for name in targets_of(entry)[:1]:
                 model.script(made(entry, name)[0])
                 error, _ = failed(source, name, shaped_by(entry), streamed=bool(entry.needs.get("stream")))
                 assert error is not None, entry.name
 
 
-@pytest.mark.parametrize(("fault", "name"), [*((fault, "") for fault in WITHOUT_COUNTERPART), *OF_NO_ITEM])
+@pytest.mark.parametrize(("fault", "name"), [*((fault, "") for fault in WITHOUT_COUNTERPART), *sorted(OF_NO_ITEM)])
 def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> None:
     """A probe leaves out what the request's own gate does not refuse; such faults exist."""
     entry = CATALOGUE[fault]
