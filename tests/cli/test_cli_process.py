@@ -6,10 +6,12 @@ import contextlib
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from pathlib import Path
 from typing import IO
 
@@ -86,6 +88,10 @@ def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None
     """``ask`` works against the model that ``serve-demo`` serves; Ctrl-C ends that with 130 and one line."""
     server = process("serve-demo", "--port", "0", "--failure-rate", "1")
     url = read_until(server.stdout, "http://").partition("served at ")[2].partition(";")[0]
+    command = shlex.split(read_until(server.stdout, "curl ").splitlines()[-1])
+    asked = urllib.request.Request(command[2], command[-1].encode(), {"content-type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(asked) as answered:  # noqa: S310 - a loopback address
+        assert json.load(answered)["choices"]
     path = tmp_path / "tools.json"
     members = {"city": {"type": "string"}, "unit": {"type": "string"}, "days": {"type": "integer"}}
     schema = {"type": "object", "properties": members, "required": ["city", "unit", "days"]}

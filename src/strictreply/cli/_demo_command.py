@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import shlex
 from dataclasses import dataclass
 
 import typer
@@ -16,6 +18,7 @@ from strictreply.cli._terminal import Live, Status, console, fail, interruptible
 from strictreply.client._client import StrictClient
 from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
+from strictreply.contract._tool import Tool
 from strictreply.retry._policy import RetryPolicy
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing.shop_scenario import SCENARIO
@@ -89,12 +92,26 @@ def serve(port: int, *, seed: int, failure_rate: float) -> None:
         server = LoopbackServer(model, port=port, log=lambda line: typer.echo(printable(line), err=True))
     except OSError as error:
         fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
+    questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:SERVED_QUESTIONS_SHOWN])
+    told = (
+        f"An unreliable model is served at {server.base_url}; Ctrl-C ends it.\n"
+        f"It knows these questions among others:\n{questions}\n"
+        f"Ask the first one:\n{curl(server.base_url)}"
+    )
     with interruptible("stopped"):
-        typer.echo(f"An unreliable model is served at {server.base_url}; Ctrl-C ends it.")
-        typer.echo("It knows these questions among others:")
-        for question in SCENARIO.questions[:SERVED_QUESTIONS_SHOWN]:
-            typer.echo(f"  {question.text}")
-        server.serve_forever()
+        server.serve_forever(ready=lambda: typer.echo(told))
+
+
+def curl(base_url: str) -> str:
+    """Return a command that asks the first question, with the one tool that it needs."""
+    question = SCENARIO.questions[0]
+    tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == question.calls[0].tool)
+    body = {
+        "model": "unreliable-1",
+        "messages": [{"role": "user", "content": question.text}],
+        "tools": [tool.definition],
+    }
+    return f"curl -s {base_url}/chat/completions -H 'content-type: application/json' -d {shlex.quote(json.dumps(body))}"
 
 
 def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> AskedQuestion:

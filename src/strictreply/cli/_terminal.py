@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Generator
 from enum import IntEnum
@@ -23,6 +24,7 @@ from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 
 MAX_SHOWN_CHARS = 240
+UNWRAPPED = 10_000
 HANGING = 8  # columns before the words: two spaces and a label
 shortened = partial(capped, limit=MAX_SHOWN_CHARS)
 _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
@@ -43,7 +45,10 @@ class Status(IntEnum):
 
 def console(*, stderr: bool = False) -> Console:
     """Open a console that takes square brackets and colons as they are: what models write may hold any markup."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not screen.is_terminal and "COLUMNS" not in os.environ:
+        screen.width = UNWRAPPED  # what goes into a file or a pipe is searched by lines
+    return screen
 
 
 def fail(message: str, status: Status = Status.USAGE) -> NoReturn:

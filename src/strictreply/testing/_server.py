@@ -77,10 +77,14 @@ class LoopbackServer:
             self._thread.join()
         self._server.server_close()
 
-    def serve_forever(self) -> None:
-        """Serve in this thread until it is interrupted; KeyboardInterrupt passes through, the port is freed."""
+    def serve_forever(self, ready: Callable[[], object] = lambda: None) -> None:
+        """Serve in this thread until it is interrupted; KeyboardInterrupt passes through, the port is freed.
+
+        ``ready`` is called once requests are taken.
+        """
         try:
             self._server.server_activate()
+            ready()
             self._server.serve_forever(POLL_SECONDS)
         finally:
             self._server.server_close()
