@@ -8,6 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from openai import OpenAI
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
@@ -38,6 +40,12 @@ class Page:
         for program in self.programs:
             exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102 - the page itself
         return names
+
+    def run_and_close(self) -> None:
+        """Run the programs, and close the clients that they leave open as a program does that ends."""
+        for value in self.run().values():
+            if isinstance(value, OpenAI):
+                value.close()
 
     def table(self, heading: str) -> list[list[str]]:
         """Give the cells of the first table below a heading, row by row, without its head."""

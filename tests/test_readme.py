@@ -32,7 +32,7 @@ def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     replies = iter([completion(message(None, [bad]), "tool_calls"), completion(message(None, [good]), "tool_calls")])
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        README.run()
+        README.run_and_close()
     assert capsys.readouterr().out == "order 1042: 29.90 EUR\n"
     assert len(README.text.splitlines()) <= MOST_LINES
 
@@ -46,7 +46,7 @@ def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     replies = iter([wrong, good, good, good, completion(message("It is on its way."))])
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        Page.named("guide.md").run()
+        Page.named("guide.md").run_and_close()
     assert next(replies, None) is None
     assert capsys.readouterr().out == "['shoes 0', 'shoes 1']\nIt is on its way.\n"
 
