@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from pydantic import BaseModel
 import strictreply as sr
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, Taken
-from strictreply.testing._malformed import BY_THE_MODEL, retold, scripts_of
+from strictreply.testing._harm import Harm
+from strictreply.testing._malformed import BY_THE_MODEL, Cause, retold, scripts_of
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Kind
 from strictreply.testing._targets import ReplyPlace
@@ -128,7 +131,7 @@ def test_no_good_reply_is_served_as_malformed(place: ReplyPlace, said: Any) -> N
 def test_a_named_tool_must_be_called() -> None:
     """Where the requests name one tool, an answer is a fault, and what follows a fault is that tool's call."""
     runs = scripts_of(tools=[a, aa], request=NAMED)
-    assert "aa-answer_for_required_call" in {run.id for run in runs}
+    assert "answer_for_required_call" in {run.fault.name for run in runs}
     assert {run.then.source for run in runs} == {ok.reply(aa).source}
 
 
@@ -169,12 +172,11 @@ def test_what_no_request_can_ask_for_is_an_error(words: Any) -> None:
 
 def test_what_was_recorded_is_scripted_too(cassette: Path) -> None:
     """Each reply of a cassette that did not fit is a run, also without tools."""
-    recorded = [run for run in scripts_of(cassette=cassette, kinds=[]) if run.id.startswith("recorded")]
-    assert [(run.id, run.steps, run.then) for run in recorded] == [
+    assert [(run.id, run.steps, run.then) for run in scripts_of(cassette=cassette)] == [
         ("recorded[2]", (Cassette(cassette).failures()[0],), ok.answer())
     ]
     both = scripts_of(tools=[search], kinds=["args"], cassette=cassette, then=ok.call(search))
-    assert both[-1].id == "recorded[2]"
+    assert len([run for run in both if run.id == "recorded[2]"]) == 1 < len(both)
     assert {run.then.source for run in both} == {"ok.call(search)"}
 
 
@@ -218,7 +220,7 @@ def told_of(error: BaseException | None) -> str:
 
 @pytest.mark.parametrize("error", [None, KeyError("limit")])
 def test_a_failed_run_is_told_with_a_test_that_repeats_it(error: BaseException | None) -> None:
-    """The story, and a test whose body is Python that scripts the same again; nothing of what the model wrote."""
+    """The story, the JSON that was served, and a test whose body is Python that scripts the same again."""
     told = told_of(error)
     assert "request 1: 1 message -> wrong_type" in told
     assert "as in test_shop.py::test_it" in told
@@ -226,7 +228,8 @@ def test_a_failed_run_is_told_with_a_test_that_repeats_it(error: BaseException |
     llm = ScriptedModel()
     exec(body.partition("\n")[0].strip(), {**globals(), "llm": llm})  # noqa: S102 - our own words
     assert llm.steps == (faults.wrong_type(search, "limit"),)
-    assert CANARY not in told
+    (served,) = re.findall(r"arguments reads (.*)", told)
+    assert json.loads(served)["limit"] == CANARY or not isinstance(json.loads(served)["limit"], int)
 
 
 def test_our_own_errors_tell_their_attempts() -> None:
@@ -258,3 +261,40 @@ def test_a_named_fault_that_cannot_be_made_is_an_error(names: Any, reason: str) 
     """It fails with the reason when the test is collected, and is never skipped in silence."""
     with pytest.raises(ValueError, match=reason):
         scripts_of(tools=[search], place="call", names=names)
+
+
+def test_by_default_there_is_what_an_app_might_act_on() -> None:
+    """Arguments come first, of every tool; the rest once; nothing that is formal, unless it is asked for."""
+    gentle, full = scripts_of(tools=[search, Refund]), scripts_of(tools=[search, Refund], everything=True)
+    assert {run.id for run in gentle} < {run.id for run in full}
+    assert {Harm.accepting(run.fault.kind, run.fault.code) for run in gentle} == {Harm.ACTS}
+    assert {run.tool for run in gentle if run.fault.kind is Kind.ARGS} == {"search", "Refund"}
+    others = [run.fault.id for run in gentle if run.fault.kind is not Kind.ARGS]
+    assert len(others) == len(set(others))
+    passed_over = [run.fault.code.endswith(".extra_key") for run in gentle]
+    assert passed_over == sorted(passed_over)
+    assert gentle[0].fault.kind is Kind.ARGS
+
+
+@pytest.mark.parametrize(
+    ("error", "harm"),
+    [
+        (AssertionError("ran"), Harm.ACTS),
+        (KeyError("limit"), Harm.CRASHES),
+        (None, Harm.DEGRADES),
+    ],
+)
+def test_what_an_app_did_is_read_from_the_exception(error: BaseException | None, harm: Harm) -> None:
+    """A failed assertion is about what was done with the reply; anything else is the app's own; none is a loop."""
+    assert Cause.of(ScriptedModel(faults.wrong_type(search, "limit")), error).harm is harm
+
+
+def test_a_leak_is_one_where_the_test_asks_for_echoes() -> None:
+    """The exception of ``assert_no_echo`` is a leak, whatever else the app did."""
+    model = ScriptedModel(faults.extra_key(search), then=ok.reply(search))
+    model({"model": "m", "messages": USER})
+    echo = {"role": "user", "content": str(model.steps[0].served)}
+    model({"model": "m", "messages": [*USER, echo]})
+    with pytest.raises(AssertionError) as caught:
+        model.assert_no_echo()
+    assert Cause.of(model, caught.value).harm is Harm.LEAKS

@@ -441,6 +441,14 @@ def test_what_the_sdk_requires_is_required() -> None:
         create(PLAIN, user=object())
 
 
+def test_what_the_sdk_does_not_take_is_refused() -> None:
+    """A misspelt keyword is a TypeError, as of the SDK's own method, sync and async."""
+    with pytest.raises(TypeError, match="temprature"):
+        create(PLAIN, temprature=1)
+    with pytest.raises(TypeError, match="temprature"):
+        asyncio.run(AsyncScriptedClient(always(PLAIN)).chat.completions.create(**REQUEST, temprature=1))
+
+
 def test_it_goes_under_the_wrapped_client() -> None:
     """A bad reply is asked again and a lost connection repeated, sync and async."""
     replies = [error_reply(503, "busy", headers={"Retry-After": "0"}), SPOILED, PLAIN] * 2

@@ -181,6 +181,27 @@ def test_answers_that_no_gate_lets_through_are_refused(value: Any) -> None:
         ok.answer(value)
 
 
+def test_an_action_is_an_answer_that_coordination_reads() -> None:
+    """It is the JSON of the action in the content, spelled as it is made again."""
+    step = ok.action("invoke_agent", action_input="writer")
+    assert judged(step, answer={}).answer == {"next_action": "invoke_agent", "action_input": "writer"}
+    assert eval(step.source, {"ok": ok}) == step  # noqa: S307 - our own words
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "named"),
+    [
+        ("invoke_agents", {"action_input": "writer"}, "invoke_agent"),
+        ("invoke_agent", {"agent": "writer"}, "invoke_agent"),
+        ("invoke_tool", {}, "invoke_tool"),
+    ],
+)
+def test_what_is_no_action_is_refused(name: str, members: dict[str, Any], named: str) -> None:
+    """A name that is none, and members that the action does not have."""
+    with pytest.raises(ValueError, match=named):
+        ok.action(name, **members)
+
+
 def test_several_calls_have_their_own_ids() -> None:
     """Calls are put together in order; what is put together can be put together again."""
     step = ok.calls(ok.call(search, query="a"), ok.calls(ok.call(search, query="b"), ok.call(Refund)))

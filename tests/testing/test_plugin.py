@@ -38,6 +38,8 @@ def imported() -> None:
     """Import what the inner runs need: pytester forgets what they imported themselves."""
     for name in ("openai.resources.chat.completions", "strictreply.testing._malformed", "strictreply.testing.mounting"):
         import_module(name)
+    for name in ("strictreply.client", "strictreply.retry._policy"):  # two of a class are not the same
+        import_module(name)
 
 
 def run(suite: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
@@ -103,7 +105,8 @@ def test_over_a_socket(llm, llm_server):
     assert llm.requests[0].messages == [{"role": "user", "content": "tea"}]
 """,
     )
-    result.assert_outcomes(passed=5, failed=2)
+    outcomes = result.parseoutcomes()
+    assert (outcomes["passed"], outcomes["failed"]) == (5, 2)
     result.stdout.fnmatch_lines(["FAILED *test_careless*wrong_type*"])
 
 
@@ -375,3 +378,96 @@ def test_an_endless_loop_fails_the_test(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*an endless loop*5 times*"])
+
+
+SHOP = """
+import json
+import pytest
+
+DONE = []
+
+def search(query: str, limit: int = 5) -> None:
+    DONE.append(query)
+
+def status(order: int) -> None:
+    DONE.append(order)
+
+def cancel(order: int, refund: bool) -> None:
+    DONE.append((order, refund))
+
+def told(value, kind):
+    if type(value) is not kind:
+        raise ValueError(kind)
+    return value
+
+def strict(text):
+    def once(pairs):
+        if len(pairs) != len(dict(pairs)):
+            raise ValueError("twice")
+        return dict(pairs)
+    text.encode()
+    return json.loads(text, object_pairs_hook=once)
+
+def app(client):
+    completion = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "cancel it"}])
+    choice = completion.choices[0]
+    if choice.finish_reason != "tool_calls" or len(choice.message.tool_calls) != 1 or choice.message.refusal:
+        raise ValueError("no call")
+    called = choice.message.tool_calls[0].function
+    args = strict(called.arguments)
+    known = {"search": {"query", "limit"}, "status": {"order"}, "cancel": {"order", "refund"}}
+    if called.name not in known or type(args) is not dict or not set(args) <= known[called.name]:
+        raise ValueError("not as declared")
+    try:
+        if called.name == "search":
+            search(told(args["query"], str), told(args.get("limit", 5), int))
+        elif called.name == "status":
+            status(told(args["order"], int))
+        else:
+            cancel(told(args["order"], int), bool(args["refund"]))
+    except KeyError:
+        raise ValueError("missing") from None
+
+@pytest.mark.malformed(tools=[search, status, cancel])
+def test_nothing_runs(llm):
+    DONE.clear()
+    try:
+        app(llm.openai())
+    except ValueError:
+        pass
+    assert DONE == []
+"""
+
+
+def test_one_bug_is_one_failing_test(suite: pytest.Pytester) -> None:
+    """``bool("false")`` in an app of three tools: few failures, few lines, and the first shows the place."""
+    suite.makepyfile(test_app=SHOP)
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
+    outcomes, told = result.parseoutcomes(), result.stdout.str()
+    assert outcomes["failed"] == 1
+    assert outcomes["same"] >= 5
+    assert len(result.outlines) <= 120
+    assert "args.type: cancel/refund" in told
+    assert "faults.wrong_type(cancel, '/refund')" in told
+    assert '"refund": ' in told
+
+
+def test_all_reports_each_reply(suite: pytest.Pytester) -> None:
+    """``--malformed=all`` makes each malformed reply a test that fails by itself, formal ones among them."""
+    suite.makepyfile(test_app=SHOP)
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0", "--malformed=all")
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] > 10
+    assert "same" not in outcomes
+    assert "null_call_id" not in result.stdout.str()
+    assert "search-missing_choices" in result.stdout.str()
+
+
+def test_two_causes_are_two_failing_tests_also_under_xdist(suite: pytest.Pytester) -> None:
+    """What crashes in a function of its own is a cause of its own; the workers' reports are put together."""
+    crashing = SHOP.replace("def status(order: int) -> None:", "def status(order: int) -> None:\n    1 / (order - 1)")
+    crashing = crashing.replace('status(told(args["order"], int))', 'status(args["order"])')
+    suite.makepyfile(test_app=crashing)
+    result = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2")
+    assert result.parseoutcomes()["failed"] == 2
+    result.stdout.fnmatch_lines(["acts on invalid data: AssertionError at *", "crashes: TypeError at *"])

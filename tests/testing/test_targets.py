@@ -44,6 +44,8 @@ named_otherwise = sr.Tool.from_json_schema("get-weather", {"type": "object", "pr
 as_written = sr.Tool.from_json_schema("open", {"type": "object"}, extra="schema", formats="annotate")
 known = {"type": "function", "function": {"name": "known", "parameters": {"type": "object", "properties": {}}}}
 MCP = {"name": "mcp", "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+LISTED = [{**known}, {**known, "function": {"name": "unknown", "parameters": {"type": "object"}}}]
+MAPPED = {"lamp": {"name": "lamp", "inputSchema": {"type": "object"}}}
 TOOLS = [search, decorated, Refund, Refund.Line, weather, named_otherwise, as_written, known, MCP, Shop().find]
 ANSWERS = [Refund, list[int], int | None, Literal["a", "b"], {"type": "object", "properties": {}}, Refund.Line]
 
@@ -97,19 +99,15 @@ def test_an_answer_is_spelled_as_python_that_works(answer: object) -> None:
 
 
 def test_a_name_is_used_only_where_it_is_one() -> None:
-    """A Tool's or a definition's own name is a variable's only where a module has that very object under it."""
-    assert [spelled(tool) for tool in (search, decorated, Refund, Refund.Line, weather, known)] == [
-        "search",
-        "decorated",
-        "Refund",
-        "Refund.Line",
-        "weather",
-        "known",
-    ]
+    """A Tool or a definition is spelled by the variable of a module that holds that very object, else written out."""
+    named = {"search": search, "decorated": decorated, "Refund": Refund, "Refund.Line": Refund.Line, "weather": weather}
+    named |= {"known": known, "named_otherwise": named_otherwise, "MCP": MCP, "LISTED[1]": LISTED[1]}
+    named |= {"MAPPED['lamp']": MAPPED["lamp"]}
+    assert {name: spelled(tool) for name, tool in named.items()} == {name: name for name in named}
     local = sr.Tool.from_json_schema("weather", {"type": "object", "properties": {"city": {"type": "string"}}})
-    for tool in (local, named_otherwise):
-        assert ast.literal_eval(spelled(tool)) == tool.held_to("schema", "assert").definition
-    assert spelled(as_written).startswith("Tool.from_openai({")
+    assert ast.literal_eval(spelled(local)) == local.held_to("schema", "assert").definition
+    open_one = sr.Tool.from_json_schema("open", {"type": "object"}, extra="schema", formats="annotate")
+    assert spelled(open_one).startswith("Tool.from_openai({")
 
     class Local(BaseModel):
         """A model that no module has."""

@@ -6,12 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import cast
+from traceback import walk_tb
+from typing import Self, cast
+
+import pytest
 
 from strictreply.contract._tool import Tool
 from strictreply.testing import ok
 from strictreply.testing._cassettes import Cassette
 from strictreply.testing._demands import Demand, DemandHints
+from strictreply.testing._harm import Harm, harm_order, named, place_of
+from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Step
 from strictreply.testing._targets import ReplyPlace, Target
@@ -20,15 +25,20 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._json import JSON, JSONObject
 
-BY_THE_MODEL = (Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ARGS, Kind.ENVELOPE, Kind.FINISH)
-"""What a model, or the server around it, gets wrong in a response that arrives whole."""
+BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
+"""What a model, or the server around it, gets wrong in a response that arrives whole: the arguments first."""
+
+MAX_SERVED_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """One run of a marked test: the fault first, then the good replies, the last of them for ever."""
+    """One run of a marked test: the fault first, then the good replies, the last of them for ever.
 
-    id: str
+    ``tool`` is the name of what is called, ``"answer"`` for a structured answer, empty for a text.
+    """
+
+    tool: str
     fault: Fault
     before: tuple[Step, ...]
     then: Step
@@ -38,27 +48,41 @@ class Malformed:
         """What is served before ``then``, one a request."""
         return (self.fault, *self.before)
 
+    @property
+    def id(self) -> str:
+        """The run's name as a test's parameter: ``search-wrong_type[/limit]``."""
+        return f"{self.tool}-{self.fault.id}" if self.tool else self.fault.id
+
+    @property
+    def spoiled(self) -> str:
+        """What a list of many runs says of this one: the place in the arguments, else the fault's name."""
+        return f"{self.tool}{self.fault.at}" if self.fault.at else self.fault.name
+
 
 def scripts_of(
     *,
     tools: Iterable[object] = (),
-    kinds: Iterable[Kind | str] | str = BY_THE_MODEL,
+    kinds: Iterable[Kind | str] | str | None = None,
     names: Iterable[str] | str = (),
     place: ReplyPlace | None = None,
     request: Mapping[str, JSON] | None = None,
     then: Step | Sequence[Step] | None = None,
     cassette: str | Path | None = None,
+    everything: bool = False,
 ) -> list[Malformed]:
     """Read the arguments of the mark.
 
     ``tools`` are what the app declares, all in one request: what would be a good call of any of them is no fault.
-    Without any, only faults that need no tool are served. ``kinds`` chooses kinds of faults, ``Kind`` means all;
-    ``names`` chooses faults by name instead, of whatever kind.
+    Without any, only faults that need no tool are served. ``kinds`` chooses kinds of faults, ``Kind`` means all, None
+    what a model gets wrong that an app might act on; ``names`` chooses faults by name instead, of whatever kind.
     ``place`` is where replies are written, None for native calls; with ``"json"`` each of the tools is an answer of
     its own. ``request`` holds what the app's requests say beyond the API's defaults, such as
     ``{"tool_choice": "required"}`` or ``{"stream": True}``: some replies are faults only then. ``then`` is the step or
     the steps after the fault, the last of which stays; None is a good reply, of the same tool where it may be called.
-    ``cassette`` adds the replies recorded there that do not fit.
+    ``cassette`` adds the replies recorded there that do not fit; without tools, kinds and names there is nothing else.
+
+    Those come first whose data an app that accepts them would act on. Unless kinds, names or ``everything`` are asked
+    for, these are all, and faults beside the arguments are made of one tool alone: they are the same for each.
 
     Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool, ContractError (a
     ValueError) for tools and a request that no contract can be made of, TypeError when ``tools`` is no list.
@@ -67,23 +91,34 @@ def scripts_of(
     if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
         raise TypeError("tools= must be a list, even for one tool: tools=[search]")
     declared = list(tools)
-    chosen = _entries(kinds, [names] if isinstance(names, str) else list(names))
+    chooses = kinds is not None or bool(names)
+    recorded_only = cassette is not None and not (declared or chooses)
+    wanted = () if recorded_only else BY_THE_MODEL if kinds is None else kinds
+    chosen = _entries(wanted, [names] if isinstance(names, str) else list(names))
     after = () if then is None else (then,) if isinstance(then, Step) else tuple(then)
+    gentle = bool(declared) and not (chooses or everything)
     runs: list[Malformed] = []
+    made: set[str] = set()
     for tool, demand in _asked(declared, place, dict(request or {})):
         name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
         written = place or (None if tool is None else "call")
-        for fault in (fault for entry in chosen for fault in entry.all_for(tool, place=written)):
+        entries = [entry for entry in chosen if not gentle or entry.kind is Kind.ARGS or entry.name not in made]
+        for fault in (fault for entry in entries for fault in entry.all_for(tool, place=written)):
+            if gentle and Harm.accepting(fault.kind, fault.code) is Harm.ACCEPTS:
+                continue
             if not demand.missing(fault.needs) and demand.refuses(fault):
                 following = after or _good(tool, demand, fault.place)
-                runs += [_run(f"{name}-{fault.id}" if name else fault.id, fault, following)] if following else []
+                if following:
+                    made.add(fault.name)
+                    runs.append(_run(name, fault, following))
     _all_made(chosen if names else [], runs, declared, place, request or {})
     if cassette is not None:
         recorded = Cassette(cassette).failures(declared or None)
-        runs += [_run(fault.id, fault, after or (ok.answer(),)) for fault in recorded]
+        runs += [_run("", fault, after or (ok.answer(),)) for fault in recorded]
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
-    return runs
+    order = [*BY_THE_MODEL, *Kind]
+    return sorted(runs, key=lambda run: (harm_order(run.fault.kind, run.fault.code), order.index(run.fault.kind)))
 
 
 def _entries(kinds: Iterable[Kind | str] | str, names: Sequence[str]) -> list[Entry]:
@@ -132,16 +167,47 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     return next(((step,) for step in steps if demand.admits(step.served)), ())
 
 
-def _run(name: str, fault: Fault, after: Sequence[Step]) -> Malformed:
-    return Malformed(name, fault, tuple(after[:-1]), after[-1])
+def _run(tool: str, fault: Fault, after: Sequence[Step]) -> Malformed:
+    return Malformed(tool, fault, tuple(after[:-1]), after[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What an app did in a test that failed: the exception that ended it, and in which function of whose line."""
+
+    harm: Harm
+    function: str
+    words: str
+
+    @classmethod
+    def of(cls, model: ScriptedModel, error: BaseException | None) -> Self:
+        """Read it from an exception: what is no failed assertion is the app's own. None where a loop was ended."""
+        if error is None or model.looped:
+            return cls(Harm.DEGRADES, "", "an endless loop")
+        place = place_of(error.__traceback__)
+        words = f"{named(type(error))} at {place.line or place.frame}"
+        harm = Harm.CRASHES
+        if isinstance(error, AssertionError | pytest.fail.Exception):
+            quoted = ScriptedModel.assert_no_echo.__code__
+            leaks = any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__))
+            faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
+            harm = Harm.LEAKS if leaks else Harm.accepting(faults[0].kind, faults[0].code) if faults else Harm.ACTS
+        return cls(harm, place.function or place.frame, words)
 
 
 def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:
-    """Report a failed run: the script, what was asked, what our error says of its attempts, and how to run it again."""
-    lines = [model.story(), "", "reproduce it in a test of its own:", ""]
+    """Report a failed run: the script, what was asked and served, what the app did, and how to run it again."""
+    lines = [model.story()]
+    for step in (*model.steps, model.then):
+        if isinstance(step, Fault):
+            lines.append(f"{step.name} is served as:")
+            lines += [f"  {line}" for line in excerpt(step.served, step.clean, MAX_SERVED_CHARS).splitlines()]
+    cause = Cause.of(model, error)
+    lines.append(f"what the app did: {cause.harm}: {cause.words}")
     names = ["faults", "ok", *(["Cassette"] if "Cassette(" in model.source else [])]
-    lines += ["    from strictreply import Tool"] if "Tool." in model.source else []
-    lines += [f"    from strictreply.testing import {', '.join(names)}", "", "    def test_reproduced(llm):"]
-    lines += [f"        {model.source}", f"        …  # as in {nodeid.partition('[')[0]}"]
+    tools = "; from strictreply import Tool" if "Tool." in model.source else ""
+    lines.append(f"reproduce it in a test of its own (from strictreply.testing import {', '.join(names)}{tools}):")
+    lines += ["    def test_reproduced(llm):", f"        {model.source}"]
+    lines.append(f"        …  # as in {nodeid.partition('[')[0]}")
     told = error.explain() if isinstance(error, StrictReplyError) else ""
     return "\n".join([*lines, "", told] if told else lines)

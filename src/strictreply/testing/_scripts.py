@@ -157,6 +157,11 @@ class ScriptedModel:
         return self._steps
 
     @property
+    def then(self) -> Step | None:
+        """What is served when the steps are spent; None for an HTTP 400."""
+        return self._then
+
+    @property
     def requests(self) -> list[Asked]:
         """Every request so far, in order."""
         with self._lock:

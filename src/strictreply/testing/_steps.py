@@ -56,7 +56,8 @@ class Fault(Step):
     ``code`` is what such a gate says: an issue's code (``args.type``), or for what is no reply at all the kind of
     failure (``rate_limit``, ``connection``; see :class:`strictreply.retry._failures.Failure`). ``at`` is the JSON
     Pointer of the spoiled place in the arguments or the answer, empty for the whole. ``needs`` holds the keywords of a
-    request under which alone it is a fault, such as ``{"tool_choice": "required"}``.
+    request under which alone it is a fault, such as ``{"tool_choice": "required"}``. ``clean`` is the good completion
+    that was spoiled, None of a recorded reply.
     """
 
     kind: Kind = Kind.JSON
@@ -64,6 +65,7 @@ class Fault(Step):
     place: ReplyPlace = "call"
     at: str = ""
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
+    clean: JSON = field(default=None, repr=False)
 
     @property
     def channel(self) -> Channel:

@@ -148,20 +148,49 @@ def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
 def spelled(declared: object, *, tool: bool = True) -> str:
     """Write a tool, or with ``tool=False`` the kind of an answer.
 
-    A function or a class is spelled by its name, a :class:`Tool` or a definition by its own where a loaded module has
-    this very object under it, and else the definition is written out.
+    A function or a class is spelled by its name, a :class:`Tool` or a definition by the variable of a loaded module
+    that holds this very object, also in a list or a mapping, and else the definition is written out.
     """
     if isinstance(declared, type) or (isinstance(declared, FunctionType) and declared.__name__.isidentifier()):
         return declared.__name__ if "<locals>" in declared.__qualname__ else declared.__qualname__
+    if variable := _variable(_Same(declared)):
+        return variable
     if not tool:
         return repr(declared)
     known = Tool.of(declared)
-    if any(getattr(module, "__dict__", {}).get(known.name) is declared for module in [*sys.modules.values()]):
-        return known.name
     options = {"extra": known.extra, "formats": known.formats}
     said = "".join(f", {word}={value!r}" for word, value in options.items() if value not in {"forbid", "assert"})
     written = known.held_to("schema", known.formats).definition  # without what the contract says beside it
     return f"Tool.from_openai({written!r}{said})" if said else repr(written)
+
+
+class _Same:
+    """An object as a key: equal to itself alone."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.held is self.held
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _variable(declared: _Same) -> str:
+    """Find how a loaded module names an object: the modules that were loaded last come first; empty where none does."""
+    for module in reversed([*sys.modules.values()]):
+        for name, value in [*getattr(module, "__dict__", {}).items()]:
+            if value is declared.held:
+                return str(name)
+            items = enumerate(value) if isinstance(value, list | tuple) else ()
+            members = value.items() if type(value) is dict and name.isidentifier() else items
+            if not name.startswith("_"):
+                for key, member in members:
+                    if member is declared.held:
+                        return f"{name}[{key!r}]"
+    return ""
 
 
 def keywords(args: Mapping[str, JSON]) -> str:

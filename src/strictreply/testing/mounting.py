@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from functools import partial
 from importlib import import_module
-from inspect import isawaitable
+from inspect import isawaitable, signature
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import h11
 import openai
 from openai import NotGiven, Omit
+from openai.resources.chat import Completions
 from openai.types.chat import ChatCompletion
 
 from strictreply.testing._connections import ConnectionGuard
@@ -31,6 +32,7 @@ MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a soc
 MAX_HEAD_BYTES = 100 * 1024  # as in httpcore
 _LIBRARIES = ("httpx", "httpx2")
 
+_SIGNATURE = signature(Completions.create)
 _NOT_IN_BODY = ("extra_headers", "extra_query", "extra_body", "timeout")
 
 
@@ -202,6 +204,7 @@ class _ClientOfResponder:
 
     def _answered(self, keywords: JSONObject, make_client: Callable[[Responder], Any]) -> Any:
         """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
+        _SIGNATURE.bind(None, **keywords)  # TypeError for a keyword that the SDK's method does not take
         # The body that the SDK would send; TypeError when a value of it is no JSON.
         given = {name: value for name, value in keywords.items() if name not in _NOT_IN_BODY}
         body = {name: as_json(value) for name, value in given.items() if not isinstance(value, NotGiven | Omit)}

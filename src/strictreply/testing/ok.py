@@ -53,6 +53,23 @@ def answer(value: Any = "It is done.") -> Step:
     return _proved("answer", target, repr(given))
 
 
+def action(name: str, /, **members: Any) -> Step:
+    """Let an agent ask for an action, such as ``action("invoke_agent", action_input="writer")``; see coordination.
+
+    Raises ValueError for an action that there is none of, and for members that it does not have.
+    """
+    from strictreply.coordination._actions import ActionType  # noqa: PLC0415 - only for those who coordinate agents
+    from strictreply.coordination._permissions import schema_of  # noqa: PLC0415
+
+    if name not in set(ActionType):
+        raise ValueError(f"{name!r} is no action; the actions are {', '.join(ActionType)}")
+    asked = {"next_action": name, **to_jsonable_python(members)}
+    if issues := schema_of(ActionType(name)).check(asked):
+        raise ValueError(f"this is no {name} action: {issues[0].dotted}")
+    made = answer(asked)
+    return Step("ok.action", made.served, f"ok.action({name!r}{keywords(members)})")
+
+
 def union(tool: object, /, **args: Any) -> Step:
     """Call one tool in the text channel: the JSON union in the content. Otherwise as :func:`call`."""
     return _called("union", tool, "union", args)

@@ -10,17 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from strictreply.testing._harm import Harm
+
 if TYPE_CHECKING:
     from strictreply.testing._scripts import ScriptedModel
     from strictreply.testing._server import LoopbackServer
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
+_FOUND = "strictreply_found"
+"""The attribute of a failed run's report: its test, cause, code and fault, as JSON that xdist brings over."""
+
+MAX_LISTED = 6
+"""How many codes are listed of a cause, and of a code places."""
+
 _USED: pytest.StashKey[Any] = pytest.StashKey()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that tells every malformed reply apart."""
+    parser.getgroup("strictreply").addoption(
+        "--malformed",
+        choices=["causes", "all"],
+        default="causes",
+        help="causes (the default): what an app might act on, and one failing test for each distinct cause; "
+        "all: everything that can be wrong with a reply, each a test of its own",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark."""
+    """Register the mark, and what gathers causes where the reports of all workers come together."""
+    if config.getoption("malformed") == "causes" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Causes(), "strictreply-causes")
     config.addinivalue_line(
         "markers",
         "malformed(tools=[...], kinds=..., names=..., place=..., request=..., then=..., cassette=...): run the test "
@@ -43,7 +64,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from strictreply.testing._malformed import scripts_of  # noqa: PLC0415
 
     try:
-        scripts = [script for mark in marks for script in scripts_of(**mark.kwargs)]
+        everything = metafunc.config.getoption("malformed") == "all"
+        scripts = [script for mark in marks for script in scripts_of(**mark.kwargs, everything=everything)]
     except (OSError, TypeError, ValueError) as error:
         pytest.fail(f"{marked}: {error}", False)
     metafunc.parametrize(_SCRIPT, [pytest.param(script, id=script.id) for script in scripts], indirect=True)
@@ -87,7 +109,7 @@ def no_backoff() -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the script, what was asked and a reproduction to the report of a test that failed.
+    """Add the script, what was served and a reproduction to the report of a test that failed, and its cause.
 
     A test whose app had to be ended in an endless loop has failed, whatever became of the loop's end in the app.
     """
@@ -97,8 +119,59 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"an endless loop: the app asked {len(model.requests)} times, until it got HTTP 400"
     if model is not None and report.failed and call.when == "call":
-        from strictreply.testing._malformed import retold  # noqa: PLC0415
+        from strictreply.testing._malformed import Cause, retold  # noqa: PLC0415
 
         error = call.excinfo.value if call.excinfo else None
         report.sections.append(("strictreply", retold(model, error, item.nodeid)))
+        script = getattr(item, "funcargs", {}).get(_SCRIPT)
+        if script is not None:
+            cause = Cause.of(model, error)
+            found = [cause.harm.value, cause.function, item.nodeid.partition("[")[0]]
+            vars(report)[_FOUND] = [*found, cause.words, script.fault.code, script.spoiled]
     return report
+
+
+class _Causes:
+    """Of the failures of a marked test that one change would mend the first is reported, and the others are counted.
+
+    The first is the worst: runs are in the order of harm. It stands where all reports arrive, also those of xdist.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
+        """Make a further failure of the same cause a skipped test that names the first."""
+        if report.failed and (found := vars(report).get(_FOUND)):
+            harm, function, test, *reply = found
+            replies = self.found.setdefault((harm, function, test), [])
+            replies.append((reply[0], reply[1], reply[2]))
+            if len(replies) > 1:
+                path, line, _ = report.location
+                report.outcome = "skipped"
+                report.longrepr = (path, (line or 0) + 1, f"the same cause as for {replies[0][2]}: it {harm}")
+                report.sections.clear()
+        return (yield)
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Count such a test apart."""
+        return ("same cause", "=", "SAME CAUSE") if report.skipped and _FOUND in vars(report) else None
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """List the causes, the worst first, and by code the replies that each lets through."""
+        if not self.found:
+            return
+        order = list(Harm)
+        terminalreporter.section("malformed replies, by cause")
+        for (harm, _, test), replies in sorted(self.found.items(), key=lambda one: order.index(Harm(one[0][0]))):
+            terminalreporter.line(f"{harm}: {replies[0][0]}; {len(replies)} of {test}")
+            codes: dict[str, dict[str, None]] = {}
+            for _, code, spoiled in replies:
+                codes.setdefault(code, {})[spoiled] = None
+            for code, all_spoiled in [*codes.items()][:MAX_LISTED]:
+                more = f" and {len(all_spoiled) - MAX_LISTED} more" * (len(all_spoiled) > MAX_LISTED)
+                terminalreporter.line(f"    {code}: {', '.join([*all_spoiled][:MAX_LISTED])}{more}")
+            if len(codes) > MAX_LISTED:
+                terminalreporter.line(f"    and {len(codes) - MAX_LISTED} more codes")
+        terminalreporter.line("pytest --malformed=all reports each of them")

@@ -7,7 +7,6 @@ are JSON objects on what were stdin and stdout; the app itself finds both closed
 from __future__ import annotations
 
 import asyncio
-import builtins
 import hashlib
 import importlib
 import importlib.metadata
@@ -18,18 +17,16 @@ import platform
 import queue
 import re
 import sys
-import sysconfig
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 from ssl import SSLError
-from types import TracebackType
 from typing import Any, TextIO
 from urllib.error import URLError
 
-import strictreply
+from strictreply.testing._harm import named, place_of
 from strictreply.testing._waiting import no_backoff
 
 MAX_TRACEBACK_CHARS = 4_000
@@ -44,11 +41,6 @@ _TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
 
 _PASSING = re.compile(r" at 0x[0-9a-fA-F]+|\bcall_[0-9]+\b")
 """What differs from run to run: where objects stand in memory, and the ids of the calls that were served."""
-
-_LIBRARY_FOLDERS = tuple(
-    str(Path(folder).resolve())
-    for folder in (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
-)
 
 
 class Unusable(Exception):
@@ -87,12 +79,12 @@ class App:
             if isinstance(value, Iterator):
                 value = list(value)
         except BaseException as error:  # noqa: BLE001 - whatever comes out of the app is what was asked about
-            at, frame = _places(error.__traceback__)
+            at, _, frame = place_of(error.__traceback__, str(Path(__file__).resolve()))
             clean = is_clean(error, self._clean)
             return {
                 "outcome": "clean" if clean else "crashed",
                 "frame": "" if clean else frame,
-                "told": f"{_named(type(error))} at {at}" if at else _named(type(error)),
+                "told": f"{named(type(error))} at {at}" if at else named(type(error)),
                 "traceback": _trace(error) if told else "",
             }
         return {
@@ -133,35 +125,11 @@ def digest(value: object) -> str:
     return hashlib.sha256(_PASSING.sub("", text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _named(kind: type[BaseException]) -> str:
-    """Return an exception's class as it is imported; built-in ones by their name alone."""
-    known = {builtins.__name__, "json.decoder"}
-    return kind.__qualname__ if kind.__module__ in known else f"{kind.__module__}.{kind.__qualname__}"
-
-
 def _trace(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     return "".join(traceback.format_exception(type(error), error, trace))[-MAX_TRACEBACK_CHARS:]
-
-
-def _places(trace: TracebackType | None) -> tuple[str, str]:
-    """Return the app's own line that an exception came through last, and the innermost frame below it of a library.
-
-    The line is ``file:line``, the frame ``module:function:line``: of the standard library only where no other library
-    is on the way. Either is empty where there is none.
-    """
-    own, frames, here = "", dict[bool, str](), Path.cwd()
-    for frame, line in traceback.walk_tb(trace):
-        code, path = frame.f_code, Path(frame.f_code.co_filename).resolve()
-        module = str(frame.f_globals.get("__name__", ""))
-        if path.is_file() and not str(path).startswith(_LIBRARY_FOLDERS):
-            own = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
-            frames.clear()
-        elif path != Path(__file__).resolve():
-            frames[module.partition(".")[0] in sys.stdlib_module_names] = f"{module}:{code.co_qualname}:{line}"
-    return own, frames.get(False) or frames.get(True, "")
 
 
 def load(source: str) -> Any:

@@ -130,6 +130,7 @@ class Entry:
             place=target.place,
             at=spoiled.at,
             needs=self.needs,
+            clean=grounded.clean,
         )
 
     def _obstacle(self, tool: object, place: ReplyPlace | None, path: str, others: list[str]) -> str:
