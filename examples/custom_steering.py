@@ -35,10 +35,10 @@ def main() -> None:
     """Ask with a house style, and print each correction that was sent."""
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         openai = OpenAI(base_url=server.base_url, api_key="none")
-        client = sr.wrap(openai, tools=[get_weather], steering=House())
-        exchange = client.exchange(
-            model="unreliable-1", messages=[{"role": "user", "content": "How hot is Phoenix today, in fahrenheit?"}]
-        )
+        with sr.wrap(openai, tools=[get_weather], steering=House()) as client:
+            exchange = client.exchange(
+                model="unreliable-1", messages=[{"role": "user", "content": "How hot is Phoenix today, in fahrenheit?"}]
+            )
     for attempt in exchange.attempts:
         print(f"attempt {attempt.number} was asked for with:", attempt.correction or "the question alone")
     print("reply:", exchange.reply)

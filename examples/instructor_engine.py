@@ -45,8 +45,10 @@ def under(sdk: OpenAI) -> None:
 
 def main() -> None:
     """Ask in both ways; the model's first reply does not fit."""
-    with LoopbackServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server:
-        sdk = OpenAI(base_url=server.base_url, api_key="none")
+    with (
+        LoopbackServer(UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)) as server,
+        OpenAI(base_url=server.base_url, api_key="none") as sdk,
+    ):
         over(sdk)
         under(sdk)
 

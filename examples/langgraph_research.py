@@ -23,9 +23,9 @@ TEAM = Topology.of(
 ONE_RETRY = ErrorPolicy(budget=sr.RetryPolicy(max_retries=1, transport_retries=0))
 
 
-def team(base_url: str) -> Any:
+def team(openai: OpenAI) -> Any:
     """Build the graph: the lead and the critic may have three turns."""
-    client = sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0))
+    client = sr.wrap(openai)
     agents = [ChatAgent(name=name, client=client, request={"model": name}) for name in TEAM.agents]
     return to_langgraph(TEAM, agents, policy=ONE_RETRY, max_turns=3, max_loop_count=20)
 
@@ -33,8 +33,8 @@ def team(base_url: str) -> Any:
 def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
     """Run to the end, giving ``answer`` to each question, and tell how it went."""
     config: Any = {"configurable": {"thread_id": question}}
-    with LoopbackServer(model) as server:
-        graph = team(server.base_url).compile(checkpointer=InMemorySaver())
+    with LoopbackServer(model) as server, OpenAI(base_url=server.base_url, api_key="none", timeout=30.0) as openai:
+        graph = team(openai).compile(checkpointer=InMemorySaver())
         state = graph.invoke(begin(TEAM, question), config)
         while waiting := state.get("__interrupt__"):
             print(f"the user is asked: {waiting[0].value['question']}")

@@ -18,7 +18,7 @@ QUESTION = "What will the weather be in Oslo over the next 3 days, in celsius?"
 
 def wrapped(base_url: str) -> sr.StrictClient:
     """Wrap the client of a server; ``api=`` is for the methods of ours."""
-    client = OpenAI(base_url=base_url, api_key="none", timeout=2.0)
+    client = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     return sr.wrap(client, tools=[get_weather], api="responses")
 
 

@@ -25,7 +25,7 @@ class OrderSummary(BaseModel):
 def ask(base_url: str) -> sr.Exchange[OrderSummary]:
     """Ask once, strictly; a reply that does not fit is asked for again."""
     messages = [{"role": "user", "content": "Summarise order 1042."}]
-    with sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), answer=OrderSummary) as client:
+    with sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0), answer=OrderSummary) as client:
         return client.exchange(model="unreliable-1", messages=messages)
 
 

@@ -19,7 +19,7 @@ def search_products(query: str, limit: int = 5) -> list[str]:
 def ask(base_url: str) -> sr.Exchange:
     """Ask for a call written into the text."""
     messages = [{"role": "user", "content": "Find running shoes, at most 2."}]
-    openai = OpenAI(base_url=base_url, api_key="none", timeout=2.0)
+    openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     with sr.wrap(openai, tools=[search_products], channel="text") as client:
         return client.exchange(model="unreliable-1", messages=messages)
 

@@ -21,7 +21,7 @@ def get_weather(city: str, unit: str = "celsius", days: int = 1) -> str:
 def ask(base_url: str) -> sr.Run:
     """Ask one question that takes two calls."""
     question = "Is it warmer in Paris or in Tokyo today?"
-    openai = OpenAI(base_url=base_url, api_key="none", timeout=2.0)
+    openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     with sr.wrap(openai, tools=[get_weather], parallel=True) as client:
         return sr.run(client, question, model="unreliable-1", loop=sr.LoopPolicy(max_iterations=4))
 

@@ -35,7 +35,7 @@ def get_weather(
 
 def wrapped(base_url: str) -> sr.StrictClient:
     """Wrap the client of a server."""
-    return sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=2.0), tools=[get_weather])
+    return sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0), tools=[get_weather])
 
 
 def ask(base_url: str) -> str:

@@ -115,6 +115,29 @@ def test_a_name_is_used_only_where_it_is_one() -> None:
     assert spelled(Local) == "Local"
 
 
+class Sleeper:
+    """What loads itself when it is looked at, as the modules of an SDK do."""
+
+    woken = 0
+
+    @property
+    def __class__(self) -> type:  # what isinstance() asks
+        """Count who asks."""
+        Sleeper.woken += 1
+        return Sleeper
+
+
+SLEEPER = Sleeper()
+
+
+def test_looking_for_a_name_wakes_nothing() -> None:
+    """Of the values of strangers' modules only the type is asked: none loads itself because a name is looked for."""
+    assert isinstance(SLEEPER, Sleeper)
+    before = Sleeper.woken
+    assert spelled(sr.Tool.from_json_schema("unheard_of", {"type": "object"})).startswith("{")
+    assert Sleeper.woken == before
+
+
 def test_keywords_are_spelled_as_python_takes_them() -> None:
     """Names that are no identifiers, or words of the language, come as a mapping."""
     assert keywords({"a": 1, "b": "x"}) == ", a=1, b='x'"

@@ -184,12 +184,14 @@ def _variable(declared: _Same) -> str:
         for name, value in [*getattr(module, "__dict__", {}).items()]:
             if value is declared.held:
                 return str(name)
-            items = enumerate(value) if isinstance(value, list | tuple) else ()
-            members = value.items() if type(value) is dict and name.isidentifier() else items
-            if not name.startswith("_"):
-                for key, member in members:
-                    if member is declared.held:
-                        return f"{name}[{key!r}]"
+            # Of a stranger only the type is asked: isinstance() would wake what loads itself when it is looked at.
+            kind: object = type(value)
+            if name.startswith("_") or (kind is not dict and kind is not list and kind is not tuple):
+                continue
+            members = [*cast("dict[object, object]", value).items()] if kind is dict else enumerate(value)
+            for key, member in members:
+                if member is declared.held:
+                    return f"{name}[{key!r}]"
     return ""
 
 
