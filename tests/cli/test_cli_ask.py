@@ -42,7 +42,7 @@ def test_a_refused_reply_leaves_stdout_empty(command: Command, serve: Serve, tmp
     url = serve(answering(BAD))
     words = ("ask", "Find boots", "--tools", tools_file(tmp_path), "--base-url", url, "--max-retries", "1")
     done = command(*words)
-    assert (done.exit_code, done.stdout) == (Status.FAILED, "")
+    assert (done.exit_code, done.stdout) == (Status.INVALID, "")
     assert done.stderr.count("  came") == 2
     assert done.stderr.splitlines()[-1].startswith("strictreply: ToolArgumentsError: ")
     told = command(*words, "--explain")
@@ -61,7 +61,7 @@ def test_several_calls_are_admitted_by_name(command: Command, serve: Serve, tmp_
     calls = [call("search", '{"query": "a"}', "call_1"), call("search", '{"query": "b"}', "call_2")]
     url = serve(answering(completion(message(calls=calls))))
     words = ("ask", "Find", "--tools", tools_file(tmp_path), "--base-url", url, "--max-retries", "0")
-    assert command(*words).exit_code == Status.FAILED
+    assert command(*words).exit_code == Status.INVALID
     told = json.loads(command(*words, "--parallel").stdout)
     assert [each["args"]["query"] for each in told["calls"]] == ["a", "b"]
 

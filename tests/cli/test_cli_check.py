@@ -12,7 +12,7 @@ import pytest
 from cli.running import TOOLS, Command, Process, tools_file
 from openai_shapes import call, completion, message
 from shared_data import SHARED, needs_shared
-from strictreply.cli._check_command import JudgedLine, ReplyTally
+from strictreply.cli._check_tally import JudgedLine, ReplyTally
 from strictreply.cli._terminal import Status
 
 
@@ -60,7 +60,7 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
     """Without ``--json`` the codes with their first places, the rates and the unreadable lines are shown."""
     path = written(tmp_path, LINES)
     done = command("check", str(path))
-    assert done.exit_code == Status.FAILED
+    assert done.exit_code == Status.INVALID
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["args.type", "1", "replies.jsonl:2"] in rows
     assert ["tool.unknown", "1", "replies.jsonl:5"] in rows
@@ -71,12 +71,13 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("lines", "status"), [([GOOD, GOOD], 0), ([], 1), ([GOOD, BAD], 1), ([GOOD, "broken"], 1), (["", " "], 1)]
+    ("lines", "status"),
+    [([GOOD, GOOD], 0), ([], 3), ([GOOD, BAD], 1), ([GOOD, "broken"], 3), ([BAD, "broken"], 1), (["", " "], 3)],
 )
 def test_the_status_says_whether_all_were_valid(
     command: Command, tmp_path: Path, lines: list[str], status: int
 ) -> None:
-    """0 when every reply is valid; 1 when a reply is invalid, a line cannot be read, or there is no reply at all."""
+    """0 when every reply is valid, 1 when one is invalid, else 3 when a line cannot be read or there is no reply."""
     assert command("check", str(written(tmp_path, lines))).exit_code == status
     assert command("check", "--json", str(written(tmp_path, lines))).exit_code == status
 
@@ -199,7 +200,7 @@ def test_stdin_is_a_file_too(process: Process, tmp_path: Path) -> None:
         with written(tmp_path, LINES, name).open("rb") as file:
             started = process("check", "--json", "-", stdin=file)
             result = json.loads(started.communicate(timeout=60)[0])
-        assert (started.returncode, result["replies"], result["invalid"]) == (Status.FAILED, 4, 2)
+        assert (started.returncode, result["replies"], result["invalid"]) == (Status.INVALID, 4, 2)
 
 
 @pytest.mark.parametrize(("words", "status"), [((), 0), (("--fail-on", "empty"), Status.FAILED)])

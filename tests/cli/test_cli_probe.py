@@ -45,13 +45,38 @@ def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> No
     paths = {form: tmp_path / f"report.{form}" for form in ("json", "junit", "html")}
     files = [word for form, path in paths.items() for word in (f"--{form}", str(path))]
     done = command("probe", "--app", "sample_apps:careless", "--jobs", "1", *CHOSEN, *files)
-    assert done.exit_code == Status.FAILED
+    assert done.exit_code == Status.INVALID
     assert all(f"strictreply faults --show {name}" in done.stdout for name in ("trailing_comma", "unknown_tool"))
     assert "llm.script(faults.unknown_tool(refund))" in done.stdout
     told = json.loads(paths["json"].read_text("utf-8"))
     assert (told["app"], told["outcomes"]["accepted"], told["outcomes"]["crashed"]) == ("sample_apps:careless", 1, 2)
     assert ET.parse(paths["junit"]).getroot()[0].get("failures") == "3"  # noqa: S314 - our own XML
     assert "Did not survive 3 of 3" in paths["html"].read_text("utf-8")
+
+
+def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: Path) -> None:
+    """With the findings of an earlier report the status is 0; a finding that it does not hold makes it 1."""
+    earlier = tmp_path / "earlier.json"
+    words = ("probe", "--app", "sample_apps:careless", "--jobs", "1")
+    assert command(*words, *CHOSEN, "--json", str(earlier)).exit_code == Status.INVALID
+    known = command(*words, *CHOSEN, "--baseline", str(earlier), "--json", str(tmp_path / "now.json"))
+    assert known.exit_code == 0
+    assert json.loads((tmp_path / "now.json").read_text("utf-8"))["baseline"] == {"new": [], "gone": []}
+    junit = tmp_path / "now.xml"
+    more = command(*words, *CHOSEN, "--fault", "fenced", "--baseline", str(earlier), "--junit", str(junit))
+    assert more.exit_code == Status.INVALID
+    assert ET.parse(junit).getroot()[0].get("failures") == "1"  # noqa: S314 - our own XML
+
+
+@pytest.mark.parametrize("content", [None, "{}", "[", '{"runs": [{}]}', '{"runs": 1}', '{"runs": [{"kind": "x"}]}'])
+def test_a_baseline_that_is_none_is_said_at_once(command: Command, tmp_path: Path, content: str | None) -> None:
+    """A file that is not there, or is no report, ends the command before the app runs: status 2."""
+    earlier = tmp_path / "earlier.json"
+    if content is not None:
+        earlier.write_text(content, encoding="utf-8")
+    done = command("probe", "--app", "sample_apps:careless", "--baseline", str(earlier))
+    assert (done.exit_code, done.stdout) == (Status.USAGE, "")
+    assert "earlier.json" in done.stderr
 
 
 def test_a_probe_that_tries_nothing_is_no_success(command: Command) -> None:
@@ -64,7 +89,7 @@ def test_a_probe_that_tries_nothing_is_no_success(command: Command) -> None:
 def test_what_the_author_vouches_for_is_clean(command: Command) -> None:
     """``--clean`` names an exception that is no crash."""
     words = ("probe", "--app", "sample_apps:crashing", "--fault", "trailing_comma")
-    assert command(*words).exit_code == Status.FAILED
+    assert command(*words).exit_code == Status.INVALID
     assert command(*words, "--clean", "builtins:LookupError").exit_code == 0
 
 
@@ -161,7 +186,7 @@ def test_an_app_on_the_responses_api_is_probed_alike(command: Command, tmp_path:
     """The server knows the API by its path: a careless reader of a truth value is found, a wrapped client survives."""
     chosen = ("--fault", "boolean_as_text", "--fault", "extra_key", "--fault", "trailing_comma", "--json")
     careless = command("probe", "--app", "sample_apps:careless_by_responses", *chosen, str(tmp_path / "careless.json"))
-    assert careless.exit_code == Status.FAILED
+    assert careless.exit_code == Status.INVALID
     assert "llm.script(faults.boolean_as_text(notify" in careless.stdout
     guarded = command("probe", "--app", "sample_apps:guarded_by_responses", *chosen, str(tmp_path / "guarded.json"))
     assert guarded.exit_code == 0

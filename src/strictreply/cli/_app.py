@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Nothing a model writes reaches your code until it fits the contract.",
-    epilog="Exit status: 0 fine, 1 invalid or failed, 2 wrong usage, 130 interrupted.",
+    epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted.",
 )
 
 BaseUrl = Annotated[
@@ -139,15 +139,16 @@ def check(
     tools: Annotated[list[str] | None, typer.Option(help="Tools for recordings that name none.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a processor when not given.")] = None,
+    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page for a person, too.")] = None,
     fail_on: Annotated[
         Literal["empty"] | None, typer.Option(help="empty: a file without a reply is a failure, too.")
     ] = None,
 ) -> None:
-    """Judge recorded replies offline against their tools; status 1 when any is invalid or unreadable."""
+    """Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when any is unreadable."""
     from strictreply.cli._check_command import check as run_check  # noqa: PLC0415
 
     processes = jobs or os.cpu_count() or 1
-    run_check(files, tools=tools or [], as_json=as_json, jobs=processes, fail_on_empty=fail_on == "empty")
+    run_check(files, tools=tools or [], as_json=as_json, jobs=processes, fail_on_empty=fail_on == "empty", page=html)
 
 
 @app.command(short_help="Print the JSON Schemas of what strictreply gives.")
@@ -178,6 +179,9 @@ def probe(  # noqa: PLR0913 - one parameter an option
     as_json: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the report as JSON.")] = None,
     junit: Annotated[Path | None, typer.Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
     html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write it as a page for a person.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="An earlier --json report: only what is new fails.")
+    ] = None,
 ) -> None:
     """Run an app once per malformed reply of the catalogue; status 1 when it did not survive them all.
 
@@ -207,7 +211,9 @@ def probe(  # noqa: PLR0913 - one parameter an option
         port=listen or 0,
     )
     reports = {"json": as_json, "junit": junit, "html": html}
-    run_probe(app or endpoint or "", prober, {form: path for form, path in reports.items() if path is not None})
+    run_probe(
+        app or endpoint or "", prober, {form: path for form, path in reports.items() if path is not None}, baseline
+    )
 
 
 @app.command(name="faults", short_help="List the catalogue of malformed replies.")

@@ -6,99 +6,45 @@ import contextlib
 import json
 import signal
 import sys
+import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from strictreply.cli._check_tally import MAX_CAUSES, SHOWN_OF_A_CAUSE, JudgedLine, ReplyCause, ReplyTally, worst_first
 from strictreply.cli._endpoint import declare
-from strictreply.cli._terminal import Status, console, counted, fail, titled_table
-from strictreply.testing._recordings import NO_NAME, STDIN, RecordingJudge, UnreadableLine, open_lines
-from strictreply.values._issues import printable, printable_json
+from strictreply.cli._terminal import Status, console, counted, excerpt, fail, titled_table
+from strictreply.testing._as_responses import as_chat_request, is_of_responses
+from strictreply.testing._recordings import (
+    NO_NAME,
+    STDIN,
+    RecordedVerdict,
+    RecordingJudge,
+    UnreadableLine,
+    open_lines,
+)
+from strictreply.testing._scripts import Asked
+from strictreply.values._errors import ContractWarning
+from strictreply.values._issues import capped, printable, printable_json
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import Invalid
+from strictreply.wires._wire import wire_of
 
 MAX_ROWS = 20
+MAX_SHOWN_CHARS = 800  # of a reply
 MIN_SHARED_BYTES = 8_000_000
 """Files smaller than this, all together, are judged in this process: another needs a second to begin."""
 
 _BATCH = 200  # lines that go to a worker at once
 _WAITING = 2  # batches that wait for each worker: the rest of a file is not read yet
-
-
-class JudgedLine(NamedTuple):
-    """What was found in one line; ``reason`` says why it holds no reply, ``tool`` is the one that was called first."""
-
-    line: int
-    model: str = NO_NAME
-    tool: str = NO_NAME
-    issues: Sequence[JSONObject] = ()
-    reason: str = ""
-
-
-@dataclass
-class ReplyTally:
-    """What was found in the files read so far: counts, and of each code the place where it was seen first.
-
-    ``by_model`` and ``by_tool`` count by name; ``empty`` are the files that held no reply. ``tell`` is given each
-    invalid reply: none is kept.
-    """
-
-    tell: Callable[[JSONObject], None]
-    complete: bool = False
-    replies: int = 0
-    invalid: int = 0
-    by_code: Counter[str] = field(default_factory=Counter[str])
-    by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
-    first: dict[str, str] = field(default_factory=dict[str, str])
-    empty: list[str] = field(default_factory=list[str])
-
-    def add(self, path: Path, judged: JudgedLine) -> None:
-        """Count one line; a code counts once a reply."""
-        if judged.reason:
-            self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
-            return
-        self.replies += 1
-        for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
-            rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
-            rate["replies"] += 1
-            rate["invalid"] += bool(judged.issues)
-        for code in {str(issue["code"]) for issue in judged.issues}:
-            self.by_code[code] += 1
-            self.first.setdefault(code, f"{path.name}:{judged.line}")
-        if judged.issues:
-            self.invalid += 1
-            where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
-            self.tell({**where, "issues": list(judged.issues)})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the counts as JSON-safe values, the most frequent first."""
-        return {
-            "complete": self.complete,
-            "replies": self.replies,
-            "valid": self.replies - self.invalid,
-            "invalid": self.invalid,
-            "by_code": dict(self.by_code.most_common()),
-            "by_model": _worst_first(self.by_model),
-            "by_tool": _worst_first(self.by_tool),
-            "unreadable": self.unreadable,
-            "empty": self.empty,
-        }
-
-
-def _worst_first(rates: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    order = sorted(rates.items(), key=lambda pair: (-pair[1]["invalid"], -pair[1]["replies"], pair[0]))
-    return dict(order)
 
 
 class InvalidReplies:
@@ -117,19 +63,34 @@ class InvalidReplies:
         typer.echo(f"{self._before if self._before != ', ' else ''}], {rest}")
 
 
-def check(files: Sequence[Path], *, tools: Sequence[str], as_json: bool, jobs: int, fail_on_empty: bool) -> None:
-    """Judge every reply in the files; exits with 1 when one is invalid, a line cannot be read, or there is none.
+def check(
+    files: Sequence[Path],
+    *,
+    tools: Sequence[str],
+    as_json: bool,
+    jobs: int,
+    fail_on_empty: bool,
+    page: Path | None = None,
+) -> None:
+    """Judge every reply in the files; exits with 1 when one is invalid, 3 when a line cannot be read or there is none.
 
-    ``tools`` are sources as for ``--tools``, ``fail_on_empty`` makes a file without a reply a failure, too. After
-    Ctrl-C what was counted so far is shown, marked as incomplete, and the status is 130.
+    ``tools`` are sources as for ``--tools``, ``fail_on_empty`` makes a file without a reply a failure, too; ``page`` is
+    where a page for a person is written. After Ctrl-C what was counted so far is shown, marked as incomplete, and the
+    status is 130.
     """
-    declare(tools)  # a wrong declaration ends the command at once
+    declare(tools)  # a wrong declaration ends the command before any file is opened
     for path in files:
         if path != STDIN and not path.is_file():
             fail(f"{path} is no file: pass files of JSON lines, or - for stdin")
+    if page is not None and not page.absolute().parent.is_dir():
+        fail(f"{page}: the folder {page.parent} does not exist")
     written = InvalidReplies()
     tally = ReplyTally(written if as_json else lambda _: None)
-    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(_judged(files, tools, jobs, tally)) as found:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        warnings.catch_warnings(action="ignore", category=ContractWarning),  # of tools that others declared once
+        contextlib.closing(_judged(files, Judging(tuple(tools), page is not None), jobs, tally)) as found,
+    ):
         for path, judged in found:
             tally.add(path, judged)
         tally.complete = True
@@ -137,14 +98,27 @@ def check(files: Sequence[Path], *, tools: Sequence[str], as_json: bool, jobs: i
         written.close(tally.to_dict())
     else:
         _print(tally, console())
+    if page is not None:
+        _write_page(tally, files, page)
     if not tally.complete:
         fail("interrupted: the counts are of what was read so far", Status.INTERRUPTED)
-    if tally.invalid or tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):
+    if tally.invalid:
+        raise typer.Exit(Status.INVALID)
+    if tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):
         raise typer.Exit(Status.FAILED)
 
 
+def _write_page(tally: ReplyTally, files: Sequence[Path], page: Path) -> None:
+    from strictreply.cli._check_page import check_page  # noqa: PLC0415 - only where one is asked for
+
+    try:
+        page.write_text(check_page(tally, [path.name for path in files]), encoding="utf-8")
+    except OSError as error:
+        fail(f"{page}: {error.strerror}", Status.FAILED)
+
+
 def _judged(
-    files: Sequence[Path], tools: Sequence[str], jobs: int, tally: ReplyTally
+    files: Sequence[Path], judging: Judging, jobs: int, tally: ReplyTally
 ) -> Generator[tuple[Path, JudgedLine], None, None]:
     """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
     named = TextColumn("{task.description}", markup=False)
@@ -154,7 +128,7 @@ def _judged(
     alone = jobs == 1 or (None not in sizes and sum(filter(None, sizes)) < MIN_SHARED_BYTES)
     with (
         Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress,
-        contextlib.closing(Workers(tools, 1 if alone else jobs)) as workers,
+        contextlib.closing(Workers(judging, 1 if alone else jobs)) as workers,
     ):
         for path, size in zip(files, sizes, strict=True):
             task = progress.add_task(printable(path.name), total=size)
@@ -173,14 +147,59 @@ def _judged(
 Lines = list[tuple[int, bytes, int]]
 
 
+class Judging(NamedTuple):
+    """How lines are judged: by which sources of tools, and whether a page shows some of them."""
+
+    tools: tuple[str, ...]
+    paged: bool = False
+
+
+class LineJudge:
+    """Judges line after line; only what is counted is kept of one, and a few of each cause for a page."""
+
+    def __init__(self, judging: Judging) -> None:
+        self._judge = RecordingJudge(list(declare(judging.tools).tools) or None)
+        self._paged = judging.paged
+        self._met: Counter[ReplyCause] = Counter()
+
+    def judge(self, number: int, line: bytes) -> JudgedLine:
+        """Judge one line."""
+        judged = self._judge.judge(number, line)
+        if isinstance(judged, UnreadableLine):
+            return JudgedLine(number, reason=judged.reason)
+        recording = judged.recording
+        if not isinstance(judged.verdict, Invalid):
+            return JudgedLine(number, recording.model, recording.called)
+        issues = [issue.to_dict() for issue in judged.verdict.issues]
+        found = JudgedLine(number, recording.model, recording.called, issues)
+        if self._paged and len(self._met) < MAX_CAUSES:
+            self._met[found.cause] += 1
+            if self._met[found.cause] <= SHOWN_OF_A_CAUSE:
+                shown = capped(excerpt(recording.response), MAX_SHOWN_CHARS)
+                return found._replace(shown=(shown, _asked_next(judged)))
+        return found
+
+
+def _asked_next(judged: RecordedVerdict) -> str:
+    """Return what a guarded client would have asked next; empty where it would not."""
+    response = judged.recording.response
+    wire = wire_of(response)
+    asked = wire.written({"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]})
+    following = judged.contract.next_request(asked, response).request
+    if following is None:
+        return ""
+    first, second = (as_chat_request(one) if is_of_responses(one) else one for one in (asked, following))
+    return Asked(2, second, None, Asked(1, first, None)).correction
+
+
 class Workers:
     """Judges lines in their order, in this process or in several; at most a few batches are held at a time."""
 
-    def __init__(self, tools: Sequence[str], jobs: int) -> None:
+    def __init__(self, judging: Judging, jobs: int) -> None:
         self._jobs = jobs
-        self._judge = None if jobs > 1 else RecordingJudge(list(declare(tools).tools) or None)
+        self._own = LineJudge(judging)
         self._pool = (
-            ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin, initargs=(tuple(tools),))
+            ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin, initargs=(judging,))
             if jobs > 1
             else None
         )
@@ -189,7 +208,7 @@ class Workers:
         """Yield what was found in each line, and how far its file had been read."""
         if self._pool is None:
             for number, line, position in lines:
-                yield judged_line(self._judge or RecordingJudge(), number, line), position
+                yield self._own.judge(number, line), position
             return
         waiting: deque[Future[list[tuple[JudgedLine, int]]]] = deque()
         try:
@@ -208,27 +227,18 @@ class Workers:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def judged_line(judge: RecordingJudge, number: int, line: bytes) -> JudgedLine:
-    """Judge one line; only what is counted is kept of it."""
-    judged = judge.judge(number, line)
-    if isinstance(judged, UnreadableLine):
-        return JudgedLine(number, reason=judged.reason)
-    issues = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
-    recording = judged.recording
-    return JudgedLine(number, recording.model, recording.called, [issue.to_dict() for issue in issues])
-
-
-_own: list[RecordingJudge] = []
+_own: list[LineJudge] = []
 """The judge of a worker process."""
 
 
-def _begin(tools: tuple[str, ...]) -> None:
+def _begin(judging: Judging) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that shows what was counted
-    _own.append(RecordingJudge(list(declare(tools).tools) or None))
+    warnings.simplefilter("ignore", ContractWarning)
+    _own.append(LineJudge(judging))
 
 
 def _judge_batch(batch: Lines) -> list[tuple[JudgedLine, int]]:
-    return [(judged_line(_own[0], number, line), position) for number, line, position in batch]
+    return [(_own[0].judge(number, line), position) for number, line, position in batch]
 
 
 def _print(tally: ReplyTally, screen: Console) -> None:
@@ -242,7 +252,7 @@ def _print(tally: ReplyTally, screen: Console) -> None:
         if not rates:
             continue
         table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
-        for name, rate in list(_worst_first(rates).items())[:MAX_ROWS]:
+        for name, rate in list(worst_first(rates).items())[:MAX_ROWS]:
             share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
             shown = f"(no {kind})" if name == NO_NAME else printable(name)
             table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)

@@ -125,9 +125,10 @@ def load_tools(source: str) -> list[object]:
 
 
 def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
-    """Ask once; prints the reply on stdout, each attempt on stderr, and exits with 1 when none was valid.
+    """Ask once; prints the reply on stdout, each attempt on stderr.
 
-    Stdout is ASCII JSON: what a model wrote cannot act on a terminal. ``explain`` tells the whole story of a failure.
+    Exits with 1 when no reply was valid, with 3 when the endpoint gave none. Stdout is ASCII JSON: what a model wrote
+    cannot act on a terminal. ``explain`` tells the whole story of a failure.
     """
     refuse_broken(question, "the question")
     with interruptible():
@@ -140,5 +141,7 @@ def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
             if explain:
                 typer.echo(error.explain(), err=True)
             ended = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-            fail(endpoint.told(error) if isinstance(error, TransportFailed) else ended, Status.FAILED)
+            if isinstance(error, TransportFailed):
+                fail(endpoint.told(error), Status.FAILED)
+            fail(ended, Status.INVALID)
     echo_json(reply.to_dict())

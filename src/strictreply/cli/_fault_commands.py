@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -21,18 +22,19 @@ from rich.text import Text
 from strictreply.cli._terminal import Live, Status, console, counted, described, echo_json, fail, titled_table
 from strictreply.testing._demands import Demand
 from strictreply.testing._probing.probe_worker import Unusable
+from strictreply.testing._probing.report_page import report_page
 from strictreply.testing._probing.specimens import specimen, specimens
 from strictreply.testing._probing.subjects import Connect, ProbeWorker, Service
 from strictreply.testing._probing.survival_probe import Probe
 from strictreply.testing._probing.survival_report import (
     FINDINGS,
     OUTCOMES,
-    ProbeOutcome,
+    Baseline,
+    Cause,
     ProbeRun,
     Report,
     junit_xml,
     report_json,
-    report_page,
 )
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
@@ -51,11 +53,13 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 }
 
 
-def probe(app: str, prober: Probe, reports: Mapping[str, Path]) -> None:
+def probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path | None) -> None:
     """Probe an app, print the report, and write it to ``reports`` by format: ``json``, ``junit`` or ``html``.
 
-    Exits with 1 at findings, 2 when nothing could be tried, 130 after Ctrl-C.
+    ``baseline`` is an earlier report as JSON: then only findings that are not in it fail. Exits with 1 at findings, 2
+    when nothing could be tried, 3 when a report cannot be written, 130 after Ctrl-C.
     """
+    known = None if baseline is None else _read_baseline(baseline)
     for path in reports.values():  # before the work: what cannot be written after it
         if not path.absolute().parent.is_dir():
             fail(f"{path}: the folder {path.parent} does not exist")
@@ -71,6 +75,7 @@ def probe(app: str, prober: Probe, reports: Mapping[str, Path]) -> None:
         raise typer.Exit(Status.USAGE) from None
     report = prober.report()
     if report is not None:
+        report = replace(report, baseline=known)
         _print_report(report, console())
         for form, path in reports.items():
             try:
@@ -81,8 +86,15 @@ def probe(app: str, prober: Probe, reports: Mapping[str, Path]) -> None:
         fail("interrupted: the report is of what was tried so far", Status.INTERRUPTED)
     if report is not None and not report.applicable:
         fail("none of the chosen faults can be served to this app: the report's n/a runs say why")
-    if report is not None and report.findings:
-        raise typer.Exit(Status.FAILED)
+    if report is not None and report.new:
+        raise typer.Exit(Status.INVALID)
+
+
+def _read_baseline(path: Path) -> Baseline:
+    try:
+        return Baseline.read(path)
+    except (OSError, ValueError) as error:
+        fail(f"--baseline {path}: {error.strerror if isinstance(error, OSError) else error}")
 
 
 def connection(app: str | None, clean: Sequence[str], service: tuple[str | None, str, float], port: int) -> Connect:
@@ -125,7 +137,7 @@ class Watcher:
         self._screen = screen
         self._app = app
         self._task: TaskID | None = None
-        self._met: set[tuple[ProbeOutcome, str]] = set()
+        self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
         """Print what is about to be done."""
@@ -136,9 +148,8 @@ class Watcher:
         """Count one run, and print its cause when that is new."""
         if self._task is not None:
             self.progress.advance(self._task)
-        cause = run.outcome, run.detail
-        if run.outcome in FINDINGS and cause not in self._met:
-            self._met.add(cause)
+        if run.outcome in FINDINGS and run.cause not in self._met:
+            self._met.add(run.cause)
             line = Text(f"  {run.outcome.value.ljust(9)}", style=OUTCOMES[run.outcome].style)
             self._screen.print(line.append(printable(f" {run.id}: {run.detail}"), style="default"))
 
@@ -155,9 +166,12 @@ def _print_report(report: Report, screen: Console) -> None:
             table.add_row(kind.value, *cells)
     screen.print(table, "")
     live = Live(screen)
-    for (outcome, detail), runs in report.causes.items():
-        title = f" {counted(len(runs), 'reply', 'replies')}: {printable(detail)}"
-        screen.print(Text(outcome.value, style=OUTCOMES[outcome].style).append(title, "bold default"))
+    new = {run.source for run in report.new}
+    for cause, runs in report.causes.items():
+        fresh = sum(run.source in new for run in runs)
+        compared = f", {fresh} new" if report.baseline is not None and fresh else ""
+        title = f": {printable(cause.words)}: {counted(len(runs), 'reply', 'replies')}{compared}"
+        screen.print(Text(cause.harm.value, style=OUTCOMES[cause.outcome].style).append(title, "bold default"))
         names = [run.id for run in runs[:MAX_NAMED]]
         more = [f"and {len(runs) - MAX_NAMED} more"] if len(runs) > MAX_NAMED else []
         live.line("by", ", ".join(names + more))
@@ -167,6 +181,8 @@ def _print_report(report: Report, screen: Console) -> None:
     screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
     if report.applicable:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")
+    if report.baseline is not None and (gone := report.baseline.gone(report.runs)):
+        screen.print(f"Against the baseline {counted(len(gone), 'finding is', 'findings are')} gone.")
 
 
 def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:

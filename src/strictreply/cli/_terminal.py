@@ -33,11 +33,14 @@ _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments
 class Status(IntEnum):
     """The exit statuses of all commands; 0 is the shell's word for success."""
 
-    FAILED = 1
-    """A reply was invalid, or a call failed."""
+    INVALID = 1
+    """What was judged did not hold: a reply was invalid, or an app did not survive one."""
 
     USAGE = 2
     """The command was given something it cannot work with; nothing was done."""
+
+    FAILED = 3
+    """What was to be judged could not be had: an endpoint did not answer, a line could not be read, none was there."""
 
     INTERRUPTED = 130
     """Ctrl-C, as shells report it: 128 + SIGINT."""

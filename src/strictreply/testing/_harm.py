@@ -39,16 +39,24 @@ class Harm(StrEnum):
     LEAKS = "leaks"
     DEGRADES = "degrades"
 
+    @property
+    def rank(self) -> int:
+        """Its place in the order of harm, 0 for the worst."""
+        return [*Harm].index(self)
+
     @classmethod
-    def accepting(cls, kind: Kind, code: str) -> Harm:
-        """Return what an app does that goes on with a fault of this kind, of which a strict gate says this code."""
+    def accepting(cls, code: str, kind: Kind | None = None) -> Harm:
+        """Return what an app does that goes on with a reply of which a strict gate says this code.
+
+        ``kind`` is that of the fault, None of a reply that nobody made.
+        """
         is_name = kind is Kind.TOOL and code.startswith("shape.")  # the call around the arguments
         return cls.ACCEPTS if kind in _FORMAL_KINDS or is_name or code.startswith(_FORMAL) else cls.ACTS
 
 
-def harm_order(kind: Kind, code: str) -> tuple[bool, bool]:
+def harm_order(code: str, kind: Kind) -> tuple[bool, bool]:
     """Return a key that sorts faults by what accepting them does: what is passed over comes after other data."""
-    return Harm.accepting(kind, code) is Harm.ACCEPTS, code.endswith(_PASSED_OVER)
+    return Harm.accepting(code, kind) is Harm.ACCEPTS, code.endswith(_PASSED_OVER)
 
 
 def named(kind: type[BaseException]) -> str:

@@ -104,7 +104,7 @@ def scripts_of(
         written = place or (None if tool is None else "call")
         entries = [entry for entry in chosen if not gentle or entry.kind is Kind.ARGS or entry.name not in made]
         for fault in (fault for entry in entries for fault in entry.all_for(tool, place=written)):
-            if gentle and Harm.accepting(fault.kind, fault.code) is Harm.ACCEPTS:
+            if gentle and Harm.accepting(fault.code, fault.kind) is Harm.ACCEPTS:
                 continue
             if not demand.missing(fault.needs) and demand.refuses(fault):
                 following = after or _good(tool, demand, fault.place)
@@ -118,7 +118,7 @@ def scripts_of(
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     order = [*BY_THE_MODEL, *Kind]
-    return sorted(runs, key=lambda run: (harm_order(run.fault.kind, run.fault.code), order.index(run.fault.kind)))
+    return sorted(runs, key=lambda run: (harm_order(run.fault.code, run.fault.kind), order.index(run.fault.kind)))
 
 
 def _entries(kinds: Iterable[Kind | str] | str, names: Sequence[str]) -> list[Entry]:
@@ -191,7 +191,7 @@ class Cause:
             quoted = ScriptedModel.assert_no_echo.__code__
             leaks = any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__))
             faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
-            harm = Harm.LEAKS if leaks else Harm.accepting(faults[0].kind, faults[0].code) if faults else Harm.ACTS
+            harm = Harm.LEAKS if leaks else Harm.accepting(faults[0].code, faults[0].kind) if faults else Harm.ACTS
         return cls(harm, place.function or place.frame, words)
 
 

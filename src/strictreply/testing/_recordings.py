@@ -73,11 +73,12 @@ class UnreadableLine:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """A recorded reply and the verdict on it."""
+    """A recorded reply, the verdict on it, and what it was held to."""
 
     line: int
     recording: Recording
     verdict: Verdict
+    contract: Contract = field(repr=False)
 
 
 class RecordingJudge:
@@ -97,7 +98,7 @@ class RecordingJudge:
         except ContractError as error:
             return UnreadableLine(number, f"no contract can be made of its request: {error}")
         known = replace(recording, declared=frozenset(contract.by_name))
-        return RecordedVerdict(number, known, contract.check(recording.response))
+        return RecordedVerdict(number, known, contract.check(recording.response), contract)
 
     def _contract(self, recording: Recording) -> Contract:
         key = json.dumps([recording.request, recording.channel])

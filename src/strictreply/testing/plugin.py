@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strictreply.testing._harm import Harm
-
 if TYPE_CHECKING:
     from strictreply.testing._scripts import ScriptedModel
     from strictreply.testing._server import LoopbackServer
@@ -162,9 +160,10 @@ class _Causes:
         """List the causes, the worst first, and by code the replies that each lets through."""
         if not self.found:
             return
-        order = list(Harm)
+        from strictreply.testing._harm import Harm  # noqa: PLC0415
+
         terminalreporter.section("malformed replies, by cause")
-        for (harm, _, test), replies in sorted(self.found.items(), key=lambda one: order.index(Harm(one[0][0]))):
+        for (harm, _, test), replies in sorted(self.found.items(), key=lambda one: Harm(one[0][0]).rank):
             terminalreporter.line(f"{harm}: {replies[0][0]}; {len(replies)} of {test}")
             codes: dict[str, dict[str, None]] = {}
             for _, code, spoiled in replies:

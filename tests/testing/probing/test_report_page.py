@@ -3,64 +3,20 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from html.parser import HTMLParser
+from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from strictreply.testing._probing.survival_report import FINDINGS, ProbeOutcome, Report, report_page
+from browser import Page, measured, needs_chromium, numbers, opened, picture
+from strictreply.testing._probing.report_page import report_page
+from strictreply.testing._probing.survival_report import FINDINGS, OUTCOMES, Baseline, ProbeOutcome
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
-
-
-class Page(HTMLParser):
-    """Reads a page as a browser does: its elements, their attributes, and its text."""
-
-    def __init__(self, html: str) -> None:
-        """Read all of it."""
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Remember an element."""
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_data(self, data: str) -> None:
-        """Remember text."""
-        self.text += data
-
-
-def browsed(folder: Path, report: Report, *options: str) -> bytes:
-    """Open the page in a browser that is thrown away afterwards."""
-    path = folder / "report.html"
-    path.write_text(report_page(report), encoding="utf-8")
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'browser'}", *options, path.as_uri()]
-    return subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
 
 
 def test_nothing_runs_and_nothing_is_loaded() -> None:
-    """No script, no link, no image, no frame: one file, and a policy that would stop them."""
+    """No script, no image, no frame, no link but to its own places: one file, and a policy that would stop others."""
     page = Page(report_page(FULL))
-    assert not {"script", "link", "img", "iframe", "object", "form", "a"} & set(page.tags)
-    assert not {"src", "href", "onclick", "onerror"} & {name for name, _ in page.attributes}
+    assert not {"script", "link", "img", "iframe", "object", "form"} & set(page.tags)
+    assert not {"src", "onclick", "onerror"} & {name for name, _ in page.attributes}
     assert any(value and value.startswith("default-src 'none'") for _, value in page.attributes)
 
 
@@ -76,9 +32,24 @@ def test_every_finding_is_told_with_what_to_do() -> None:
     text = Page(report_page(FULL)).text
     for run in FULL.findings:
         assert all(word in text for word in (run.id, run.detail, f"llm.script({run.source})", f"--show {run.fault}"))
-    assert text.count("What to do:") == len(FINDINGS)
+    assert {outcome for outcome in FINDINGS if OUTCOMES[outcome].remedy in text} == set(FINDINGS)
     assert all(name in text for name in FULL.versions)
     assert FULL.verdict in text
+
+
+def test_every_place_can_be_linked_to() -> None:
+    """Each cause and each finding has an id of its own, and every link leads to one."""
+    page = Page(report_page(FULL))
+    places = [value for name, value in page.attributes if name == "id"]
+    assert len(places) == len(set(places)) >= len(FULL.findings) + len(FULL.causes)
+    assert {value for name, value in page.attributes if name == "href"} <= {f"#{place}" for place in places}
+
+
+def test_causes_are_ranked_by_harm() -> None:
+    """The list of causes and the sections stand in the order of the report."""
+    text = Page(report_page(FULL)).text
+    found = [text.index(f"{cause.harm}: {cause.words}") for cause in FULL.causes]
+    assert found == sorted(found)
 
 
 def test_the_survived_are_folded() -> None:
@@ -93,12 +64,24 @@ def test_the_survived_are_folded() -> None:
 @needs_chromium
 def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
     """The rendered document holds the numbers of the report, no script ran, and a picture can be taken."""
-    dom = browsed(tmp_path, FULL, "--dump-dom").decode()
-    rows = re.findall(r"<tfoot><tr>.*?</tr></tfoot>", dom, re.DOTALL)
-    assert re.findall(r'"number[^"]*">(\d+)<', rows[0]) == ["7"] * (len(FINDINGS) + 2)
+    dom = opened(tmp_path, report_page(FULL), "--dump-dom").decode()
+    assert numbers(re.findall(r"<tfoot><tr>.*?</tr></tfoot>", dom, re.DOTALL)[0]) == ["7"] * (len(FINDINGS) + 2)
     assert "<title>Survival report" in dom
     assert "<script" not in dom
-    picture = tmp_path / "report.png"
-    browsed(tmp_path, FULL, "--window-size=1200,1600", f"--screenshot={picture}")
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert FULL.of(ProbeOutcome.CLEAN)
+    assert picture(tmp_path, report_page(FULL)).startswith(b"\x89PNG")
+
+
+@needs_chromium
+def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> None:
+    """Nothing is wider than 400 pixels; each choice shows the findings of its harm, its kind, or the new ones."""
+    known = Baseline([run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
+    compared = replace(FULL, baseline=known)
+    seen = measured(tmp_path, report_page(compared))
+    assert seen["wide"] == []
+    shown = seen["shown"]
+    assert shown["all"] == len(FULL.findings) == shown["only-harm-"]
+    assert shown["only-since-new"] == len(compared.new) == 7
+    for run in FULL.findings:
+        harm, kind = run.harm.name.lower(), run.kind.name.lower()
+        assert shown[f"only-harm-harm-{harm}"] == sum(one.harm is run.harm for one in FULL.findings)
+        assert shown[f"only-kind-kind-{kind}"] == sum(one.kind is run.kind for one in FULL.findings)

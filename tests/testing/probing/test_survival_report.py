@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from strictreply.testing._harm import Harm
 from strictreply.testing._probing.survival_report import (
     FINDINGS,
     OUTCOMES,
+    Baseline,
     Behaviour,
     ProbeOutcome,
     ProbeRun,
@@ -82,19 +86,69 @@ def test_a_report_counts_what_it_holds() -> None:
     """Findings, runs that took place and recoveries are counted apart."""
     runs = [run(outcome, recovered=outcome is ProbeOutcome.CLEAN) for outcome in ProbeOutcome]
     told = report(*runs)
-    assert [one.outcome for one in told.findings] == list(FINDINGS)
+    harms = [one.harm for one in told.findings]
+    assert {one.outcome for one in told.findings} == set(FINDINGS)
+    assert harms == sorted(harms, key=lambda harm: harm.rank)
     assert (len(told.applicable), told.recovered, told.survived) == (len(ProbeOutcome) - 1, 1, False)
 
 
 def test_causes_join_what_one_change_would_mend() -> None:
-    """Findings with the same outcome and detail are one cause, the most frequent first within its outcome."""
+    """The worst harm comes first, the most frequent cause first within it; of a cause one of every code comes first."""
     rare, often = run(ProbeOutcome.CRASHED, "a"), run(ProbeOutcome.CRASHED, "b")
-    told = report(rare, often, run(ProbeOutcome.ACCEPTED, "c"), often, run(ProbeOutcome.CLEAN, "d"))
-    assert [(key, len(runs)) for key, runs in told.causes.items()] == [
-        ((ProbeOutcome.ACCEPTED, "c"), 1),
-        ((ProbeOutcome.CRASHED, "b"), 2),
-        ((ProbeOutcome.CRASHED, "a"), 1),
+    other = replace(often, code="json.nested")
+    again = replace(often, at="/other")
+    told = report(run(ProbeOutcome.HUNG, "e"), rare, often, again, run(ProbeOutcome.ACCEPTED, "c"), other)
+    assert [(cause.harm, cause.detail, len(runs)) for cause, runs in told.causes.items()] == [
+        (Harm.ACTS, "c", 1),
+        (Harm.CRASHES, "b", 3),
+        (Harm.CRASHES, "a", 1),
+        (Harm.DEGRADES, "e", 1),
     ]
+    assert [one.code for one in told.causes[often.cause]] == ["json.syntax", "json.nested", "json.syntax"]
+
+
+def test_what_was_accepted_stands_by_what_was_not_looked_at() -> None:
+    """Bad arguments and a formal fault of the response are two causes, though the app did the same with both."""
+    bad = replace(run(ProbeOutcome.ACCEPTED), kind=Kind.ARGS, code="args.type")
+    formal = replace(run(ProbeOutcome.ACCEPTED), kind=Kind.ENVELOPE, code="envelope.malformed")
+    told = report(formal, formal, bad)
+    assert [(cause.harm, len(runs)) for cause, runs in told.causes.items()] == [(Harm.ACTS, 1), (Harm.ACCEPTS, 2)]
+
+
+def from_source(outcome: ProbeOutcome, source: str) -> ProbeRun:
+    """Make a run of the fault that ``source`` makes again."""
+    return replace(run(outcome), source=source)
+
+
+def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
+    """A finding is known when it was one before, and as bad; one that was tried and is none any more is gone."""
+    path = tmp_path / "earlier.json"
+    before = [from_source(ProbeOutcome.CRASHED, source) for source in ("same", "worse", "mended", "skipped")]
+    path.write_text(json.dumps(report_json(report(*before))), encoding="utf-8")
+    now = replace(
+        report(
+            from_source(ProbeOutcome.CRASHED, "same"),
+            from_source(ProbeOutcome.ACCEPTED, "worse"),
+            from_source(ProbeOutcome.HUNG, "another"),
+            from_source(ProbeOutcome.CLEAN, "mended"),
+            from_source(ProbeOutcome.NOT_APPLICABLE, "skipped"),
+        ),
+        baseline=Baseline.read(path),
+    )
+    assert {one.source for one in now.new} == {"worse", "another"}
+    assert report_json(now)["baseline"] == {"new": ["worse", "another"], "gone": ["mended"]}
+    suite = ET.fromstring(junit_xml(now))[0]  # noqa: S314 - our own XML
+    assert (suite.get("failures"), suite.get("skipped")) == ("2", "2")
+    assert len(suite.findall("testcase/failure")) == 2
+    assert not now.survived
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"runs": [{}]}', '{"runs": 1}'])
+def test_a_baseline_is_a_report(tmp_path: Path, text: str) -> None:
+    """Any other file is a ValueError."""
+    (tmp_path / "no.json").write_text(text)
+    with pytest.raises(ValueError, match="--json"):
+        Baseline.read(tmp_path / "no.json")
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ No text of a reply is in any of these values but ``ProbeRun.served``, the excerp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from importlib.resources import files
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Self
 from xml.etree import ElementTree as ET
 
+from strictreply.testing._harm import Harm
 from strictreply.testing._steps import Kind
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._json import JSONObject
@@ -35,7 +37,8 @@ class ProbeOutcome(StrEnum):
 class OutcomeWords(NamedTuple):
     """What is said of an outcome; only one that no app should show has a ``remedy``, and is ``counted`` in a verdict.
 
-    ``title`` heads its column, ``style`` is its colour in a terminal.
+    ``title`` heads its column, ``style`` is its colour in a terminal. ``harm`` is what it does to the app's users; of
+    a reply that was accepted that depends on the fault.
     """
 
     title: str
@@ -43,6 +46,7 @@ class OutcomeWords(NamedTuple):
     meaning: str
     counted: str = ""
     remedy: str = ""
+    harm: Harm = Harm.ACCEPTS
 
 
 OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
@@ -60,6 +64,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
         "An exception came out that says nothing of the reply, or the process died.",
         "crashed it",
         "Catch it where the reply is read, and raise an exception of your own that says the reply is bad.",
+        Harm.CRASHES,
     ),
     ProbeOutcome.HUNG: OutcomeWords(
         "hung",
@@ -67,6 +72,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
         "The app did not return.",
         "hung it",
         "Set a timeout on the client, a deadline on the whole call, and a bound on retries.",
+        Harm.DEGRADES,
     ),
     ProbeOutcome.LOOPED: OutcomeWords(
         "looped",
@@ -74,6 +80,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
         "The app asked again and again, until the probe ended it.",
         "sent it into an endless loop",
         "Bound the turns of the tool loop, and give up on a model that makes the same mistake again.",
+        Harm.DEGRADES,
     ),
     ProbeOutcome.LEAKED: OutcomeWords(
         "leaked",
@@ -81,6 +88,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
         "What the model wrote came back in a prompt of the app: an injection.",
         "leaked into its prompts",
         "Word corrections from your own schema; no error text that quotes the reply may stand in a prompt.",
+        Harm.LEAKS,
     ),
     ProbeOutcome.ANSWERED_WITHOUT_TOOL: OutcomeWords(
         "no tool ran",
@@ -112,13 +120,6 @@ KIND_WORDS: Mapping[Kind, str] = {
 }
 """What each kind of fault is about."""
 
-SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
-MAX_LISTED = 6  # names of folded findings
-_RAN = tuple(one for one in OUTCOMES if one is not ProbeOutcome.NOT_APPLICABLE)
-_METHOD = (
-    "Each fault was served for every request of a run; where the app asked again, once more with good replies after."
-)
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _DECIMALS = 3
 
 
@@ -211,12 +212,76 @@ class ProbeRun:
         """The fault with its place: ``wrong_type[/limit]``."""
         return f"{self.fault}[{self.at}]" if self.at else self.fault
 
+    @property
+    def harm(self) -> Harm:
+        """What the outcome does, where it is a finding."""
+        accepted = self.outcome is ProbeOutcome.ACCEPTED
+        return Harm.accepting(self.code, self.kind) if accepted else OUTCOMES[self.outcome].harm
+
+    @property
+    def cause(self) -> Cause:
+        """What one change would mend: what the app did, and of what it accepted also what it did not look at."""
+        about = KIND_WORDS[self.kind] if self.outcome is ProbeOutcome.ACCEPTED else ""
+        return Cause(self.harm, self.outcome, about, self.detail)
+
+
+class Cause(NamedTuple):
+    """Why findings stand together; ``about`` says what the app should have looked at, empty where ``detail`` does."""
+
+    harm: Harm
+    outcome: ProbeOutcome
+    about: str
+    detail: str
+
+    @property
+    def words(self) -> str:
+        """The cause on one line, without its harm."""
+        return f"{self.about}: {self.detail}" if self.about else self.detail
+
+
+class Baseline:
+    """The findings of an earlier report, by what makes each again in a test: what is not among them is new."""
+
+    def __init__(self, runs: Sequence[ProbeRun]) -> None:
+        self._harms = {run.source: run.harm for run in runs if run.outcome in FINDINGS}
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the JSON of a report; raises OSError where there is no file, ValueError where it is no such report."""
+        try:
+            runs = json.loads(path.read_text("utf-8"))["runs"]
+            told = ("fault", "detail", "code", "source")
+            return cls(
+                [
+                    ProbeRun(
+                        kind=Kind(run["kind"]),
+                        outcome=ProbeOutcome(run["outcome"]),
+                        **{word: run[word] for word in told},
+                    )
+                    for run in runs
+                ]
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError("it is no report that `strictreply probe --json FILE` wrote") from error
+
+    def knows(self, run: ProbeRun) -> bool:
+        """Whether a finding was one before, and as bad."""
+        before = self._harms.get(run.source)
+        return before is not None and before.rank <= run.harm.rank
+
+    def gone(self, runs: Sequence[ProbeRun]) -> list[str]:
+        """Return what makes those again that were findings before, were tried now, and are none any more."""
+        skipped = ProbeOutcome.NOT_APPLICABLE
+        fine = {run.source for run in runs if run.outcome not in FINDINGS and run.outcome is not skipped}
+        return [source for source in self._harms if source in fine]
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that a probe found; ``complete`` is false when it was interrupted.
 
     ``asks`` is what the app's requests ask for, in words; ``versions`` are those of Python and the libraries it uses.
+    ``baseline`` holds the findings of an earlier report, None when there is nothing to compare with.
     """
 
     app: str
@@ -226,6 +291,7 @@ class Report:
     versions: Mapping[str, str]
     runs: tuple[ProbeRun, ...]
     complete: bool = True
+    baseline: Baseline | None = None
 
     def of(self, outcome: ProbeOutcome) -> list[ProbeRun]:
         """Return the runs with one outcome."""
@@ -233,8 +299,15 @@ class Report:
 
     @property
     def findings(self) -> list[ProbeRun]:
-        """The runs that should have gone otherwise, the worst outcome first."""
-        return [run for outcome in FINDINGS for run in self.of(outcome)]
+        """The runs that should have gone otherwise, the most harmful first."""
+        found = [run for outcome in FINDINGS for run in self.of(outcome)]
+        return sorted(found, key=lambda run: run.harm.rank)
+
+    @property
+    def new(self) -> list[ProbeRun]:
+        """The findings that the baseline does not know; without one, all."""
+        baseline = self.baseline
+        return [run for run in self.findings if baseline is None or not baseline.knows(run)]
 
     @property
     def applicable(self) -> list[ProbeRun]:
@@ -252,13 +325,13 @@ class Report:
         return sum(run.recovered for run in self.runs)
 
     @property
-    def causes(self) -> dict[tuple[ProbeOutcome, str], list[ProbeRun]]:
-        """The findings by what the app did: what one change would mend, most findings first within an outcome."""
-        causes: dict[tuple[ProbeOutcome, str], list[ProbeRun]] = {}
+    def causes(self) -> dict[Cause, list[ProbeRun]]:
+        """The findings by cause: the most harmful first, then the most frequent; of each one of every code first."""
+        causes: dict[Cause, list[ProbeRun]] = {}
         for run in self.findings:
-            causes.setdefault((run.outcome, run.detail), []).append(run)
-        order = sorted(causes, key=lambda cause: (FINDINGS.index(cause[0]), -len(causes[cause])))
-        return {cause: causes[cause] for cause in order}
+            causes.setdefault(run.cause, []).append(run)
+        order = sorted(causes, key=lambda cause: (cause.harm.rank, -len(causes[cause])))
+        return {cause: _each_code_first(causes[cause]) for cause in order}
 
     @property
     def verdict(self) -> str:
@@ -270,7 +343,13 @@ class Report:
         if not self.findings:
             return f"Survived all {ran} malformed replies{part}."
         told = [f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in FINDINGS if self.of(one)]
-        return f"Did not survive {len(self.findings)} of {ran} malformed replies: {', '.join(told)}{part}."
+        compared = f" Against the baseline {len(self.new)} are new." if self.baseline is not None else ""
+        return f"Did not survive {len(self.findings)} of {ran} malformed replies: {', '.join(told)}{part}.{compared}"
+
+
+def _each_code_first(runs: Sequence[ProbeRun]) -> list[ProbeRun]:
+    first = {run.code: run for run in reversed(runs)}
+    return sorted(runs, key=lambda run: first[run.code] is not run)
 
 
 def report_json(report: Report) -> JSONObject:
@@ -287,20 +366,24 @@ def report_json(report: Report) -> JSONObject:
         "outcomes": outcomes | {"recovered": report.recovered},
         "runs": [
             {name: value for name, value in asdict(run).items() if name != "summary"}
-            | {"seconds": round(run.seconds, _DECIMALS)}
+            | {"harm": run.harm.value if run.outcome in FINDINGS else None, "seconds": round(run.seconds, _DECIMALS)}
             for run in report.runs
         ],
+        "baseline": None
+        if report.baseline is None
+        else {"new": [run.source for run in report.new], "gone": [*report.baseline.gone(report.runs)]},
     }
 
 
 def junit_xml(report: Report) -> str:
-    """Write a test suite with a test case a run; every text in it is printable."""
+    """Write a test suite with a test case a run; what the baseline knows is skipped; every text is printable."""
+    new = report.new
     suite = ET.Element(
         "testsuite",
         name=f"strictreply probe {printable(report.app)}",
         errors="0",
-        failures=str(len(report.findings)),
-        skipped=str(len(report.of(ProbeOutcome.NOT_APPLICABLE))),
+        failures=str(len(new)),
+        skipped=str(len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)),
         tests=str(len(report.runs)),
         time=f"{report.seconds:.3f}",
         timestamp=report.started.isoformat(timespec="seconds"),
@@ -308,8 +391,8 @@ def junit_xml(report: Report) -> str:
     for run in report.runs:
         told = {"classname": f"{report.app}.{run.kind}", "name": run.id, "time": f"{run.seconds:.3f}"}
         case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})
-        if run.outcome in FINDINGS:
-            message = printable(f"{run.outcome}: {run.detail}")
+        if run in new:
+            message = printable(f"{run.harm}: {run.detail}")
             story = (
                 run.summary,
                 run.served,
@@ -319,140 +402,10 @@ def junit_xml(report: Report) -> str:
             )
             failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
             failure.text = printable_lines("\n".join(story))
-        elif run.outcome is ProbeOutcome.NOT_APPLICABLE:
-            ET.SubElement(case, "skipped", type="pytest.skip", message=printable(run.detail))
+        elif run.outcome in FINDINGS or run.outcome is ProbeOutcome.NOT_APPLICABLE:
+            why = f"known in the baseline: {run.detail}" if run.outcome in FINDINGS else run.detail
+            ET.SubElement(case, "skipped", type="pytest.skip", message=printable(why))
     root = ET.Element("testsuites", name="strictreply probe")
     root.append(suite)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def report_page(report: Report) -> str:
-    """Write the report as one HTML page for a person: nothing runs, nothing is loaded, and hostile text stays text.
-
-    It is built as a tree that the library writes, which escapes every text.
-    """
-    facts = {
-        "Asks for": report.asks,
-        "Probed": f"{report.started:%Y-%m-%d %H:%M} UTC, {report.seconds:.0f} s",
-        "With": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
-        "Recovered": f"from {report.recovered} of {len(report.applicable)}, once good replies followed",
-    }
-    terms = [part for name, value in facts.items() if value for part in (_element("dt", name), _element("dd", value))]
-    head = _element(
-        "head",
-        _element("meta", charset="utf-8"),
-        _element("meta", **{"http-equiv": "Content-Security-Policy"}, content=_POLICY),
-        _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        _element("title", f"Survival report: {report.app}"),
-        _element("style", files("strictreply.testing._probing").joinpath("report_page.css").read_text("utf-8")),
-    )
-    main = _element(
-        "main",
-        _element("h1", f"Survival report: {report.app}"),
-        _element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
-        _element("dl", *terms),
-        _counts(report),
-        *(part for outcome in FINDINGS if report.of(outcome) for part in _findings(report, outcome)),
-        *_others(report.of(ProbeOutcome.NOTHING), "answered with nothing"),
-        *_others(report.of(ProbeOutcome.CLEAN), "refused cleanly"),
-        *_others(report.of(ProbeOutcome.NOT_APPLICABLE), "not applicable to this app"),
-        _element("footer", _METHOD),
-    )
-    root = _element("html", head, _element("body", main), lang="en")
-    return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
-
-
-def _element(tag: str, *content: str | ET.Element, kind: str = "", **attributes: str) -> ET.Element:
-    """Make an element of texts, printable line by line, and elements; ``kind`` is its class."""
-    element = ET.Element(tag, {"class": kind} if kind else {}, **attributes)
-    for part in content:
-        if isinstance(part, ET.Element):
-            element.append(part)
-        elif len(element):
-            element[-1].tail = printable_lines(part)
-        else:
-            element.text = printable_lines(part)
-    return element
-
-
-def _dot(outcome: ProbeOutcome) -> ET.Element:
-    return _element("span", kind=f"dot {outcome}")
-
-
-def _row(tag: str, *cells: str | ET.Element) -> ET.Element:
-    return _element("tr", *(_element(tag, cell) for cell in cells))
-
-
-def _counts(report: Report) -> ET.Element:
-    def row(name: str, words: str, runs: Sequence[ProbeRun]) -> ET.Element:
-        numbers = {outcome: sum(run.outcome is outcome for run in runs) for outcome in _RAN}
-        seen = {outcome: number for outcome, number in numbers.items() if number}
-        bars = (
-            _element("span", kind=one, style=f"width:{100 * number / len(runs):.2f}%") for one, number in seen.items()
-        )
-        label = {"aria-label": ", ".join(f"{outcome} {number}" for outcome, number in seen.items())}
-        return _element(
-            "tr",
-            _element("td", name, *([_element("span", f" · {words}", kind="soft")] if words else [])),
-            _element("td", _element("div", *bars, kind="bar", role="img", **label)),
-            *(_element("td", str(n), kind="number" if n else "number zero") for n in numbers.values()),
-        )
-
-    titles = (_element("th", _dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN)
-    kinds = {kind: [run for run in report.applicable if run.kind is kind] for kind in Kind}
-    return _element(
-        "table",
-        _element("thead", _element("tr", _element("th", "Kind of fault"), _element("th"), *titles)),
-        _element("tbody", *(row(kind.value, KIND_WORDS[kind], runs) for kind, runs in kinds.items() if runs)),
-        _element("tfoot", row("all", "", report.applicable)),
-        kind="counts",
-    )
-
-
-def _findings(report: Report, outcome: ProbeOutcome) -> Iterator[ET.Element]:
-    """Lay out the findings of one outcome by what one change would mend; of a cause all but the first are folded."""
-    words = OUTCOMES[outcome]
-    yield _element("h2", _dot(outcome), f"{words.title.capitalize()}: {len(report.of(outcome))}")
-    yield _element("p", words.meaning)
-    yield _element("p", _element("strong", "What to do: "), words.remedy, kind="todo")
-    for (found, detail), runs in report.causes.items():
-        if found is not outcome:
-            continue
-        number = f" · {len(runs)} {'reply' if len(runs) == 1 else 'replies'}"
-        yield _element("h3", _element("code", detail), number)
-        yield _found(runs[:SHOWN_OF_A_CAUSE])
-        if folded := runs[SHOWN_OF_A_CAUSE:]:
-            names = [*(run.id for run in folded[:MAX_LISTED]), *["…"] * (len(folded) > MAX_LISTED)]
-            yield _element("details", _element("summary", f"{len(folded)} more: {', '.join(names)}"), _found(folded))
-
-
-def _found(runs: Iterable[ProbeRun]) -> ET.Element:
-    rows = (
-        _element(
-            "tr",
-            _element(
-                "td",
-                _element("div", run.id, kind="name"),
-                _element("p", run.summary),
-                _element("p", "A strict gate says ", _element("code", run.code), kind="soft"),
-            ),
-            _element(
-                "td",
-                _element("pre", run.served),
-                _element("code", f"llm.script({run.source})", kind="again"),
-                _element("code", f"strictreply faults --show {run.fault}", kind="again"),
-            ),
-        )
-        for run in runs
-    )
-    return _element(
-        "table", _element("thead", _row("th", "Fault", "What was served")), _element("tbody", *rows), kind="findings"
-    )
-
-
-def _others(runs: Sequence[ProbeRun], words: str) -> Iterator[ET.Element]:
-    if runs:
-        rows = (_row("td", run.id, run.detail + " · recovered" * run.recovered) for run in runs)
-        title = _element("summary", f"{len(runs)} {words}")
-        yield _element("details", title, _element("table", _element("tbody", *rows)))

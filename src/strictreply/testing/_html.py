@@ -1,0 +1,121 @@
+"""Pages for people, as one file: nothing runs, nothing is loaded, and hostile text stays text.
+
+A page is built as a tree that the library writes, which escapes every text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from xml.etree import ElementTree as ET
+
+from strictreply.values._issues import printable_lines
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(title: str, *content: ET.Element, css: str = "") -> str:
+    """Write a page of its content; ``css`` is added to the style that all pages have."""
+    style = files("strictreply.testing").joinpath("_html.css").read_text("utf-8")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", **{"http-equiv": "Content-Security-Policy"}, content=_POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", title),
+        element("style", style + css),
+    )
+    root = element("html", head, element("body", element("main", element("h1", title), *content)), lang="en")
+    return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
+
+
+def element(tag: str, *content: str | ET.Element, kind: str = "", **attributes: str) -> ET.Element:
+    """Make an element of texts, printable line by line, and elements; ``kind`` is its class."""
+    made = ET.Element(tag, {"class": kind} if kind else {}, **attributes)
+    for part in content:
+        if isinstance(part, ET.Element):
+            made.append(part)
+        elif len(made):
+            made[-1].tail = (made[-1].tail or "") + printable_lines(part)
+        else:
+            made.text = (made.text or "") + printable_lines(part)
+    return made
+
+
+def row(tag: str, *cells: str | ET.Element) -> ET.Element:
+    """Make a row of a table."""
+    return element("tr", *(element(tag, cell) for cell in cells))
+
+
+def facts(told: Mapping[str, str]) -> ET.Element:
+    """List what is known of the page's subject by name; what is empty is left out."""
+    return element("dl", *(part for name, value in told.items() if value for part in _fact(name, value)))
+
+
+def _fact(name: str, value: str) -> tuple[ET.Element, ET.Element]:
+    return element("dt", name), element("dd", value)
+
+
+def bar(parts: Mapping[str, int], whole: int) -> ET.Element:
+    """Draw numbers as parts of a whole; the names are the parts' classes, and are read aloud."""
+    seen = {name: number for name, number in parts.items() if number}
+    spans = (element("span", kind=name, style=f"width:{100 * n / whole:.2f}%") for name, n in seen.items())
+    label = ", ".join(f"{name} {number}" for name, number in seen.items())
+    return element("div", *spans, kind="bar", role="img", **{"aria-label": label})
+
+
+def numbers(named: Iterable[tuple[str, int]]) -> Iterable[ET.Element]:
+    """Make the cells of numbers; on a narrow screen each says its name, and zeros are left out."""
+    for name, number in named:
+        yield element("td", str(number), kind="number" if number else "number zero", **{"data-title": name})
+
+
+def anchor(name: str, taken: set[str]) -> str:
+    """Make the id of a place that links lead to: the same for the same words, but for what is ``taken`` already."""
+    slug = base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80] or "place"
+    number = 2
+    while slug in taken:
+        slug, number = f"{base}-{number}", number + 1
+    taken.add(slug)
+    return slug
+
+
+def linked(tag: str, place: str, *content: str | ET.Element) -> ET.Element:
+    """Make a heading that links to itself; ``place`` is the id of what it heads."""
+    return element(tag, *content, " ", element("a", "#", href=f"#{place}", kind="anchor"))
+
+
+def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
+    """Make a filter of one choice among ``words`` by class, and its style: what is not chosen is not shown.
+
+    It holds elements of the classes ``finding`` and ``cause``; a cause stays while it holds a finding that is shown.
+    """
+    options = {"": "all", **words}
+    labels: list[str | ET.Element] = [element("strong", f"{name}: ")]
+    style = ""
+    for kind, word in options.items():
+        place = f"only-{name}-{kind}"
+        checked = {} if kind else {"checked": "checked"}
+        labels.append(element("label", element("input", type="radio", name=name, id=place, **checked), word))
+        if kind:
+            chosen = f"main:has(#{place}:checked)"
+            style += f"{chosen} .finding:not(.{kind}), {chosen} .cause:not(:has(.{kind})) {{ display: none; }}\n"
+    return element("p", *labels, kind="filter"), style
+
+
+def shares(rates: Sequence[tuple[str, int, int]], titles: tuple[str, str, str]) -> ET.Element:
+    """Make a table of rates as bars: a name, how many of it are bad, how many there are, and the share."""
+    rows = [
+        element(
+            "tr",
+            element("td", name),
+            element("td", bar({"bad": bad}, all_)),
+            *numbers(zip(titles, (bad, all_), strict=False)),
+            element("td", f"{100 * bad / all_:.1f} %", kind="number"),
+        )
+        for name, bad, all_ in rates
+    ]
+    heads = (element("th", title, kind="number") for title in titles)
+    head = element("thead", element("tr", element("th"), element("th"), *heads))
+    return element("table", head, element("tbody", *rows), kind="counts")
