@@ -1,13 +1,14 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-openai2 test-newest test-instructor test-tracers llamacpp survival frameworks suites
-.PHONY: coverage bounds lint format types wheel-smoke environments lock clean
+.PHONY: coverage bounds lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
 # Tests run on every processor; WORKERS=0 runs them in one process, as a debugger needs it.
 WORKERS ?= auto
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
-LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-llamacpp/.ready
+LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-llamacpp/.ready \
+    .venv-docs/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
@@ -66,6 +67,10 @@ types: .venv/.ready ## check types, with mypy and basedpyright
 	@$(PY) -m basedpyright --pythonpath $(PY)
 	@PATH=$(dir $(abspath $(PY))):$$PATH PYTHONPATH=src python -m basedpyright --verifytypes strictreply --ignoreexternal
 
+docs: .venv-docs/.ready ## build the documentation site into site/, with strict links
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
+	@echo "Built site/; to read it with its search: python -m http.server --directory site --bind 127.0.0.1"
+
 wheel-smoke: .venv/.ready ## build the wheel and use it in a fresh environment
 	@tools/wheel_smoke.sh
 
@@ -75,7 +80,7 @@ lock: ## write the locks under requirements/ anew (needs uv; ARGS=--upgrade for 
 	@tools/lock.sh $(ARGS)
 
 clean: ## remove environments, caches and builds
-	rm -rf .venv .venv-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage
+	rm -rf .venv .venv-* build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv-uv/.ready: requirements/uv.txt tools/setup.sh

@@ -20,6 +20,7 @@ lock openai2 pyproject.toml --extra cli --extra testing
 lock instructor pyproject.toml --extra cli --extra testing --extra instructor
 lock tracers pyproject.toml --extra cli --extra testing --extra otel
 lock llamacpp
+lock docs
 lock uv
 for peer in requirements/peers/*.in; do
     lock "peers/$(basename "$peer" .in)" pyproject.toml --extra cli

@@ -1,0 +1,183 @@
+"""Write ``docs/reference/codes.md`` anew from the code; a test fails while the two differ, or a code has no words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from strictreply.contract._contract import Contract
+from strictreply.coordination._coordination_codes import AgentReplyCode, CoordinationCode
+from strictreply.pipeline._invoke_result import InvokeCode
+from strictreply.schema._vocabulary import SchemaRule
+from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
+from strictreply.testing._scripts import Asked
+from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.values._issues import Code, Remedy, Worded
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"
+MAX_CAME = 160  # characters of a place
+MAX_ASKED = 1_200
+
+_HEAD = """# Issue codes
+
+Every fault has a stable code, a category and a place. Programs match on `issue.code` and `issue.category`; the words
+of `issue.message` may change. `tools/write_codes.py` writes this page from the code, with what a real run of the loop
+sends.
+
+| what the loop does | with |
+|---|---|
+| **corrects**: asks again, saying what to change | most codes |
+| **shortens**: asks again with more tokens, or for a shorter reply | `reply.truncated` |
+| **resends** the same request: it is the server's fault, not the model's | `reply.broken_off`, `envelope.*` |
+| **stops**: another ask would not help; `ReplyHalted` at once | `reply.refusal`, `reply.content_filter` |
+
+*came* is what differs from a good reply, *asked* what the model is told next. Codes that begin with `args.` say what is
+wrong with a call's arguments; `answer.` takes their place where a structured answer breaks the same rule.
+"""
+
+_DOES = {
+    Remedy.CORRECT: "corrects",
+    Remedy.SHORTEN: "shortens",
+    Remedy.RESEND: "resends",
+    Remedy.STOP: "stops",
+}
+
+_TO_DO = {
+    "json": "Nothing, if it is rare. If a model does it often, use native tool calls in place of the text channel, or "
+    "`extraction=` to admit one named spelling.",
+    "json.too_": "Raise the bound in `Limits` if such replies are right for your app.",
+    "json.number_too_long": "Raise the bound in `Limits` if such replies are right for your app.",
+    "json.unexamined": "Nothing: the reply is refused, and asked for again.",
+    "json.encoding": "Look at the server: JSON is UTF-8.",
+    "shape": 'Of the text channel. If it is frequent, say `channel="native"`, where the endpoint can.',
+    "shape.wrong_type": "Nothing: arguments and an answer's members have one type each.",
+    "tool": "Say in the description of each tool when it is for; name tools apart from each other.",
+    "tool.several": "Say `parallel=True` if several calls are welcome.",
+    "tool.too_many": "Raise `Limits.calls` if that many are right.",
+    "tool.required": "Nothing: your `tool_choice` asks for a call. Leave it out if an answer is welcome.",
+    "tool.forbidden": "Nothing: your `tool_choice` forbids calls.",
+    "tool.switched": "Nothing: a correction asked for one call again. `RetryPolicy(allow_tool_switch=True)` admits "
+    "another tool there.",
+    "call": "Look at the server: it writes calls otherwise than the API says.",
+    "call.as_text": 'Use `channel="text"` with a server that cannot call tools natively.',
+    "call.unreadable": "Nothing: the server's own parser refused the model's call, which is asked for again.",
+    "reply": "Look at the server, or at the model's template.",
+    "reply.empty": "Ask for more tokens if the model thinks before it answers: thinking may have used them all.",
+    "reply.truncated": "Raise `max_tokens`, or let `RetryPolicy(max_reply_tokens=…)` raise it for the next ask.",
+    "reply.refusal": "Change the prompt, or ask a person: `error.attempts[-1].raw` holds what the model said.",
+    "reply.content_filter": "Change the prompt: the provider will filter it again.",
+    "reply.too_large": "Raise the bound in `Limits` if such replies are right for your app.",
+    "envelope": "Look at the server or the gateway between: what came is no response of this API.",
+    "args": "Say it in the schema (a type, an enum, a description): the model reads it with every request.",
+    "args.extra_key": 'Nothing, or declare the key. `extra="schema"` lets through what the schema does not forbid.',
+    "args.no_keys": "Nothing: the tool takes no arguments.",
+    "args.format": 'Nothing. `formats="annotate"` takes formats as a description alone.',
+    "args.too_complex": "Make the choices of the schema smaller: `anyOf` with a `const` in each is quick.",
+    "args.unexamined": "Nothing: the reply is refused, and asked for again.",
+    "args.invalid": "The words are those of your own check: make them say what to change.",
+    "args.unreadable": "Nothing: only values that no JSON text can hold are told so.",
+}
+"""What a user does about a code; the longest beginning counts."""
+
+_WITHOUT = {
+    "json.encoding": "The bytes of a reply, or of a file that `check` reads, are not UTF-8.",
+    "json.unexamined": "Comes beside other issues, where a text is too large to look for more.",
+    "tool.forced": "`tool_choice` names one tool and the reply calls another.",
+    "tool.switched": "A correction asked for one tool again, and the reply calls another.",
+    "call.as_text": "The text of a reply holds what is a call in another model's template, such as `<tool_call>…`.",
+    "call.missing": "The reply ends with `tool_calls` as its finish reason, and holds none.",
+    "call.unreadable": "The endpoint answers with an error such as Groq's `tool_use_failed`.",
+    "call.id_too_long": "The id of a call is longer than `Limits` admit.",
+    "reply.unreadable": "The endpoint answers with an error that its own reader of the reply made.",
+    "reply.too_large": "The text of a reply is longer than `Limits` admit.",
+    "args.content": "A string with `contentEncoding` or `contentMediaType` holds something else.",
+    "args.too_complex": "A value would take too much work for the choices (`anyOf`, `oneOf`) of its schema.",
+    "args.unexamined": "Comes beside other issues, where a value is too large to look for more.",
+    "args.invalid": "A model's own validator or a tool's `check` refused the arguments.",
+    "args.unreadable": "A mapping that was given to `contract.check` holds what is no JSON.",
+}
+"""When a code comes that no fault of the catalogue has."""
+
+
+def codes_page() -> str:
+    """Return the page."""
+    lines = [_HEAD]
+    rules = [(f"args.{rule.value}", rule) for rule in SchemaRule]
+    families: dict[str, list[tuple[str, Worded]]] = {}
+    for code, worded in [*((code.value, code) for code in Code), *rules]:
+        families.setdefault(code.partition(".")[0], []).append((code, worded))
+    for family, members in families.items():
+        lines.append(f"## {family}\n")
+        for code, worded in members:
+            lines += _section(code, worded)
+    lines.append(
+        "## Agents\n\nOf replies of agents, of what is declared for them, and of their states; all are corrected.\n"
+    )
+    lines += _table([*AgentReplyCode, *CoordinationCode])
+    lines.append("## Pipeline\n\nOf steps and their contexts, by the published rules; none is about a model's reply.\n")
+    lines += _table(InvokeCode)
+    return "\n".join(lines)
+
+
+def _section(code: str, worded: Worded) -> Iterator[str]:
+    yield f"### `{code}`\n"
+    yield f"{_words(worded)} *{worded.category}*, {_DOES[worded.remedy]}.\n"
+    found = _specimen(code)
+    if found is None:
+        yield f"{_WITHOUT[code]}\n"
+    else:
+        came = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
+        asked = _asked(found)
+        yield "```text"
+        yield from (f"came   {line}" if index == 0 else f"       {line}" for index, line in enumerate(came[:3]))
+        yield from (f"asked  {line}" if index == 0 else f"       {line}" for index, line in enumerate(asked))
+        yield "```\n"
+    yield f"**To do.** {to_do(code)}\n"
+
+
+def to_do(code: str) -> str:
+    """Return what a user does about a code; KeyError where nothing is said."""
+    return _TO_DO[max((begin for begin in _TO_DO if code.startswith(begin)), key=len, default="")]
+
+
+def _specimen(code: str) -> Specimen | None:
+    """Make the fault with this code that shows shortest, of the shop's tools where that is possible."""
+    entries = [entry for entry in CATALOGUE.values() if entry.code == code]
+    for tools in (SCENARIO.tools, SAMPLES):
+        made = [one for entry in entries for one in specimens(entry, tools) if isinstance(one.fault.served, dict)]
+        if made:
+            return min(made, key=lambda one: len(excerpt(one.fault.served, one.target.clean, MAX_CAME)))
+    return None
+
+
+def _asked(found: Specimen) -> list[str]:
+    """Return what a guarded client says next; a sentence where it says nothing."""
+    contract: Contract[Any] = found.target.contract
+    question: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": "…"}], **found.fault.needs}
+    first = contract.next_request(question).request or question
+    following = contract.next_request(first, found.fault.served)
+    if following.request is None:
+        return ["(nothing: the call ends at once)"]
+    told = Asked(2, following.request, None, Asked(1, first, None)).correction
+    return told[:MAX_ASKED].splitlines() if told else ["(the same again)"]
+
+
+def _table(codes: Iterable[Worded]) -> Iterator[str]:
+    yield "| code | words | category |"
+    yield "|---|---|---|"
+    for code in codes:
+        yield f"| `{code.value}` | {_words(code)} | {code.category} |"
+    yield ""
+
+
+def _words(code: Worded) -> str:
+    words = re.sub(r"\{\w+\}", "…", code.template)
+    ended = words if words.endswith("…") else f"{words}."
+    return f"{ended[:1].upper()}{ended[1:]}".replace("|", r"\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(codes_page(), encoding="utf-8")
