@@ -29,6 +29,7 @@ OUTCOMES = {
     "looped": "looped",
     "crashed": "crashed",
     "answered_without_tool": "answered without tool",
+    "misbehaved": "misbehaved",
     "nothing": "gave nothing",
     "clean": "clean error",
     "recovered": "recovered",

@@ -63,25 +63,32 @@ def advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | 
         return Done(stop.value)
 
 
-_skipping: list[object] = []
-"""One entry for each :func:`skipped` that is open; for the whole process, as an app may wait in any thread."""
+_skipping: list[Callable[[float], object]] = []
+"""Whom each wait is told, for each :func:`skipped` that is open: for the whole process, as an app may wait anywhere."""
 
 
 def pause(seconds: float) -> None:
     """Wait in this thread."""
-    if not _skipping:
+    if not _is_skipped(seconds):
         time.sleep(seconds)
 
 
 async def apause(seconds: float) -> None:
     """Wait in this task; other tasks run meanwhile, also when no time passes."""
-    await anyio.sleep(0 if _skipping else seconds)
+    await anyio.sleep(0 if _is_skipped(seconds) else seconds)
+
+
+def _is_skipped(seconds: float) -> bool:
+    told = _skipping[-1:]  # another thread may close it meanwhile
+    for tell in told:
+        tell(seconds)
+    return bool(told)
 
 
 @contextmanager
-def skipped() -> Generator[None]:
-    """Let no time pass: every wait inside, in any thread, ends at once."""
-    _skipping.append(None)
+def skipped(tell: Callable[[float], object]) -> Generator[None]:
+    """Let no time pass: every wait inside, in any thread, ends at once; ``tell`` gets its seconds."""
+    _skipping.append(tell)
     try:
         yield
     finally:

@@ -8,7 +8,7 @@ import sysconfig
 import traceback
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import NamedTuple
 
 import strictreply
@@ -77,13 +77,19 @@ class Place(NamedTuple):
     frame: str
 
 
+def is_of_a_library(frame: FrameType) -> bool:
+    """Report whether a frame is not the app's own: of an installed library, or of no file."""
+    path = Path(frame.f_code.co_filename).resolve()
+    return not path.is_file() or str(path).startswith(_LIBRARY_FOLDERS)
+
+
 def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
     """Find the place of an exception; frames of the file ``passed_over`` are neither the app's nor a library's."""
     own, function, frames, here = "", "", dict[bool, str](), Path.cwd()
     for frame, line in traceback.walk_tb(trace):
         code, path = frame.f_code, Path(frame.f_code.co_filename).resolve()
         module = str(frame.f_globals.get("__name__", ""))
-        if path.is_file() and not str(path).startswith(_LIBRARY_FOLDERS):
+        if not is_of_a_library(frame):
             own = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
             function = code.co_qualname
             frames.clear()

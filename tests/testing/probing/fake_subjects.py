@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from strictreply.testing._probing.probe_worker import digest, is_clean
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
@@ -18,7 +18,7 @@ class InProcess:
         self.base_url = base_url
         self.closed = False
 
-    async def call(self, *, told: bool = False) -> Behaviour:
+    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once."""
         try:
             value = await asyncio.to_thread(self.function, self.base_url)
@@ -35,7 +35,7 @@ class InProcess:
 class Hanging(InProcess):
     """Does not come back from a bad reply."""
 
-    async def call(self, *, told: bool = False) -> Behaviour:
+    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call it once; where it raises, wait until the caller gives up."""
         behaviour = await super().call(told=told)
         if not behaviour.returned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from strictreply.testing._probing.client_verdicts import ClientVerdict
 from strictreply.testing._probing.survival_report import ProbeOutcome, ProbeRun, Report
 from strictreply.testing._steps import Kind
 
@@ -16,6 +17,7 @@ _DETAILS = {
     ProbeOutcome.HUNG: "did not return within 10 s",
     ProbeOutcome.LOOPED: "asked again until it was ended; then openai.BadRequestError",
     ProbeOutcome.ANSWERED_WITHOUT_TOOL: "returned dict, and no tool ran",
+    ProbeOutcome.MISBEHAVED: "ran refund with a reply that it refused later; then Refused at shop.py:7",
     ProbeOutcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
     ProbeOutcome.NOTHING: "returned None, other than for a good reply",
     ProbeOutcome.CLEAN: "openai.APIError",
@@ -32,6 +34,7 @@ def run(number: int, outcome: ProbeOutcome, kind: Kind) -> ProbeRun:
         code="args.type",
         outcome=outcome,
         detail=_DETAILS[outcome],
+        verdict=ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY if outcome is ProbeOutcome.MISBEHAVED else None,
         at="/limit",
         summary="A value is of another type.",
         seconds=0.25,

@@ -6,8 +6,10 @@ import http.client
 import itertools
 import json
 import os
+import re
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -268,3 +270,60 @@ def guarded_by_responses(base_url: str) -> object:
         response: Any = client.responses.create(model="m", input="Tell order 7.", tools=[NOTIFY])  # type: ignore[list-item]
     (item,) = [item for item in response.output if item.type == "function_call"]
     return {"tool": "notify", "args": json.loads(item.arguments)}
+
+
+def refund(order: int, reason: str) -> str:
+    """Pay back, whatever the reason."""
+    return f"{order}: {reason}"
+
+
+def hasty(base_url: str) -> object:
+    """Run each call as it comes, and judge the reply afterwards."""
+    content = ask(base_url, [QUESTION])
+    try:
+        for call in json.loads(content)["choices"][0]["message"]["tool_calls"]:
+            refund(**json.loads(call["function"]["arguments"]))
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise Refused("no call") from error
+    if not isinstance(judged(content), sr.Valid):
+        raise Refused("a bad reply")
+    return "done"
+
+
+def storming(base_url: str) -> object:
+    """Ask eight times in a row."""
+    return _insisting(base_url, 8, 0.0)
+
+
+def sleepy(base_url: str) -> object:
+    """Ask three times, waiting a little as its author thought fit."""
+    return _insisting(base_url, 3, 0.01)
+
+
+def _insisting(base_url: str, times: int, seconds: float) -> object:
+    for _ in range(times - 1):
+        try:
+            return strict(base_url)
+        except Refused:
+            time.sleep(seconds)
+    return strict(base_url)
+
+
+def obedient(base_url: str) -> object:
+    """Ask as the SDK does: it waits as long as it is told to."""
+    client = openai.OpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT, max_retries=2)
+    with client:
+        try:
+            reply = client.chat.completions.create(model="m", messages=[QUESTION], tools=[REFUND])  # type: ignore[list-item]
+        except openai.OpenAIError as error:
+            raise Refused("an error") from error
+    if not isinstance(CONTRACT.check(reply), sr.Valid):
+        raise Refused("a bad reply")
+    return reply.choices[0].message.tool_calls
+
+
+def trusting_stream(base_url: str) -> object:
+    """Put a stream together, and look neither for its end nor for what ended it."""
+    text = ask(base_url, [QUESTION], stream=True).decode("utf-8", "replace")
+    found = re.findall(r'"arguments": ?"((?:[^"\\\\]|\\\\.)*)"', text)
+    return "".join(found)

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TypeVar
@@ -214,7 +214,7 @@ BAD_CALL = CATALOGUE["trailing_comma"](REFUND)
 class Dead(InProcess):
     """Is dead from the beginning."""
 
-    async def call(self, *, told: bool = False) -> Behaviour:
+    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Be dead."""
         return Behaviour(ProbeOutcome.CRASHED, "its process ended", lost=True)
 

@@ -27,7 +27,7 @@ from typing import Any, TextIO
 from urllib.error import URLError
 
 from strictreply.testing._harm import named, place_of
-from strictreply.testing._waiting import no_backoff
+from strictreply.testing._probing.client_verdicts import Watch
 
 MAX_TRACEBACK_CHARS = 4_000
 LIBRARIES = (
@@ -154,7 +154,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _answers(commands: TextIO, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
+def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
     """Answer each command as it comes: first of all whether the app can be called.
 
     When there is nobody left to send a command, the process ends, even amid a call.
@@ -175,8 +175,11 @@ def _answers(commands: TextIO, source: str, base_url: str, clean: list[str]) -> 
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        told = bool(json.loads(received.get())["told"])
-        yield app.behaviour(told=told) | ({"versions": versions()} if told else {})
+        command = json.loads(received.get())
+        told = bool(command["told"])
+        watch.begin(command["tools"])
+        behaviour = app.behaviour(told=told)
+        yield behaviour | {"waited": watch.waited, "ran": watch.ran} | ({"versions": versions()} if told else {})
 
 
 def main() -> None:
@@ -186,8 +189,9 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     source, base_url, *clean = sys.argv[1:]
-    with no_backoff():
-        for answer in _answers(commands, source, base_url, clean):
+    watch = Watch()
+    with watch.open():
+        for answer in _answers(commands, watch, source, base_url, clean):
             answers.write(f"{json.dumps(answer)}\n")
             answers.flush()
 

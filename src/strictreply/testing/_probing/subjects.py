@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias, cast
@@ -31,8 +31,11 @@ MAX_BODY_BYTES = 1_000_000
 class ProbeSubject(Protocol):
     """An app under test, which asks the server at one base URL; TimeoutError may come out of a call."""
 
-    async def call(self, *, told: bool = False) -> Behaviour:
-        """Call the app once, however long that takes; ``told`` asks for its versions and its traceback."""
+    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+        """Call the app once, however long that takes; ``told`` asks for its versions and its traceback.
+
+        ``tools`` are the names of those whose running is watched, where that can be seen.
+        """
         ...
 
     async def close(self) -> None:
@@ -78,10 +81,10 @@ class ProbeWorker:
             raise Unusable(str(answer.get("unusable") or f"the process that imported it {answer['died']}"))
         return started
 
-    async def call(self, *, told: bool = False) -> Behaviour:
+    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once; with ``told`` its behaviour holds a traceback and the versions it uses."""
         commands = cast("asyncio.StreamWriter", self._process.stdin)
-        commands.write(f"{json.dumps({'told': told})}\n".encode())
+        commands.write(f"{json.dumps({'told': told, 'tools': [*tools]})}\n".encode())
         answer = await self._answer()
         if "died" in answer:
             return Behaviour(ProbeOutcome.CRASHED, f"its process {answer['died']}", lost=True)
@@ -130,7 +133,7 @@ class Service:
         """Return the service itself: it runs already, and was told the base URL by its user."""
         return self
 
-    async def call(self, *, told: bool = False) -> Behaviour:  # noqa: ARG002 - a service tells nothing
+    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002 - it tells nothing
         """POST the body once."""
         try:
             status, content = await asyncio.to_thread(self._posted)
@@ -175,14 +178,14 @@ class ProbeStage:
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
 
-    async def play(self, responder: Responder, *, told: bool = False) -> Behaviour:
+    async def play(self, responder: Responder, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started."""
         subject = await self._opened()
         self._responder = responder
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout):
-                behaviour = await subject.call(told=told)
+                behaviour = await subject.call(told=told, tools=tools)
         except TimeoutError:
             behaviour = Behaviour(ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True)
         seconds = time.monotonic() - begun

@@ -15,10 +15,19 @@ from datetime import UTC, datetime
 
 from strictreply.testing._call_ids import CallIds
 from strictreply.testing._demands import Demand, DemandHints
+from strictreply.testing._probing.client_verdicts import verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
-from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome, ProbeRun, Report, judged
+from strictreply.testing._probing.survival_report import (
+    FINDINGS,
+    OUTCOMES,
+    Behaviour,
+    ProbeOutcome,
+    ProbeRun,
+    Report,
+    judged,
+)
 from strictreply.testing._scripts import MAX_REQUESTS, ScriptedModel
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Target
@@ -252,7 +261,8 @@ class Probe:
             served, after = once(request), len(once.requests) - 1
             return ids.fresh(Demand(request, self.hints).good(again=after == 1) if after else served, request)
 
-        behaviour = await stage.play(always)
+        tools = [tool.name for tool in rehearsal.demand.callable_tools]
+        behaviour = await stage.play(always, tools=tools)
         recovered = False
         if len(always.requests) > 1:
             again = await stage.play(first_then_good)
@@ -267,10 +277,16 @@ class Probe:
             looped=always.looped or (hung and len(always.requests) >= MIN_LOOP),
             without_tool=_calls_nothing(trial.fault, rehearsal.demand),
         )
+        found = verdict_on(
+            trial.fault, always.requests, returned=behaviour.returned, waited=behaviour.waited, ran=behaviour.ran
+        )
+        if found is not None and (outcome not in FINDINGS or found[0].harm.rank < OUTCOMES[outcome].harm.rank):
+            outcome, detail = (outcome if behaviour.returned else ProbeOutcome.MISBEHAVED), f"{found[1]}; then {detail}"
         return replace(
             trial.run,
             outcome=outcome,
             detail=detail,
+            verdict=None if found is None else found[0],
             frame=behaviour.frame,
             seconds=behaviour.seconds,
             requests=len(always.requests),

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from xml.etree import ElementTree as ET
 
 from strictreply.testing._harm import Harm
+from strictreply.testing._probing.client_verdicts import ClientVerdict
 from strictreply.testing._steps import Kind
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._json import JSONObject
@@ -29,6 +30,7 @@ class ProbeOutcome(StrEnum):
     LOOPED = "looped"
     LEAKED = "leaked"
     ANSWERED_WITHOUT_TOOL = "answered_without_tool"
+    MISBEHAVED = "misbehaved"
     NOTHING = "nothing"
     CLEAN = "clean"
     NOT_APPLICABLE = "not_applicable"
@@ -97,6 +99,13 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
         "answered without a tool",
         "Raise when the job ends without the call that it needs: a caller takes a value for success.",
     ),
+    ProbeOutcome.MISBEHAVED: OutcomeWords(
+        "misbehaved",
+        "yellow",
+        "The app refused the reply, but before that a tool ran, or it asked again as no client should.",
+        "misbehaved before it refused",
+        "Run tools once the whole reply is judged; wait as long as Retry-After says, and longer from repeat to repeat.",
+    ),
     ProbeOutcome.NOTHING: OutcomeWords(
         "nothing", "blue", "The app returned None: it used nothing of the reply, and told nobody."
     ),
@@ -131,6 +140,7 @@ class Behaviour:
     equal for equal values, and says nothing of them. For anything else ``told`` says in our words what happened, with
     the line of the app, and of a crash ``frame`` is the innermost one of a library, as ``module:function:line``.
     ``lost`` is true when the app has to be started anew: its process ended, or nobody knows what it still does.
+    ``waited`` are the seconds of its waits, skipped or not, ``ran`` the tools that ran, where those can be seen.
     """
 
     outcome: ProbeOutcome
@@ -141,6 +151,8 @@ class Behaviour:
     traceback: str = field(default="", compare=False)
     versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     seconds: float = field(default=0.0, compare=False)
+    waited: float = field(default=0.0, compare=False)
+    ran: Sequence[str] = field(default=(), compare=False)
 
     @property
     def returned(self) -> bool:
@@ -190,7 +202,8 @@ class ProbeRun:
     innermost one of a library (``module:function:line``), empty when the app's own code raised. ``seconds`` is how long
     the run with nothing but faults took, ``requests`` how many it made; ``recovered`` whether good replies after the
     fault gave the good result.
-    ``source`` makes the fault again in a test. ``served`` is an excerpt of the reply: hostile text.
+    ``source`` makes the fault again in a test. ``served`` is an excerpt of the reply: hostile text. ``verdict`` is what
+    the app's client should not have done on the way, None where that was well.
     """
 
     fault: str
@@ -206,6 +219,7 @@ class ProbeRun:
     recovered: bool = False
     source: str = ""
     served: str = field(default="", repr=False)
+    verdict: ClientVerdict | None = None
 
     @property
     def id(self) -> str:
@@ -215,6 +229,8 @@ class ProbeRun:
     @property
     def harm(self) -> Harm:
         """What the outcome does, where it is a finding."""
+        if self.outcome is ProbeOutcome.MISBEHAVED and self.verdict is not None:
+            return self.verdict.harm
         accepted = self.outcome is ProbeOutcome.ACCEPTED
         return Harm.accepting(self.code, self.kind) if accepted else OUTCOMES[self.outcome].harm
 
@@ -222,6 +238,8 @@ class ProbeRun:
     def cause(self) -> Cause:
         """What one change would mend: what the app did, and of what it accepted also what it did not look at."""
         about = KIND_WORDS[self.kind] if self.outcome is ProbeOutcome.ACCEPTED else ""
+        if self.verdict is not None:
+            about = self.verdict.value
         return Cause(self.harm, self.outcome, about, self.detail)
 
 
@@ -256,6 +274,7 @@ class Baseline:
                     ProbeRun(
                         kind=Kind(run["kind"]),
                         outcome=ProbeOutcome(run["outcome"]),
+                        verdict=ClientVerdict(run["verdict"]) if run.get("verdict") else None,
                         **{word: run[word] for word in told},
                     )
                     for run in runs
