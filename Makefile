@@ -1,5 +1,5 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo quick test test-openai2 test-newest test-instructor test-tracers llamacpp survival frameworks suites
+.PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers llamacpp survival frameworks suites
 .PHONY: coverage bounds lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -33,6 +33,9 @@ test-openai2: .venv-openai2/.ready ## run the tests that reach an SDK on openai 
 
 test-instructor: .venv-instructor/.ready ## run the tests of the integrations and of the client with instructor
 	@.venv-instructor/bin/python $(PYTEST) tests/integrations tests/test_client*.py $(ARGS)
+
+test-langchain: .venv-frameworks-newest/.ready ## run the pages about LangChain, where LangChain is
+	@PYTHONPATH=src .venv-frameworks-newest/bin/python -m pytest -p no:xdist tests/test_first_pages.py -k langchain $(ARGS)
 
 test-tracers: .venv-tracers/.ready ## run the tests of the tracers, with the real ones: none skips
 	@STRICTREPLY_TRACERS_LANE=1 .venv-tracers/bin/python $(PYTEST) tests/tracers $(ARGS)

@@ -26,15 +26,16 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("page", [README, Page.named("index.md")], ids=["README", "index"])
+def test_the_readme_runs(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Its program, as it stands, mends a wrong call and pays back once; it is one screen to scroll."""
     bad, good = call("refund", '{"order": "1042", "amount": 29.9}'), call("refund", '{"order": 1042, "amount": 29.9}')
     replies = iter([completion(message(None, [bad]), "tool_calls"), completion(message(None, [good]), "tool_calls")])
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        README.run_and_close()
+        page.run_and_close()
     assert capsys.readouterr().out == "order 1042: 29.90 EUR\n"
-    assert len(README.text.splitlines()) <= MOST_LINES
+    assert len(page.text.splitlines()) <= MOST_LINES
 
 
 def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from pages import DOCS
+from pages import DOCS, Page
 from strictreply.cli._app import app
 
 pytestmark = pytest.mark.one_lane
@@ -106,6 +106,12 @@ def test_the_pages_of_codes_are_current() -> None:
     assert tool["PAGE"].read_text("utf-8") == tool["codes_page"]()
 
 
+def test_the_charts_are_drawn_from_their_tables() -> None:
+    """A table that changes changes its chart; ``tools/draw_charts.py`` draws them anew."""
+    charts = runpy.run_path(str(DOCS.parent / "tools" / "draw_charts.py"))["CHARTS"]
+    assert [name for name, draw in charts.items() if draw() != (DOCS / name).read_text("utf-8")] == []
+
+
 @pytest.mark.parametrize("command", sorted(get_command(app).commands))  # type: ignore[attr-defined]
 def test_every_option_is_told(command: str) -> None:
     """The page of the command line names each command and each of its options."""
@@ -114,6 +120,14 @@ def test_every_option_is_told(command: str) -> None:
     options = [name for one in known.params for name in one.opts if name.startswith("--")]
     assert f"`{command}`" in page
     assert [name for name in options if name not in page] == []
+
+
+def test_every_program_is_run() -> None:
+    """A page that prints a program has a test that runs it."""
+    tests = "".join(path.read_text("utf-8") for path in (DOCS.parent / "tests").rglob("test_*.py"))
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if Page.named(str(path)).programs]
+    assert len(pages) > 10
+    assert [page for page in pages if f'"{page}"' not in tests and "howto/" not in page] == []
 
 
 def test_every_page_is_in_the_menu() -> None:

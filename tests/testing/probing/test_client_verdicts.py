@@ -50,6 +50,7 @@ def probed(app: str, fault: str) -> ProbeRun:
         ("sleepy", "rate_limited_hour", "clean", None, None),
         ("obedient", "rate_limited_seconds", "clean", None, None),
         ("obedient", "rate_limited_milliseconds", "clean", None, None),
+        ("obedient", "rate_limited_date", "clean", None, None),
         ("trusting_stream", "stream_ends_early", "accepted", "truncated_stream_accepted", "acts on invalid data"),
     ],
 )

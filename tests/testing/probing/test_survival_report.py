@@ -248,7 +248,7 @@ def test_a_finding_is_a_failure() -> None:
     suite = ET.fromstring(junit_xml(FULL))[0]  # noqa: S314 - our own XML
     assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "70", "0")
     assert (suite.get("failures"), suite.get("skipped")) == ("49", "7")
-    assert len(suite.findall("testcase")) == 63
+    assert len(suite.findall("testcase")) == 70
     failed = [case for case in suite if case.find("failure") is not None]
     assert [case.get("name") for case in failed] == [run.id for run in FULL.runs if run.outcome in FINDINGS]
     assert len(suite.findall("testcase/skipped")) == 7

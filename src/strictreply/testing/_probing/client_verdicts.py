@@ -57,7 +57,9 @@ def verdict_on(
         return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, f"ran {', '.join(ran)} with a reply that it refused later"
     repeats = sum(before.body == after.body for before, after in pairwise(asked))
     headers = fault.served.headers if isinstance(fault.served, HTTPReply) else {}
-    wanted = retry_after({name.lower(): value for name, value in headers.items()}) or 0.0
+    # A date is read by each client's own clock, which need not be the server's: only a number of seconds binds.
+    numbers = {name.lower(): value for name, value in headers.items() if value.replace(".", "", 1).isdigit()}
+    wanted = retry_after(numbers) or 0.0
     asked_for = wanted * repeats
     if 0 < wanted <= LONGEST_WAIT and waited < asked_for - _ROUNDING:
         words = f"waited {waited:.1f} s of the {asked_for:.1f} s that Retry-After asked for"
