@@ -26,7 +26,7 @@ from strictreply.testing._wire import (
     ending_of,
     render_response,
 )
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._json import JSON, Dialects, JSONObject
 from strictreply.values._replies import Invalid
 
 _FREE = ("auto", "none")
@@ -48,10 +48,14 @@ class DemandHints:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one request asks for; raises ContractError where it asks for what no verdict could honour."""
+    """What one request asks for; raises ContractError where it asks for what no verdict could honour.
+
+    ``dialects`` says whether known ways of servers to write a reply are good replies, or faults (``strict``).
+    """
 
     request: JSONObject = field(repr=False)
     hints: DemandHints = field(default=DemandHints(), repr=False)
+    dialects: Dialects = "known"
 
     @cached_property
     def contract(self) -> Contract:
@@ -63,6 +67,7 @@ class Demand:
             answer=str if self.hints.answer is None else self.hints.answer,
             channel="text" if self.hints.tools and not native else "native",
             parallel=True,
+            dialects=self.dialects,
         )
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
         if self.hints.answer is not None:

@@ -30,8 +30,8 @@ EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Contr
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 """The statuses of responses without a body, beside those below 200 (RFC 9110 section 6.4.1)."""
 
-_ROUTES = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
-_SERVED = "POST …/chat/completions, POST …/responses, GET …/models and GET /health are served"
+ROUTES: Mapping[str, str] = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
+"""What a path ends in that is served, and its method."""
 
 
 class WireEnding(StrEnum):
@@ -82,6 +82,9 @@ Served: TypeAlias = "JSON | HTTPReply"
 
 Responder: TypeAlias = Callable[[JSONObject], Served]
 """What answers a request: its body in, what is served out. It may be called from several threads at once."""
+
+Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
+"""What answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
 
 
 def error_reply(
@@ -207,13 +210,9 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
     What is no request of a chat completion is refused with a 400 that names the member at fault, and never reaches the
     responder; what the responder raises becomes a 500 that names the type alone.
     """
-    path = target.partition("?")[0].rstrip("/")
-    route = next((route for route in _ROUTES if path.endswith(route)), None)
-    if route is None:
-        return error_reply(404, f"unknown path: {_SERVED}", code="unknown_url")
-    if method != _ROUTES[route]:
-        allowed = {"Allow": _ROUTES[route]}
-        return error_reply(405, f"use {_ROUTES[route]} here", code="method_not_allowed", headers=allowed)
+    route = routed(method, target, ROUTES)
+    if isinstance(route, HTTPReply):
+        return route
     if route == "/health":
         return HTTPReply.json(200, {"status": "ok"})
     if route == "/models":
@@ -228,6 +227,19 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
         return render(responder(request), request)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
         return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
+
+
+def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPReply:
+    """Return what the path ends in of ``routes``, or the 404 that lists them, or the 405 that says the method."""
+    path = target.partition("?")[0].rstrip("/")
+    route = next((route for route in routes if path.endswith(route)), None)
+    if route is None:
+        served = ", ".join(f"{method} …{route}" for route, method in routes.items())
+        return error_reply(404, f"unknown path; what is served: {served}", code="unknown_url")
+    if method != routes[route]:
+        allowed = {"Allow": routes[route]}
+        return error_reply(405, f"use {routes[route]} here", code="method_not_allowed", headers=allowed)
+    return route
 
 
 def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTTPReply:
