@@ -47,7 +47,7 @@ def _closed(required: str, **members: JSON) -> JSONObject:
 _STEP: JSON = {
     "anyOf": [
         _NAME,
-        _closed("fault", fault=_NAME, tool=_NAME, at=_NAME, place={"enum": [*get_args(ReplyPlace)]}, args=True),
+        _closed("fault", fault=_NAME, tool=_NAME, at=_NAME, place=_NAME, args=True),
         _closed("call", call={"anyOf": [_NAME, {"type": "null"}]}, args={"type": "object"}),
         _closed("answer", answer=True),
     ]
@@ -123,7 +123,7 @@ class ScriptControl:
             case "/script":
                 return self._begin(body)
             case "/journal":
-                return HTTPReply.json(200, self._journal())
+                return self._told()
             case "/faults":
                 return HTTPReply.json(200, [entry.to_dict() for entry in CATALOGUE.values()])
             case _:
@@ -133,9 +133,9 @@ class ScriptControl:
     def _begin(self, body: bytes) -> HTTPReply:
         """Begin a new script, and forget the journal; a 400 says what is wrong with the body."""
         try:
-            said = _checked(_SCRIPT_SCHEMA, json.loads(body))
-            steps, then = [_read(step) for step in said["steps"]], said.get("then")
-            run = _Run(tuple(steps), None if then is None else _read(then))
+            said = _checked(_SCRIPT_SCHEMA, json.loads(body), "script")
+            steps = tuple(_read(step, f"steps.{index}: ") for index, step in enumerate(said["steps"]))
+            run = _Run(steps, _read(said["then"], "then: ") if "then" in said else None)
         except (ValueError, RecursionError) as error:
             told = f"this is no script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
             return error_reply(400, told, code="invalid_script")
@@ -143,10 +143,15 @@ class ScriptControl:
             self._run = run
         return HTTPReply.json(200, {"steps": len(steps)})
 
-    def _journal(self) -> JSONObject:
+    def _told(self) -> HTTPReply:
+        """Tell the journal."""
         with self._lock:
             run, records = self._run, [*self._run.journal]
-        return {"spent": run.taken >= len(run.steps), "requests": [record.to_dict() for record in records]}
+        try:
+            requests: list[JSON] = [record.to_dict() for record in records]
+            return HTTPReply.json(200, {"spent": run.taken >= len(run.steps), "requests": requests})
+        except RecursionError:
+            return error_reply(500, "a request is nested too deeply to be told; a new script forgets it")
 
     def _serve(self, responder: Responder, path: str, body: bytes, chosen: str | None, request: JSONObject) -> Served:
         with self._lock:
@@ -172,21 +177,21 @@ class ScriptControl:
 
 
 def _words(error: Exception) -> str:
-    """Say what is wrong with a body in words that hold none of what came but what :func:`_checked` quotes."""
-    return "it is not valid JSON" if isinstance(error, json.JSONDecodeError | RecursionError) else str(error)
+    is_unread = isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
+    return "it is not valid JSON" if is_unread else str(error)
 
 
 def _chosen(header: str) -> _Plan:
     """Read the step of a header; ValueError says what is wrong with it."""
     try:
         said: JSON = json.loads(header) if header.startswith("{") else header
-        return _read(_checked(_STEP_SCHEMA, said))
+        return _read(_checked(_STEP_SCHEMA, said, "step"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{HEADER}: {_words(error)}; write for example {_EXAMPLE_STEP}") from None
 
 
-def _checked(schema: Schema, said: JSON) -> Any:
-    issues = schema.check(said)
+def _checked(schema: Schema, said: JSON, what: str) -> Any:
+    issues = schema.check(said, place=what)
     if not issues:
         return said
     issue = issues[0]
@@ -194,13 +199,18 @@ def _checked(schema: Schema, said: JSON) -> Any:
     raise ValueError(f"{issue.dotted}{found}{f', {issue.hint}' if issue.hint else ''}")
 
 
-def _read(said: Any) -> _Plan:
-    """Read a step that fits its schema; ValueError for a fault that there is none of, with the nearest names."""
+def _read(said: Any, where: str = "") -> _Plan:
+    """Read a step that fits its schema; ValueError says after ``where`` that there is no such fault, or place."""
     if said == GOOD:
         return GOOD
     plan: JSONObject = {"fault": said} if isinstance(said, str) else said
     if "fault" in plan:
-        entry_named(plan["fault"])
+        try:
+            entry_named(plan["fault"])
+        except ValueError as error:
+            raise ValueError(f"{where}{error}") from None
+    if (place := plan.get("place")) is not None and place not in get_args(ReplyPlace):
+        raise ValueError(f"{where}place must be one of {', '.join(get_args(ReplyPlace))}")
     return plan
 
 
@@ -247,10 +257,10 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     declared = demand.answer_schema if place == "json" else tool
     fault = entry(declared, plan.get("at", ""), place=place, args=plan.get("args"))
     if not demand.refuses(fault):
-        needs = f"needs a request with {json.dumps(dict(entry.needs))}" if entry.needs else "is none to this request"
-        raise FaultNotMade(f"{what} {needs}: what it serves is a good reply here")
-    told: JSONObject = {"fault": fault.name, "place": place, "at": fault.at, "code": fault.code}
-    return fault, told | ({"tool": tool.name} if tool else {})
+        needs = f"; it needs one with {json.dumps(dict(entry.needs))}" if entry.needs else ""
+        raise FaultNotMade(f"{what} is none to this request, in which it is a good reply{needs}")
+    told: JSONObject = {"fault": fault.name} | ({"tool": tool.name} if tool else {})
+    return fault, told | {"place": place, "at": fault.at, "code": fault.code}
 
 
 def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
