@@ -45,7 +45,7 @@ def example(tmp_path: Path) -> Path:
         pytest.skip(f"the example needs Node {MIN_NODE}; this is {version.strip()}")
     folder = tmp_path / "typescript"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("node_modules", "build"))
-    done = npm(folder, "ci")
+    done = npm(folder, "ci", "--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=60000")
     if done.returncode:
         told = re.search(r"npm (?:error|ERR!) code (\w+)", done.stderr)
         assert told is None or told[1] not in OUR_FAULTS, done.stderr

@@ -97,7 +97,7 @@ class _Run:
             return self.steps[number - 1]
         if self.then is None:
             return script_spent(len(self.steps), number)
-        repeats = beyond - 1 if "fault" in self.then else turns_of_model(request)
+        repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else turns_of_model(request)
         return script_looped(MAX_REQUESTS, number) if repeats >= MAX_REQUESTS else self.then
 
 
@@ -123,7 +123,7 @@ class ScriptControl:
             case "/script":
                 return self._begin(body)
             case "/journal":
-                return self._told()
+                return self._journal()
             case "/faults":
                 return HTTPReply.json(200, [entry.to_dict() for entry in CATALOGUE.values()])
             case _:
@@ -143,8 +143,7 @@ class ScriptControl:
             self._run = run
         return HTTPReply.json(200, {"steps": len(steps)})
 
-    def _told(self) -> HTTPReply:
-        """Tell the journal."""
+    def _journal(self) -> HTTPReply:
         with self._lock:
             run, records = self._run, [*self._run.journal]
         try:

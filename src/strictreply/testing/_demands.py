@@ -141,13 +141,13 @@ class Demand:
         return (answers or left)[0].clean
 
     @property
-    def _bad_ids(self) -> set[object]:
+    def _bad_ids(self) -> list[object]:
         """The ids of the calls in the conversation that do not fit the tools, whatever the choice is by now."""
         gate = Contract(tools=self.contract.tools, parallel=True)
         turns: Any = self.request["messages"]
         several = [turn.get("tool_calls") for turn in turns]
         calls = [call for calls in several if isinstance(calls, list) for call in calls if isinstance(call, dict)]
-        return {call.get("id") for call in calls if isinstance(gate.check(_alone(call)), Invalid)}
+        return [call.get("id") for call in calls if isinstance(gate.check(_alone(call)), Invalid)]
 
     @property
     def words(self) -> str:

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias, cast
 from strictreply.testing._as_responses import as_chat_request, as_response, response_events
 from strictreply.testing._event_streams import events
 from strictreply.testing._response_streams import retold
+from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON, JSONObject
 
 CREATED = 1_767_225_600  # of every completion: what is scripted has no clock
@@ -207,7 +208,7 @@ def ending_of(reply: HTTPReply) -> WireEnding:
 def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTPReply:
     """Answer one request; the path may stand under any prefix, of which ``/v1`` is the usual one.
 
-    What is no request of a chat completion is refused with a 400 that names the member at fault, and never reaches the
+    What is no request of the API is refused with a 400 that names the member at fault, and never reaches the
     responder; what the responder raises becomes a 500 that names the type alone.
     """
     route = routed(method, target, ROUTES)
@@ -223,10 +224,18 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
         return request
     try:
         if route == "/responses":
-            return render_response(responder(as_chat_request(request)), request)
+            asked = _as_chat(request)
+            return asked if isinstance(asked, HTTPReply) else render_response(responder(asked), request)
         return render(responder(request), request)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
         return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
+
+
+def _as_chat(request: JSONObject) -> JSONObject | HTTPReply:
+    try:
+        return as_chat_request(request)
+    except ContractError as error:  # the contract's own words, of what no reply could honour
+        return error_reply(400, str(error))
 
 
 def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPReply:
