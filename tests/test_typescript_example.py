@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from pages import Page
+
 pytestmark = pytest.mark.one_lane
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "typescript"
@@ -87,6 +89,12 @@ def test_the_example_passes_its_tests_and_a_naive_one_does_not(example: Path, ba
     assert naive != checked
     app.write_text(naive, "utf-8")
     assert npm(example, "test", OPENAI_BASE_URL=base_url).returncode == 1
+
+
+def test_the_page_prints_the_example() -> None:
+    """The TypeScript in docs/testing.md stands in the example's tests."""
+    (printed,) = Page.named("testing.md").blocks("ts")
+    assert printed in (EXAMPLE / "app.test.ts").read_text("utf-8")
 
 
 def test_the_lock_names_no_place_to_download_from() -> None:
