@@ -27,12 +27,12 @@ class Page:
     @property
     def programs(self) -> list[str]:
         """The Python blocks, in order."""
-        return self._blocks("python")
+        return self.blocks("python")
 
     @property
     def shown(self) -> list[str]:
         """The text blocks, in order: what the programs print."""
-        return self._blocks("text")
+        return self.blocks("text")
 
     def run(self) -> dict[str, Any]:
         """Run the programs in order, each with the names of those before it; give the names at the end."""
@@ -54,6 +54,6 @@ class Page:
         rows = [first, *takewhile(lambda line: line.startswith("|"), lines)]
         return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
-    def _blocks(self, language: str) -> list[str]:
+    def blocks(self, language: str) -> list[str]:
         """Give the fenced blocks of a language."""
         return re.findall(rf"```{language}\n(.*?)```", self.text, flags=re.DOTALL)

@@ -193,6 +193,11 @@ def test_one_bad_call_among_several_is_corrected() -> None:
         assert "tool_calls" in str(demand(both, *turns, tools=[tool("a")]).good())
 
 
+def test_odd_ids_answer_no_call() -> None:
+    """A tool turn whose id is no text is no app's correction: the conversation ends as after a result."""
+    assert "tool_calls" not in str(demand({**RESULT, "tool_call_id": [{}]}, tools=[tool("a")]).good())
+
+
 def test_again_asks_for_the_call_whatever_the_turns_say() -> None:
     """A reply that was bad around a good call shows no fault in the conversation: who served it says so."""
     asked = demand(GOOD_CALL, result("call_9"), tools=[tool("a")])

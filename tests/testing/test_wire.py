@@ -293,6 +293,15 @@ def test_a_bad_body_is_refused(body: bytes, param: str | None) -> None:
     assert (error["type"], error["param"]) == ("invalid_request_error", param)
 
 
+@pytest.mark.parametrize("member", [{"text": "x"}, {"background": True}])
+def test_a_request_that_no_response_answers_is_refused(member: dict[str, Any]) -> None:
+    """What no reply of the Responses API could honour is a 400, which no SDK sends again, and reaches no responder."""
+    body = json.dumps({"model": "m", "input": "hi", **member}).encode()
+    refused = respond(lambda _: pytest.fail("it was asked"), "POST", "/v1/responses", body)
+    assert refused.status == 400
+    assert next(iter(member)) in json.loads(refused.body)["error"]["message"]
+
+
 def test_a_good_body_is_read() -> None:
     """The responder is given the parsed JSON."""
     assert read_request(json.dumps(ASK).encode()) == ASK

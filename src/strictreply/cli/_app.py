@@ -97,9 +97,21 @@ def demo(
 @app.command(short_help="Serve the demo's unreliable model on loopback.")
 def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate = 0.6) -> None:
     """Serve the demo's unreliable model on loopback until Ctrl-C."""
-    from strictreply.cli._demo_command import serve  # noqa: PLC0415
+    from strictreply.cli._serve_commands import serve_demo as run_serve_demo  # noqa: PLC0415
 
-    serve(port, seed=seed, failure_rate=failure_rate)
+    run_serve_demo(port, seed=seed, failure_rate=failure_rate)
+
+
+@app.command(short_help="Serve a script that is set over HTTP, on loopback.")
+def serve_script(
+    *,
+    host: Annotated[str, typer.Option(help="An address of loopback.")] = "127.0.0.1",
+    port: Port = 8101,
+) -> None:
+    """Serve good replies on loopback until Ctrl-C, and the faults that a test in any language asks for over HTTP."""
+    from strictreply.cli._serve_commands import serve_script as run_serve_script  # noqa: PLC0415
+
+    run_serve_script(host, port)
 
 
 @app.command(short_help="Make one call; the reply as JSON on stdout.")

@@ -1,24 +1,20 @@
-"""``strictreply demo`` and ``serve-demo``: an unreliable model on loopback, and what becomes of its replies."""
+"""``strictreply demo --questions``: an unreliable model on loopback, and what becomes of its replies."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import shlex
 from dataclasses import dataclass
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from strictreply.cli._endpoint import Endpoint
-from strictreply.cli._terminal import Live, Status, console, fail, interruptible, shortened
+from strictreply.cli._terminal import Live, Status, console, fail, shortened
 from strictreply.client._client import StrictClient
 from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
 from strictreply.retry._policy import RetryPolicy
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing.shop_scenario import SCENARIO
@@ -30,7 +26,6 @@ from strictreply.values._json import Channel
 from strictreply.values._replies import DirectAnswer
 
 SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
-SERVED_QUESTIONS_SHOWN = 4
 # failures that the next question would meet too
 _LOST = frozenset({"connection", "timeout", "authentication_failed", "permission_denied", "not_found"})
 _STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow", "rejected": "red", "failed": "red"}
@@ -83,35 +78,6 @@ def demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate
             ended = ended or ("no question got a reply", Status.FAILED)
     if ended is not None:
         fail(*ended)
-
-
-def serve(port: int, *, seed: int, failure_rate: float) -> None:
-    """Serve the unreliable model until Ctrl-C."""
-    model = UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate)
-    try:
-        server = LoopbackServer(model, port=port, log=lambda line: typer.echo(printable(line), err=True))
-    except OSError as error:
-        fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
-    questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:SERVED_QUESTIONS_SHOWN])
-    told = (
-        f"An unreliable model is served at {server.base_url}; Ctrl-C ends it.\n"
-        f"It knows these questions among others:\n{questions}\n"
-        f"Ask the first one:\n{curl(server.base_url)}"
-    )
-    with interruptible("stopped"):
-        server.serve_forever(ready=lambda: typer.echo(told))
-
-
-def curl(base_url: str) -> str:
-    """Return a command that asks the first question, with the one tool that it needs."""
-    question = SCENARIO.questions[0]
-    tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == question.calls[0].tool)
-    body = {
-        "model": "unreliable-1",
-        "messages": [{"role": "user", "content": question.text}],
-        "tools": [tool.definition],
-    }
-    return f"curl -s {base_url}/chat/completions -H 'content-type: application/json' -d {shlex.quote(json.dumps(body))}"
 
 
 def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> AskedQuestion:

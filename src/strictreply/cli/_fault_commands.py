@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -37,7 +36,7 @@ from strictreply.testing._probing.survival_report import (
     report_json,
 )
 from strictreply.testing._steps import Kind
-from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry
 from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._errors import ContractError
@@ -189,7 +188,7 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
     """Print the entries of some kinds, all of them when none are given."""
     entries = [entry for entry in CATALOGUE.values() if not kinds or entry.kind in kinds]
     if as_json:
-        echo_json([_entry_json(entry) for entry in entries])
+        echo_json([entry.to_dict() for entry in entries])
         return
     screen = console()
     for kind in Kind:
@@ -225,7 +224,7 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
             }
             for one in found
         ]
-        echo_json(_entry_json(entry) | {"specimens": shown})
+        echo_json(entry.to_dict() | {"specimens": shown})
         return
     screen = console()
     live = Live(screen)
@@ -253,18 +252,7 @@ def kinds_of(words: Sequence[str]) -> list[Kind]:
 
 def named(name: str) -> Entry:
     """Find an entry; ends the command with the nearest names when there is none."""
-    if name not in CATALOGUE:
-        near = ", ".join(get_close_matches(name, CATALOGUE))
-        fail(f"no fault {name}; {f'did you mean {near}?' if near else 'strictreply faults lists them'}")
-    return CATALOGUE[name]
-
-
-def _entry_json(entry: Entry) -> dict[str, JSON]:
-    return {
-        "name": entry.name,
-        "kind": entry.kind.value,
-        "code": entry.code,
-        "places": list(entry.places),
-        "summary": entry.summary,
-        "needs": dict(entry.needs),
-    }
+    try:
+        return entry_named(name)
+    except ValueError as error:
+        fail(str(error))

@@ -25,7 +25,7 @@ _CALL_MEMBERS = frozenset({"id", "type", "function"})
 
 
 def as_chat_request(request: JSONObject) -> JSONObject:
-    """Return the request that asks for the same by chat completions; ValueError where it is none of this API.
+    """Return the request that asks for the same by chat completions; ContractError where it is none of this API.
 
     ``input`` stays in it as it was sent: by that it is known as one of this API (see :func:`is_of_responses`).
     """

@@ -26,7 +26,7 @@ from strictreply.testing._wire import (
     ending_of,
     render_response,
 )
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._json import JSON, Dialects, JSONObject
 from strictreply.values._replies import Invalid
 
 _FREE = ("auto", "none")
@@ -48,10 +48,14 @@ class DemandHints:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one request asks for; raises ContractError where it asks for what no verdict could honour."""
+    """What one request asks for; raises ContractError where it asks for what no verdict could honour.
+
+    ``dialects`` says whether known ways of servers to write a reply are good replies, or faults (``strict``).
+    """
 
     request: JSONObject = field(repr=False)
     hints: DemandHints = field(default=DemandHints(), repr=False)
+    dialects: Dialects = "known"
 
     @cached_property
     def contract(self) -> Contract:
@@ -63,6 +67,7 @@ class Demand:
             answer=str if self.hints.answer is None else self.hints.answer,
             channel="text" if self.hints.tools and not native else "native",
             parallel=True,
+            dialects=self.dialects,
         )
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
         if self.hints.answer is not None:
@@ -136,13 +141,13 @@ class Demand:
         return (answers or left)[0].clean
 
     @property
-    def _bad_ids(self) -> set[object]:
+    def _bad_ids(self) -> list[object]:
         """The ids of the calls in the conversation that do not fit the tools, whatever the choice is by now."""
         gate = Contract(tools=self.contract.tools, parallel=True)
         turns: Any = self.request["messages"]
         several = [turn.get("tool_calls") for turn in turns]
         calls = [call for calls in several if isinstance(calls, list) for call in calls if isinstance(call, dict)]
-        return {call.get("id") for call in calls if isinstance(gate.check(_alone(call)), Invalid)}
+        return [call.get("id") for call in calls if isinstance(gate.check(_alone(call)), Invalid)]
 
     @property
     def words(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from strictreply.testing._call_ids import CallIds
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
-from strictreply.testing._wire import Served, error_reply
+from strictreply.testing._wire import HTTPReply, Served, error_reply
 from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient, async_openai_client, openai_client
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject
@@ -116,20 +116,14 @@ class ScriptedModel:
             self._requests.append(Asked(number, deepcopy(request), step, first))
             ids = self._ids
         if loops:
-            told = f"an endless loop: {self._max_requests} times the same was served, and this is request {number}"
-            return error_reply(400, told, code="script_looped")
-        if step is None:
-            told = f"the script has {_counted(len(self._steps), 'step')}, and this is request {number}"
-            return error_reply(400, told, code="script_spent")
-        if isinstance(step, Fault) and step.code.startswith("call.id_"):
-            return deepcopy(step.served)  # its ids are what is wrong with it
-        return ids.fresh(step.served, request)
+            return script_looped(self._max_requests, number)
+        return script_spent(len(self._steps), number) if step is None else as_served(step, request, ids)
 
     def _turns(self, request: JSONObject) -> int:
         """Count what shows an endless loop: how often a fault was served for ever, or the model's turns so far."""
         if isinstance(self._then, Fault):
             return len(self._requests) - len(self._steps)
-        return sum(turn.get("role") == "assistant" for turn in _objects(request.get("messages"))) if self._then else 0
+        return turns_of_model(request) if self._then else 0
 
     def client(self) -> ScriptedClient:
         """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -225,6 +219,30 @@ class ScriptedModel:
         """The Python line that makes this script again."""
         words = [step.source for step in self._steps] + ([f"then={self._then.source}"] if self._then else [])
         return f"llm.script({', '.join(words)})"
+
+
+def script_looped(most: int, number: int) -> HTTPReply:
+    """Make the 400 that ends an endless loop: ``most`` is how often the same was served, ``number`` the request's."""
+    told = f"an endless loop: {most} times the same was served, and this is request {number}"
+    return error_reply(400, told, code="script_looped")
+
+
+def script_spent(steps: int, number: int) -> HTTPReply:
+    """Make the 400 for a request that comes after the last of so many steps; ``number`` is the request's."""
+    told = f"the script has {_counted(steps, 'step')}, and this is request {number}"
+    return error_reply(400, told, code="script_spent")
+
+
+def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
+    """Return what a step serves for a request, with ids that were not given out before."""
+    if isinstance(step, Fault) and step.code.startswith("call.id_"):
+        return deepcopy(step.served)  # its ids are what is wrong with it
+    return ids.fresh(step.served, request)
+
+
+def turns_of_model(request: JSONObject) -> int:
+    """Count the turns of a conversation that the model wrote."""
+    return sum(turn.get("role") == "assistant" for turn in _objects(request.get("messages")))
 
 
 def _counted(number: int, noun: str) -> str:

@@ -17,7 +17,17 @@ from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
 from typing import Any, Self, cast
 
-from strictreply.testing._wire import HTTPReply, Pause, Responder, WireEnding, ending_of, error_reply, respond, wire
+from strictreply.testing._wire import (
+    Control,
+    HTTPReply,
+    Pause,
+    Responder,
+    WireEnding,
+    ending_of,
+    error_reply,
+    respond,
+    wire,
+)
 
 MAX_BODY_BYTES = 8_000_000
 POLL_SECONDS = 0.05
@@ -31,7 +41,8 @@ class LoopbackServer:
 
     ``responder`` may be called from several threads at once; whatever it raises becomes a 500. ``host`` must be a
     loopback address or ``localhost``; ``port`` 0 takes a free one. ``log`` gets one line a request. ``patience`` is how
-    many seconds a response that hangs, pauses or never ends may keep its connection.
+    many seconds a response that hangs, pauses or never ends may keep its connection. ``control`` sees the path and the
+    headers of every request, and answers it with the responder; without one the responder alone does.
 
     Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound: that is done at once, and
     connections are refused until the server is opened. Closed, it breaks off what is being served and does not open
@@ -46,11 +57,12 @@ class LoopbackServer:
         port: int = 0,
         log: Callable[[str], None] | None = None,
         patience: float = PATIENCE_SECONDS,
+        control: Control | None = None,
     ) -> None:
         if not is_loopback(host):
             raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
         address = "127.0.0.1" if host == "localhost" else host
-        self._server = _Server((address, port), responder, log, patience)
+        self._server = _Server((address, port), responder, control, log, patience)
         self._thread: threading.Thread | None = None
 
     @property
@@ -110,10 +122,16 @@ class _Server(ThreadingTCPServer):
     request_queue_size = 128
 
     def __init__(
-        self, address: tuple[str, int], responder: Responder, log: Callable[[str], None] | None, patience: float
+        self,
+        address: tuple[str, int],
+        responder: Responder,
+        control: Control | None,
+        log: Callable[[str], None] | None,
+        patience: float,
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.responder = responder
+        self.control = control
         self.log = log
         self.patience = patience
         self._open: set[socket.socket] = set()
@@ -156,8 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self._read_body()
-        responder = self._owner.responder
-        self._send(body if isinstance(body, HTTPReply) else respond(responder, self.command, self.path, body))
+        self._send(body if isinstance(body, HTTPReply) else self._answer(body))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
 
@@ -168,6 +185,13 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         if self._owner.log is not None:
             self._owner.log(format % args)
+
+    def _answer(self, body: bytes) -> HTTPReply:
+        responder, control = self._owner.responder, self._owner.control
+        if control is None:
+            return respond(responder, self.command, self.path, body)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return control(responder, self.command, self.path, body, headers)
 
     @property
     def _owner(self) -> _Server:

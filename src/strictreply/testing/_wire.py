@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias, cast
 from strictreply.testing._as_responses import as_chat_request, as_response, response_events
 from strictreply.testing._event_streams import events
 from strictreply.testing._response_streams import retold
+from strictreply.values._errors import ContractError
 from strictreply.values._json import JSON, JSONObject
 
 CREATED = 1_767_225_600  # of every completion: what is scripted has no clock
@@ -30,8 +31,8 @@ EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Contr
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 """The statuses of responses without a body, beside those below 200 (RFC 9110 section 6.4.1)."""
 
-_ROUTES = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
-_SERVED = "POST …/chat/completions, POST …/responses, GET …/models and GET /health are served"
+ROUTES: Mapping[str, str] = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
+"""What a path ends in that is served, and its method."""
 
 
 class WireEnding(StrEnum):
@@ -82,6 +83,9 @@ Served: TypeAlias = "JSON | HTTPReply"
 
 Responder: TypeAlias = Callable[[JSONObject], Served]
 """What answers a request: its body in, what is served out. It may be called from several threads at once."""
+
+Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
+"""What answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
 
 
 def error_reply(
@@ -204,16 +208,12 @@ def ending_of(reply: HTTPReply) -> WireEnding:
 def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTPReply:
     """Answer one request; the path may stand under any prefix, of which ``/v1`` is the usual one.
 
-    What is no request of a chat completion is refused with a 400 that names the member at fault, and never reaches the
+    What is no request of the API is refused with a 400 that names the member at fault, and never reaches the
     responder; what the responder raises becomes a 500 that names the type alone.
     """
-    path = target.partition("?")[0].rstrip("/")
-    route = next((route for route in _ROUTES if path.endswith(route)), None)
-    if route is None:
-        return error_reply(404, f"unknown path: {_SERVED}", code="unknown_url")
-    if method != _ROUTES[route]:
-        allowed = {"Allow": _ROUTES[route]}
-        return error_reply(405, f"use {_ROUTES[route]} here", code="method_not_allowed", headers=allowed)
+    route = routed(method, target, ROUTES)
+    if isinstance(route, HTTPReply):
+        return route
     if route == "/health":
         return HTTPReply.json(200, {"status": "ok"})
     if route == "/models":
@@ -224,10 +224,31 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
         return request
     try:
         if route == "/responses":
-            return render_response(responder(as_chat_request(request)), request)
+            asked = _as_chat(request)
+            return asked if isinstance(asked, HTTPReply) else render_response(responder(asked), request)
         return render(responder(request), request)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
         return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
+
+
+def _as_chat(request: JSONObject) -> JSONObject | HTTPReply:
+    try:
+        return as_chat_request(request)
+    except ContractError as error:  # the contract's own words, of what no reply could honour
+        return error_reply(400, str(error))
+
+
+def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPReply:
+    """Return what the path ends in of ``routes``, or the 404 that lists them, or the 405 that says the method."""
+    path = target.partition("?")[0].rstrip("/")
+    route = next((route for route in routes if path.endswith(route)), None)
+    if route is None:
+        served = ", ".join(f"{method} …{route}" for route, method in routes.items())
+        return error_reply(404, f"unknown path; what is served: {served}", code="unknown_url")
+    if method != routes[route]:
+        allowed = {"Allow": routes[route]}
+        return error_reply(405, f"use {routes[route]} here", code="method_not_allowed", headers=allowed)
+    return route
 
 
 def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTTPReply:

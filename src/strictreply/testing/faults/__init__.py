@@ -9,6 +9,7 @@ alone puts it here and into the catalogue, under the variable's name; ``tools/wr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import ReplyPlace
@@ -30,7 +31,15 @@ CATALOGUE: Mapping[str, Entry] = collected(globals())
 
 def __dir__() -> list[str]:
     """Show the catalogue, not what its modules import."""
-    return ["CATALOGUE", "Entry", "FaultNotMade", "all_for", *CATALOGUE]
+    return ["CATALOGUE", "Entry", "FaultNotMade", "all_for", "entry_named", *CATALOGUE]
+
+
+def entry_named(name: str) -> Entry:
+    """Return the entry of a name; ValueError says the nearest names where there is none."""
+    if name not in CATALOGUE:
+        near = ", ".join(get_close_matches(name, CATALOGUE))
+        raise ValueError(f"no fault {name}; {f'did you mean {near}?' if near else 'strictreply faults lists them'}")
+    return CATALOGUE[name]
 
 
 def all_for(

@@ -116,6 +116,17 @@ class Entry:
                 known.add(fault.at)
                 yield fault
 
+    def to_dict(self) -> dict[str, JSON]:
+        """Return what the catalogue says of the fault as JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind.value,
+            "code": self.code,
+            "places": list(self.places),
+            "summary": self.summary,
+            "needs": dict(self.needs),
+        }
+
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
         # Where a place is spoiled again, on other good arguments, those are part of the source.
         at = [repr(spoiled.at)] if spoiled.at else []

@@ -1,0 +1,285 @@
+"""A script that is controlled over HTTP, so that a test in any language can say what the model serves.
+
+A step is JSON. It is made when a request arrives, from the tools or the answer's schema that this request declares.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, TypeAlias, cast, get_args
+
+from strictreply.contract._tool import Tool
+from strictreply.schema import Schema
+from strictreply.testing import ok
+from strictreply.testing._call_ids import CallIds
+from strictreply.testing._demands import Demand
+from strictreply.testing._scripts import MAX_REQUESTS, Asked, as_served, script_looped, script_spent, turns_of_model
+from strictreply.testing._steps import Step
+from strictreply.testing._targets import ReplyPlace
+from strictreply.testing._wire import ROUTES, HTTPReply, Responder, Served, error_reply, respond, routed
+from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSON, JSONObject
+
+HEADER = "x-strictreply-fault"
+"""The header of a request that chooses its step: a step's JSON, or the name of a fault alone."""
+
+GOOD = "good"
+"""The step that is whatever good reply the request asks for."""
+
+EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
+
+_CONTROLS: Mapping[str, str] = {"/script": "POST", "/journal": "GET", "/faults": "GET"}
+_EXAMPLE_STEP = '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, {"call": "search"}'
+
+_NAME: JSON = {"type": "string", "maxLength": 200}
+
+
+def _closed(required: str, **members: JSON) -> JSONObject:
+    return {"type": "object", "properties": members, "required": [required], "additionalProperties": False}
+
+
+_STEP: JSON = {
+    "anyOf": [
+        _NAME,
+        _closed("fault", fault=_NAME, tool=_NAME, at=_NAME, place=_NAME, args=True),
+        _closed("call", call={"anyOf": [_NAME, {"type": "null"}]}, args={"type": "object"}),
+        _closed("answer", answer=True),
+    ]
+}
+_STEP_SCHEMA = Schema.compile(_STEP)
+_SCRIPT_SCHEMA = Schema.compile(_closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP))
+
+_Plan: TypeAlias = "str | JSONObject"
+"""A step that was read: ``good``, or an object with ``fault``, ``call`` or ``answer``."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """One request in the journal; ``served`` is None, and ``refused`` says why, for one that got a 400."""
+
+    asked: Asked
+    path: str
+    body: bytes
+    served: JSON = None
+    refused: str | None = None
+
+    def to_dict(self) -> JSONObject:
+        return {
+            "number": self.asked.number,
+            "path": self.path,
+            "request": json.loads(self.body, parse_constant=str),  # NaN is no JSON for whoever reads the journal
+            "correction": self.asked.correction,
+            "served": self.served,
+            "refused": self.refused,
+        }
+
+
+@dataclass(slots=True)
+class _Run:
+    """One script and what was asked since it began; ``taken`` counts the requests that no header spoke for."""
+
+    steps: tuple[_Plan, ...] = ()
+    then: _Plan | None = GOOD
+    journal: list[_Record] = field(default_factory=list[_Record])
+    taken: int = 0
+    ids: CallIds = field(default_factory=CallIds)
+
+    def planned(self, number: int, request: JSONObject) -> _Plan | HTTPReply:
+        """Return the step of the request with this number, or the 400 that ends the script."""
+        beyond = number - len(self.steps)
+        if beyond <= 0:
+            return self.steps[number - 1]
+        if self.then is None:
+            return script_spent(len(self.steps), number)
+        repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else turns_of_model(request)
+        return script_looped(MAX_REQUESTS, number) if repeats >= MAX_REQUESTS else self.then
+
+
+class ScriptControl:
+    """The control of a :class:`LoopbackServer` whose script is set over HTTP; ``docs/testing.md`` says how.
+
+    The responder gives the good replies: to every request until a script is set, and for the steps ``good``. Safe to
+    share between threads: a request is served and recorded by the script that it met.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._run = _Run()
+
+    def __call__(
+        self, responder: Responder, method: str, target: str, body: bytes, headers: Mapping[str, str]
+    ) -> HTTPReply:
+        """Answer one request: of the control by itself, of an API with a step."""
+        route = routed(method, target, {**ROUTES, **_CONTROLS})
+        match route:
+            case HTTPReply():
+                return route
+            case "/script":
+                return self._begin(body)
+            case "/journal":
+                return self._journal()
+            case "/faults":
+                return HTTPReply.json(200, [entry.to_dict() for entry in CATALOGUE.values()])
+            case _:
+                serve = partial(self._serve, responder, target, body, headers.get(HEADER))
+                return respond(serve, method, target, body)
+
+    def _begin(self, body: bytes) -> HTTPReply:
+        """Begin a new script, and forget the journal; a 400 says what is wrong with the body."""
+        try:
+            said = _checked(_SCRIPT_SCHEMA, json.loads(body), "script")
+            steps = tuple(_read(step, f"steps.{index}: ") for index, step in enumerate(said["steps"]))
+            run = _Run(steps, _read(said["then"], "then: ") if "then" in said else None)
+        except (ValueError, RecursionError) as error:
+            told = f"this is no script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
+            return error_reply(400, told, code="invalid_script")
+        with self._lock:
+            self._run = run
+        return HTTPReply.json(200, {"steps": len(steps)})
+
+    def _journal(self) -> HTTPReply:
+        with self._lock:
+            run, records = self._run, [*self._run.journal]
+        try:
+            requests: list[JSON] = [record.to_dict() for record in records]
+            return HTTPReply.json(200, {"spent": run.taken >= len(run.steps), "requests": requests})
+        except RecursionError:
+            return error_reply(500, "a request is nested too deeply to be told; a new script forgets it")
+
+    def _serve(self, responder: Responder, path: str, body: bytes, chosen: str | None, request: JSONObject) -> Served:
+        with self._lock:
+            run = self._run
+            first = run.journal[0].asked if run.journal else None
+            record = _Record(Asked(len(run.journal) + 1, request, None, first), path, body)
+            run.journal.append(record)
+            run.taken += chosen is None
+            number = run.taken
+        try:
+            plan = run.planned(number, request) if chosen is None else _chosen(chosen)
+            if isinstance(plan, HTTPReply):
+                record.refused = json.loads(plan.body)["error"]["message"]
+                return plan
+            if isinstance(plan, str):
+                served, record.served = run.ids.fresh(responder(request), request), plan
+                return served
+            step, record.served = _made(plan, Demand(request, dialects="strict"))
+            return as_served(step, request, run.ids)
+        except (ContractError, ValueError) as error:
+            record.refused = str(error)
+            return error_reply(400, f"no step for this request: {error}", code="step_not_made")
+
+
+def _words(error: Exception) -> str:
+    is_unread = isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
+    return "it is not valid JSON" if is_unread else str(error)
+
+
+def _chosen(header: str) -> _Plan:
+    """Read the step of a header; ValueError says what is wrong with it."""
+    try:
+        said: JSON = json.loads(header) if header.startswith("{") else header
+        return _read(_checked(_STEP_SCHEMA, said, "step"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{HEADER}: {_words(error)}; write for example {_EXAMPLE_STEP}") from None
+
+
+def _checked(schema: Schema, said: JSON, what: str) -> Any:
+    issues = schema.check(said, place=what)
+    if not issues:
+        return said
+    issue = issues[0]
+    found = f" (found {issue.found})" if issue.found else ""
+    raise ValueError(f"{issue.dotted}{found}{f', {issue.hint}' if issue.hint else ''}")
+
+
+def _read(said: Any, where: str = "") -> _Plan:
+    """Read a step that fits its schema; ValueError says after ``where`` that there is no such fault, or place."""
+    if said == GOOD:
+        return GOOD
+    plan: JSONObject = {"fault": said} if isinstance(said, str) else said
+    if "fault" in plan:
+        try:
+            entry_named(plan["fault"])
+        except ValueError as error:
+            raise ValueError(f"{where}{error}") from None
+    if (place := plan.get("place")) is not None and place not in get_args(ReplyPlace):
+        raise ValueError(f"{where}place must be one of {', '.join(get_args(ReplyPlace))}")
+    return plan
+
+
+def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
+    """Make a step for a request, and tell it as JSON; ContractError and ValueError say why it cannot be made."""
+    if "fault" in plan:
+        return _fault(plan, demand)
+    step, told = _call(plan, demand) if "call" in plan else _answer(plan["answer"], demand)
+    if not demand.admits(step.served):
+        raise ValueError(f"{json.dumps(told)} is no good reply to this request, which asks for {demand.words}")
+    return step, told
+
+
+def _call(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
+    tool = _tool(demand, plan["call"])
+    step = ok.reply(tool, args=plan.get("args"))
+    message = cast("Any", step.served)["choices"][0]["message"]
+    return step, {"call": tool.name, "args": json.loads(message["tool_calls"][0]["function"]["arguments"])}
+
+
+def _answer(said: JSON, demand: Demand) -> tuple[Step, JSONObject]:
+    if said is not None:
+        return ok.answer(said), {"answer": said}
+    schema = demand.answer_schema
+    step = ok.reply() if schema is None else ok.reply(schema, place="json")
+    content = cast("Any", step.served)["choices"][0]["message"]["content"]
+    return step, {"answer": content if schema is None else json.loads(content)}
+
+
+def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
+    entry = entry_named(plan["fault"])
+    what = f"faults.{entry.name} ({entry.summary})"
+    place: ReplyPlace | None = plan.get("place") or next(
+        (place for place in _places(demand, plan.get("tool")) if place in entry.places), None
+    )
+    if place is None:
+        places = ", ".join(entry.places)
+        raise FaultNotMade(f"{what} is written as {places}, and this request asks for {demand.words}")
+    if missing := demand.missing(entry.needs):
+        raise FaultNotMade(f"{what} needs a request with {json.dumps(missing)}")
+    tool = _tool(demand, plan.get("tool")) if place in {"call", "union"} else None
+    if place == "json" and demand.answer_schema is None:
+        raise FaultNotMade(f"{what} as json needs a response_format with a schema, and the request has none")
+    declared = demand.answer_schema if place == "json" else tool
+    fault = entry(declared, plan.get("at", ""), place=place, args=plan.get("args"))
+    if not demand.refuses(fault):
+        needs = f"; it needs one with {json.dumps(dict(entry.needs))}" if entry.needs else ""
+        raise FaultNotMade(f"{what} is none to this request, in which it is a good reply{needs}")
+    told: JSONObject = {"fault": fault.name} | ({"tool": tool.name} if tool else {})
+    return fault, told | {"place": place, "at": fault.at, "code": fault.code}
+
+
+def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
+    """Say where this request's replies are written, the most natural place first; a named tool is called."""
+    if tool is not None:
+        return ["call", "union"]
+    answer: list[ReplyPlace] = ["prose"] if demand.answer_schema is None else ["json", "prose"]
+    call: list[ReplyPlace] = ["call"] if demand.contract.tools else []
+    return [*call, *answer] if demand.callable_tools else [*answer, *call]
+
+
+def _tool(demand: Demand, name: JSON) -> Tool:
+    """Find a tool of the request, the first that may be called when no name is given."""
+    tools = {tool.name: tool for tool in (*demand.callable_tools, *demand.contract.by_name.values())}
+    if name is None and tools:
+        return next(iter(tools.values()))
+    if name in tools:
+        return tools[str(name)]
+    if not tools:
+        raise FaultNotMade("the request declares no tools")
+    near = get_close_matches(str(name), tools)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise FaultNotMade(f"the request declares no tool {name}, but {', '.join(tools)}{hint}")

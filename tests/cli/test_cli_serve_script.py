@@ -1,0 +1,63 @@
+"""``strictreply serve-script``: a model on loopback that a test in any language tells what to serve."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import urllib.request
+from typing import Any
+
+import pytest
+
+from cli.running import TOOLS, Command, Process
+from strictreply.cli._terminal import Status
+
+pytestmark = pytest.mark.one_lane
+
+
+def sent(url: str, body: object = None) -> Any:
+    """Send JSON, or GET where there is none, and read JSON."""
+    payload = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(url, payload) as answered:  # noqa: S310 - a loopback address
+        return json.load(answered)
+
+
+@pytest.mark.parametrize("host", [(), ("--host", "localhost")])
+def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str, ...]) -> None:
+    """The command prints where it serves, serves what a script says, and ends with 130 at Ctrl-C."""
+    server = process("serve-script", "--port", "0", *host)
+    assert server.stdout is not None
+    printed = [server.stdout.readline() for _ in range(5)]
+    url = printed[0].partition("served at ")[2].partition(";")[0]
+    assert printed[2].startswith(f"curl -s {url}/script -d ")
+    assert sent(f"{url}/script", {"steps": ["missing_required"], "then": "good"}) == {"steps": 1}
+    request = {"model": "m", "messages": [{"role": "user", "content": "Find tea."}], "tools": json.loads(TOOLS)}
+    answers = [sent(f"{url}/chat/completions", request)["choices"][0]["message"] for _ in range(2)]
+    served = [json.loads(answer["tool_calls"][0]["function"]["arguments"]) for answer in answers]
+    assert [*map(list, served)] == [[], ["query"]]
+    journal = sent(f"{url}/journal")
+    assert (journal["spent"], [entry["request"] for entry in journal["requests"]]) == (True, [request] * 2)
+    server.send_signal(signal.SIGINT)
+    _, stderr = server.communicate(timeout=60)
+    assert server.returncode == Status.INTERRUPTED
+    assert '"POST /v1/chat/completions HTTP/1.1" 200' in stderr
+    assert stderr.splitlines()[-1] == "strictreply: stopped"
+
+
+def test_its_own_words_are_a_script(process: Process) -> None:
+    """The script that the command prints can be sent as it stands."""
+    server = process("serve-script", "--port", "0")
+    assert server.stdout is not None
+    printed = [server.stdout.readline() for _ in range(3)][-1]
+    url, _, script = printed.removeprefix("curl -s ").strip().partition(" -d ")
+    assert sent(url, json.loads(script.strip("'")))["steps"] == 2
+
+
+def test_what_is_no_loopback_is_refused(command: Command) -> None:
+    """Another address than one of loopback is wrong usage; a port that somebody has ends with 3."""
+    assert command("serve-script", "--host", "0.0.0.0").exit_code == Status.USAGE  # noqa: S104 - refused
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = command("serve-script", "--port", str(taken.getsockname()[1]))
+    assert done.exit_code == Status.FAILED
+    assert len(done.stderr.splitlines()) == 1
