@@ -46,18 +46,18 @@ def test_lines_can_be_read_in_an_editor(name: str) -> None:
     assert [line for line in lines if len(line) > LONGEST_LINE] == []
 
 
-def told_by_pytest(pytester: pytest.Pytester, program: str, *options: str) -> str:
+def told_by_pytest(pytester: pytest.Pytester, program: str, *options: str, name: str = "test_shop") -> str:
     """Run a test file as a newcomer does, and give what is printed."""
     pytester.makeini("[pytest]\n")
-    pytester.makepyfile(test_shop=program)
+    pytester.makepyfile(**{name: program})
     return pytester.runpytest_subprocess(
         *("-p", "no:cacheprovider", "-p", "no:asyncio", "-n", "0"), *options
     ).stdout.str()
 
 
-def shown_by_pytest() -> list[list[str]]:
-    """Give the lines that the tutorial shows of each run of pytest, without the command."""
-    runs = re.findall(r"```console\n\$ pytest.*\n((?:.*\n)+?)```", TUTORIAL.text)
+def shown_by_pytest(page: Page = TUTORIAL) -> list[list[str]]:
+    """Give the lines that a page shows of each run of pytest, without the command."""
+    runs = re.findall(r"```console\n\$ pytest.*\n((?:.*\n)+?)```", page.text)
     return [[line for line in run.splitlines() if line != "…"] for run in runs]
 
 
@@ -82,3 +82,13 @@ def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
     mended = f"import strictreply as sr\n{whole.replace(before, after)}".replace(', kinds=["args"]', "")
     told = told_by_pytest(pytester, mended.replace("buy(llm.openai()", "buy(sr.wrap(llm.openai())"))
     assert [line for line in shown_by_pytest()[2] if line not in told] == []
+
+
+def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> None:
+    """The app of the page fails its test as the page shows, and passes it over a guarded client."""
+    pytest.importorskip("langchain_openai", reason="it has an environment of its own")
+    page = Page.named("howto/test-my-langchain-app.md")
+    app, test, mended = (f"{program}\n\n" for program in page.programs)
+    told = told_by_pytest(pytester, app + test, name="test_hotel")
+    assert [line for line in shown_by_pytest(page)[0] if line not in told] == []
+    assert " failed" not in told_by_pytest(pytester, app + test + mended, "-k", "guarded")
