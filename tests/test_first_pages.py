@@ -51,7 +51,7 @@ def told_by_pytest(pytester: pytest.Pytester, program: str, *options: str, name:
     pytester.makeini("[pytest]\n")
     pytester.makepyfile(**{name: program})
     return pytester.runpytest_subprocess(
-        *("-p", "no:cacheprovider", "-p", "no:asyncio", "-n", "0"), *options
+        *("-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:xdist"), *options
     ).stdout.str()
 
 
