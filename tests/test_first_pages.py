@@ -12,7 +12,7 @@ from pages import DOCS, Page
 pytestmark = pytest.mark.one_lane
 
 HOWTO = [page.relative_to(DOCS).as_posix() for page in sorted((DOCS / "howto").glob("*.md"))]
-PAGES = ["tutorial.md", "migration.md", "faq.md", *HOWTO]
+PAGES = ["tutorial.md", "migration.md", "faq.md", "why.md", *HOWTO]
 ELSEWHERE = ("langchain_core", "langchain_openai")
 """Libraries that have environments of their own."""
 LONGEST_LINE = 200
