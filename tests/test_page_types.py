@@ -27,16 +27,17 @@ disallow_untyped_calls = False
 """The page about testing shows test files as people write them, without annotations."""
 # where an optional library is not installed, what it gives is unknown
 OPTIONAL = "".join(
-    f"[mypy-{name}.*]\nignore_missing_imports = True\n" for name in ("dbos", "hypothesis", "instructor", "langgraph")
+    f"[mypy-{name}.*]\nignore_missing_imports = True\n"
+    for name in ("dbos", "hypothesis", "instructor", "langchain_core", "langchain_openai", "langgraph")
 )
 
 
 def test_the_pages_pass_a_strict_type_checker(tmp_path: Path) -> None:
     """Of each page, its blocks one after the other are a program without a type error."""
     names = []
-    for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))):
         if programs := Page(path.read_text(encoding="utf-8")).programs:
-            names.append(f"{path.stem.lower()}_page.py")
+            names.append(f"{path.stem.lower().replace('-', '_')}_page.py")
             program = "\n\n".join(["from __future__ import annotations\n", *programs])
             (tmp_path / names[-1]).write_text(program, encoding="utf-8")
     assert "readme_page.py" in names

@@ -52,7 +52,7 @@ def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert capsys.readouterr().out == "['shoes 0', 'shoes 1']\nIt is on its way.\n"
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))], ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link is a file, and its anchor a heading of that page."""
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
