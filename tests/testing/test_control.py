@@ -89,6 +89,41 @@ def service() -> Iterator[Service]:
         yield Service(server.base_url, server.port)
 
 
+def repeated(times: int, seconds: float, step: str = "rate_limited_seconds", *, apart: bool = False) -> list[str]:
+    """Ask the same again and again, so many seconds apart by the control's clock; gives the verdicts."""
+    now = iter(range(times))
+    control = ScriptControl(clock=lambda: next(now) * seconds)
+    with LoopbackServer(GoodModel(DemandHints()), control=control) as server:
+        service = Service(server.base_url, server.port)
+        if not apart:
+            service.script(then=step)
+        for number in range(times):
+            body = {**CHAT, "user": str(number)} if apart and number % 2 else CHAT
+            service.chat(body, step=step if apart else None)
+        return [found["verdict"] for found in service.ask("GET", "/journal")[1]["verdicts"]]
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds", "step", "verdicts"),
+    [
+        (3, 1.0, "rate_limited_seconds", ["retry_after_ignored"] * 2),
+        (3, 2.0, "rate_limited_seconds", []),
+        (2, 0.0, "internal_server_error", []),
+        (6, 0.0, "internal_server_error", ["retry_storm"]),
+        (6, 0.1, "internal_server_error", []),
+        (6, 0.0, "good", []),
+    ],
+)
+def test_repeats_are_judged(times: int, seconds: float, step: str, verdicts: list[str]) -> None:
+    """Who asks again sooner than Retry-After says, or many times without a pause, is told so in the journal."""
+    assert repeated(times, seconds, step) == verdicts
+
+
+def test_other_requests_are_no_repeats() -> None:
+    """Requests that differ, in their body or in the step that they name, are no repeats of each other."""
+    assert repeated(8, 0.0, apart=True) == []
+
+
 @pytest.fixture
 def client(service: Service) -> Iterator[OpenAI]:
     """The real SDK at it, without its own retries."""
@@ -176,7 +211,7 @@ def test_no_id_of_a_call_comes_twice(service: Service) -> None:
 def test_the_journal_tells_what_was_asked_and_served(service: Service) -> None:
     """Each request in order with its path and body, what was served for it, and what the app said anew."""
     service.script("missing_required", {"call": "search"})
-    assert service.ask("GET", "/journal") == (200, {"spent": False, "requests": []})
+    assert service.ask("GET", "/journal") == (200, {"spent": False, "requests": [], "verdicts": []})
     service.chat()
     again = {"model": "m", "input": [USER, {"role": "user", "content": "/query is required"}]}
     service.ask("POST", "/v1/responses?x=1", {**RESPONSES, **again})

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from itertools import groupby, pairwise
 from typing import Any, TypeAlias, cast, get_args
 
 from strictreply.contract._tool import Tool
@@ -18,8 +20,9 @@ from strictreply.schema import Schema
 from strictreply.testing import ok
 from strictreply.testing._call_ids import CallIds
 from strictreply.testing._demands import Demand
+from strictreply.testing._probing.client_verdicts import STORM, verdict_on
 from strictreply.testing._scripts import MAX_REQUESTS, Asked, as_served, script_looped, script_spent, turns_of_model
-from strictreply.testing._steps import Step
+from strictreply.testing._steps import Fault, Step
 from strictreply.testing._targets import ReplyPlace
 from strictreply.testing._wire import ROUTES, HTTPReply, Responder, Served, error_reply, respond, routed
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
@@ -66,6 +69,9 @@ class _Record:
     asked: Asked
     path: str
     body: bytes
+    at: float  # seconds, on the control's clock
+    chosen: str | None  # the step that the request itself named
+    step: Step | None = None
     served: JSON = None
     refused: str | None = None
 
@@ -108,9 +114,10 @@ class ScriptControl:
     share between threads: a request is served and recorded by the script that it met.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._run = _Run()
+        self._clock = clock
 
     def __call__(
         self, responder: Responder, method: str, target: str, body: bytes, headers: Mapping[str, str]
@@ -148,7 +155,9 @@ class ScriptControl:
             run, records = self._run, [*self._run.journal]
         try:
             requests: list[JSON] = [record.to_dict() for record in records]
-            return HTTPReply.json(200, {"spent": run.taken >= len(run.steps), "requests": requests})
+            verdicts: list[JSON] = [*_verdicts(records)]
+            spent = run.taken >= len(run.steps)
+            return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": verdicts})
         except RecursionError:
             return error_reply(500, "a request is nested too deeply to be told; a new script forgets it")
 
@@ -156,7 +165,7 @@ class ScriptControl:
         with self._lock:
             run = self._run
             first = run.journal[0].asked if run.journal else None
-            record = _Record(Asked(len(run.journal) + 1, request, None, first), path, body)
+            record = _Record(Asked(len(run.journal) + 1, request, None, first), path, body, self._clock(), chosen)
             run.journal.append(record)
             run.taken += chosen is None
             number = run.taken
@@ -168,11 +177,28 @@ class ScriptControl:
             if isinstance(plan, str):
                 served, record.served = run.ids.fresh(responder(request), request), plan
                 return served
-            step, record.served = _made(plan, Demand(request, dialects="strict"))
-            return as_served(step, request, run.ids)
+            record.step, record.served = _made(plan, Demand(request, dialects="strict"))
+            return as_served(record.step, request, run.ids)
         except (ContractError, ValueError) as error:
             record.refused = str(error)
             return error_reply(400, f"no step for this request: {error}", code="step_not_made")
+
+
+def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
+    """Judge how one request was repeated after a fault: each repeat by itself, and many of them as a storm.
+
+    Requests that choose their step by the header are repeats of each other where they choose the same.
+    """
+    for _, group in groupby(records, key=lambda record: (record.body, record.chosen)):
+        same = [*group]
+        repeats = [*pairwise(same)]
+        several = [(same[0], same[-1], same)] if len(same) > STORM else []
+        for first, last, asked in [*((one, other, (one, other)) for one, other in repeats), *several]:
+            if isinstance(first.step, Fault):
+                told = [record.asked for record in asked]
+                found = verdict_on(first.step, told, returned=False, waited=last.at - first.at, ran=())
+                if found is not None:
+                    yield {"number": last.asked.number, "verdict": found[0].value, "words": found[1]}
 
 
 def _words(error: Exception) -> str:
