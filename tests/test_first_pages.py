@@ -79,8 +79,12 @@ def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
     before = "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] != "+")
     after = "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] != "-")
     assert before in whole
-    mended = f"import strictreply as sr\n{whole.replace(before, after)}".replace(', kinds=["args"]', "")
-    told = told_by_pytest(pytester, mended.replace("buy(llm.openai()", "buy(sr.wrap(llm.openai())"))
+    mended = (
+        whole.replace(before, after).replace(', kinds=["args"]', "").replace("llm.openai()", "sr.wrap(llm.openai())")
+    )
+    told = told_by_pytest(
+        pytester, mended.replace("import openai\n", "").replace("import json\n", "import strictreply as sr\n")
+    )
     assert [line for line in shown_by_pytest()[2] if line not in told] == []
 
 
@@ -91,4 +95,4 @@ def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> No
     app, test, mended = (f"{program}\n\n" for program in page.programs)
     told = told_by_pytest(pytester, app + test, name="test_hotel")
     assert [line for line in shown_by_pytest(page)[0] if line not in told] == []
-    assert " failed" not in told_by_pytest(pytester, app + test + mended, "-k", "guarded")
+    assert re.search(r"= \d+ passed, \d+ deselected", told_by_pytest(pytester, app + test + mended, "-k", "guarded"))
