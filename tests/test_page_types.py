@@ -20,7 +20,7 @@ CONFIG = """[mypy]
 python_version = 3.11
 [mypy-strictreply.*]
 follow_imports = silent
-[mypy-testing_page]
+[mypy-docs_testing_page]
 disallow_untyped_defs = False
 disallow_untyped_calls = False
 """
@@ -37,7 +37,8 @@ def test_the_pages_pass_a_strict_type_checker(tmp_path: Path) -> None:
     names = []
     for path in (ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))):
         if programs := Page(path.read_text(encoding="utf-8")).programs:
-            names.append(f"{path.stem.lower().replace('-', '_')}_page.py")
+            name = "_".join(path.relative_to(ROOT).with_suffix("").parts).lower().replace("-", "_")
+            names.append(f"{name}_page.py")
             program = "\n\n".join(["from __future__ import annotations\n", *programs])
             (tmp_path / names[-1]).write_text(program, encoding="utf-8")
     assert "readme_page.py" in names
