@@ -321,3 +321,10 @@ def test_wrong_outcome(outcome: Any) -> None:
     """A check that returns anything else is a declaration gone wrong, said so."""
     with pytest.raises(ContractError, match=type(outcome).__name__ if outcome in (True, 3) else "str"):
         check_issues(outcome, {})
+
+
+def test_the_plural_of_a_declared_name_stays() -> None:
+    """A check that speaks of "prices" where ``price`` is declared says so; a word that the model wrote does not stay."""
+    error = ValueError("the sum of the prices is not what chrysanthemums cost")
+    (issue,) = check_issues(error, {"price": 1, "name": "chrysanthemums"}, names=["price", "name"])
+    assert issue.message == "the sum of the prices is not what [value] cost"

@@ -465,3 +465,10 @@ def test_clients_at_once_share_a_script(service: Service) -> None:
     journal = service.journal()
     assert [entry["number"] for entry in journal] == [*range(1, 25)]
     assert [entry["served"]["args"]["query"] for entry in journal] == [str(number) for number in range(24)]
+
+
+@pytest.mark.parametrize("wrong", [{"tools": 7}, {"tools": {"a": 1}}, {"input": 7}, {"input": {"a": 1}}, {"text": 7}])
+def test_a_wrong_responses_request_is_told_so(service: Service, wrong: JSONObject) -> None:
+    """What is no list, or no object, is a 400 that names the member, as the API has it: not an error of the server."""
+    (name,) = wrong
+    assert name in told(service.ask("POST", "/v1/responses", {**RESPONSES, **wrong}))

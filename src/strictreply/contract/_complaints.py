@@ -210,7 +210,8 @@ class _Echoes:
 
     @cached_property
     def _exempt(self) -> frozenset[str]:
-        return _FUNCTION_WORDS.union(*(_WORD.findall(name.casefold()) for name in self._names))
+        names = {word for name in self._names for word in _WORD.findall(name.casefold())}
+        return _FUNCTION_WORDS | names | {f"{word}s" for word in names}  # "prices" is the schema's where "price" is
 
 
 class _Letters(dict[int, str | None]):

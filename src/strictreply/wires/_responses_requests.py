@@ -27,8 +27,8 @@ def read_request(request: JSONObject) -> JSONObject:
     """Return the keywords of a request with ``messages``, nested tools and ``response_format``.
 
     Tools that the API itself declares are kept beside the others (``server_tools``, each with its place), so is a
-    choice of one of them. Raises ContractError for ``background``: there is no reply to judge then, and for ``input``
-    beside ``messages``.
+    choice of one of them. Raises ContractError for ``background``: there is no reply to judge then, for ``input``
+    beside ``messages``, and where a list is none.
     """
     extra = request.get("extra_body")
     if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
@@ -43,10 +43,16 @@ def read_request(request: JSONObject) -> JSONObject:
     if isinstance(given, str):
         read |= {"input": given, "messages": [{"role": "user", "content": given}]}
     elif given is not None or "messages" not in request:
-        read["messages"] = [] if given is None else given
+        read["messages"] = [] if given is None else _listed(given, "input must be a text, or a list of items")
     if request.get(_LIMIT) is not None:
         read[_OUR_LIMITS[0]] = request[_LIMIT]
     return _with_tools(_with_format(read, request.get("text")), request)
+
+
+def _listed(value: Any, wanted: str) -> list[Any]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise ContractError(f"{wanted}, not {type(value).__name__}")
+    return list(value)
 
 
 def _with_format(read: JSONObject, text: Any) -> JSONObject:
@@ -67,7 +73,7 @@ def _with_format(read: JSONObject, text: Any) -> JSONObject:
 def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     tools, choice = request.get("tools"), request.get("tool_choice")
     if tools is not None:
-        several = list(tools) if isinstance(tools, Iterable) and not isinstance(tools, str | Mapping) else tools
+        several = _listed(tools, "tools must be a list of tools")
         read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
         read["server_tools"] = [(at, tool) for at, tool in enumerate(several) if _is_server_tool(tool)]
     kind = peek(choice, "type")
