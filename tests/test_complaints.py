@@ -324,7 +324,7 @@ def test_wrong_outcome(outcome: Any) -> None:
 
 
 def test_the_plural_of_a_declared_name_stays() -> None:
-    """A check that speaks of "prices" where ``price`` is declared says so; a word that the model wrote does not stay."""
+    """A check may speak of "prices" where ``price`` is declared; a word that the model wrote does not stay."""
     error = ValueError("the sum of the prices is not what chrysanthemums cost")
     (issue,) = check_issues(error, {"price": 1, "name": "chrysanthemums"}, names=["price", "name"])
     assert issue.message == "the sum of the prices is not what [value] cost"

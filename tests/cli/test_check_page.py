@@ -87,6 +87,14 @@ def test_a_page_that_cannot_be_written_is_said_at_once(command: Command, tmp_pat
     assert "does not exist" in done.stderr
 
 
+def test_a_page_takes_the_place_of_no_recording(command: Command, tmp_path: Path) -> None:
+    """A page that is one of the files is refused, and the file stays."""
+    path = written(tmp_path, LINES)
+    before = path.read_bytes()
+    done = command("check", str(path), "--html", str(tmp_path / "." / path.name))
+    assert (done.exit_code, path.read_bytes()) == (Status.USAGE, before)
+
+
 def test_all_valid_is_a_good_verdict(command: Command, tmp_path: Path) -> None:
     """Where every reply fits, the page says so; where there is none, it does not claim it."""
     assert "verdict good" in page_of(command, tmp_path, [GOOD])

@@ -68,7 +68,17 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
     assert ET.parse(junit).getroot()[0].get("failures") == "1"  # noqa: S314 - our own XML
 
 
-@pytest.mark.parametrize("content", [None, "{}", "[", '{"runs": [{}]}', '{"runs": 1}', '{"runs": [{"kind": "x"}]}'])
+ODD = json.dumps(
+    {
+        "app": "sample_apps:careless",
+        "runs": [{"kind": "args", "outcome": "accepted", "fault": "x", "detail": "y", "code": 1, "source": "z"}],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "content", [None, "{}", "[", '{"runs": [{}]}', '{"runs": 1}', '{"runs": [{"kind": "x"}]}', ODD, "[" * 100_000]
+)
 def test_a_baseline_that_is_none_is_said_at_once(command: Command, tmp_path: Path, content: str | None) -> None:
     """A file that is not there, or is no report, ends the command before the app runs: status 2."""
     earlier = tmp_path / "earlier.json"

@@ -467,6 +467,40 @@ def test_clients_at_once_share_a_script(service: Service) -> None:
     assert [entry["served"]["args"]["query"] for entry in journal] == [str(number) for number in range(24)]
 
 
+def test_one_odd_request_leaves_the_journal_readable(service: Service) -> None:
+    """A number beyond a double is told as its text, an abyss as null; all else stays, and it is JSON for any reader."""
+    service.script(then="good")
+    service.send("POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + b', "temperature": 1e999}')
+    deep = b', "metadata": ' + b"[" * 900 + b"]" * 900 + b"}"
+    assert service.send("POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + deep)[0] == 200
+    service.chat()
+    status, received = service.send("GET", "/journal")
+    requests = json.loads(received, parse_constant=pytest.fail)["requests"]
+    assert (status, requests[0]["request"]["temperature"], requests[-1]["request"]) == (200, "1e999", CHAT)
+
+
+def test_a_long_conversation_is_no_endless_loop(service: Service) -> None:
+    """Turns that came before the first request were not served here."""
+    past = [USER, {"role": "assistant", "content": "Yes."}] * MAX_REQUESTS
+    assert service.chat({**CHAT, "messages": [*past, USER]})[0] == 200
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
+def test_a_web_page_sets_no_script(service: Service, headers: dict[str, str]) -> None:
+    """Who comes by another name than this machine's, or from another origin, is refused; a local page is not."""
+    for name, value in [*headers.items(), ("Origin", "http://localhost:3000")]:
+        with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)) as connection:
+            connection.request("POST", "/script", b'{"steps": []}', {name: value})
+            expected = 403 if "evil" in value else 200
+            assert connection.getresponse().status == expected
+
+
+@pytest.mark.parametrize("wrong", [{"tools": [{"type": []}]}, {"tools": [{"type": {}}], "tool_choice": {"type": []}}])
+def test_an_odd_tool_is_no_error_of_the_server(service: Service, wrong: JSONObject) -> None:
+    """A tool whose type is none is told so: the SDK would send a 500 again."""
+    assert service.ask("POST", "/v1/responses", {**RESPONSES, **wrong})[0] == 400
+
+
 @pytest.mark.parametrize("wrong", [{"tools": 7}, {"tools": {"a": 1}}, {"input": 7}, {"input": {"a": 1}}, {"text": 7}])
 def test_a_wrong_responses_request_is_told_so(service: Service, wrong: JSONObject) -> None:
     """What is no list, or no object, is a 400 that names the member, as the API has it: not an error of the server."""

@@ -58,7 +58,7 @@ def probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path |
     ``baseline`` is an earlier report as JSON: then only findings that are not in it fail. Exits with 1 at findings, 2
     when nothing could be tried, 3 when a report cannot be written, 130 after Ctrl-C.
     """
-    known = None if baseline is None else _read_baseline(baseline)
+    known = None if baseline is None else _read_baseline(baseline, app)
     for path in reports.values():  # before the work: what cannot be written after it
         if not path.absolute().parent.is_dir():
             fail(f"{path}: the folder {path.parent} does not exist")
@@ -89,11 +89,14 @@ def probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path |
         raise typer.Exit(Status.INVALID)
 
 
-def _read_baseline(path: Path) -> Baseline:
+def _read_baseline(path: Path, name: str) -> Baseline:
     try:
-        return Baseline.read(path)
+        baseline = Baseline.read(path)
     except (OSError, ValueError) as error:
         fail(f"--baseline {path}: {error.strerror if isinstance(error, OSError) else error}")
+    if baseline.app != name:
+        typer.echo(f"strictreply: --baseline {path} is of {printable(baseline.app)}, not of {name}", err=True)
+    return baseline
 
 
 def connection(app: str | None, clean: Sequence[str], service: tuple[str | None, str, float], port: int) -> Connect:

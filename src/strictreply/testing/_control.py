@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from itertools import groupby, pairwise
+from math import isfinite
 from typing import Any, TypeAlias, cast, get_args
+from urllib.parse import urlsplit
 
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
@@ -22,6 +24,7 @@ from strictreply.testing._call_ids import CallIds
 from strictreply.testing._demands import Demand
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
 from strictreply.testing._scripts import MAX_REQUESTS, Asked, as_served, script_looped, script_spent, turns_of_model
+from strictreply.testing._server import is_loopback
 from strictreply.testing._steps import Fault, Step
 from strictreply.testing._targets import ReplyPlace
 from strictreply.testing._wire import ROUTES, HTTPReply, Responder, Served, error_reply, respond, routed
@@ -39,6 +42,8 @@ EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "g
 
 _CONTROLS: Mapping[str, str] = {"/script": "POST", "/journal": "GET", "/faults": "GET"}
 _EXAMPLE_STEP = '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, {"call": "search"}'
+
+_TOLD_DEPTH = 200  # levels: a request that is nested deeper is null in the journal
 
 _NAME: JSON = {"type": "string", "maxLength": 200}
 
@@ -69,7 +74,6 @@ class _Record:
     asked: Asked
     path: str
     body: bytes
-    at: float  # seconds, on the control's clock
     chosen: str | None  # the step that the request itself named
     step: Step | None = None
     served: JSON = None
@@ -79,11 +83,34 @@ class _Record:
         return {
             "number": self.asked.number,
             "path": self.path,
-            "request": json.loads(self.body, parse_constant=str),  # NaN is no JSON for whoever reads the journal
+            "request": _told(self.body),
             "correction": self.asked.correction,
             "served": self.served,
             "refused": self.refused,
         }
+
+
+def _told(body: bytes) -> JSON:
+    """Return a request as whoever reads the journal can read it: no NaN, no number beyond a double, no abyss."""
+    try:
+        read: JSON = json.loads(body, parse_constant=str, parse_float=_finite)
+    except RecursionError:
+        return None
+    level, depth = [read], 0
+    while level:
+        if depth == _TOLD_DEPTH:
+            return None
+        level = [inner for value in level if isinstance(value, dict | list) for inner in _members(value)]
+        depth += 1
+    return read
+
+
+def _members(value: JSONObject | list[JSON]) -> Iterable[JSON]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _finite(text: str) -> float | str:
+    return number if isfinite(number := float(text)) else text
 
 
 @dataclass(slots=True)
@@ -103,7 +130,11 @@ class _Run:
             return self.steps[number - 1]
         if self.then is None:
             return script_spent(len(self.steps), number)
-        repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else turns_of_model(request)
+        turns = turns_of_model(request)
+        if self.then == GOOD:
+            repeats = min(turns, len(self.journal))  # turns that came before this script were not served by it
+        else:
+            repeats = beyond - 1 if "fault" in self.then else turns
         return script_looped(MAX_REQUESTS, number) if repeats >= MAX_REQUESTS else self.then
 
 
@@ -124,6 +155,12 @@ class ScriptControl:
     ) -> HTTPReply:
         """Answer one request: of the control by itself, of an API with a step."""
         route = routed(method, target, {**ROUTES, **_CONTROLS})
+        if (
+            isinstance(route, str)
+            and route in _CONTROLS
+            and not all(map(_is_near, (headers.get("host"), headers.get("origin"))))
+        ):
+            return error_reply(403, "the control answers this machine alone: its Host and Origin must be of loopback")
         match route:
             case HTTPReply():
                 return route
@@ -153,19 +190,17 @@ class ScriptControl:
     def _journal(self) -> HTTPReply:
         with self._lock:
             run, records = self._run, [*self._run.journal]
-        try:
-            requests: list[JSON] = [record.to_dict() for record in records]
-            verdicts: list[JSON] = [*_verdicts(records)]
-            spent = run.taken >= len(run.steps)
-            return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": verdicts})
-        except RecursionError:
-            return error_reply(500, "a request is nested too deeply to be told; a new script forgets it")
+        requests: list[JSON] = [record.to_dict() for record in records]
+        verdicts: list[JSON] = [*_verdicts(records)]
+        spent = run.taken >= len(run.steps)
+        return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": verdicts})
 
     def _serve(self, responder: Responder, path: str, body: bytes, chosen: str | None, request: JSONObject) -> Served:
         with self._lock:
             run = self._run
             first = run.journal[0].asked if run.journal else None
-            record = _Record(Asked(len(run.journal) + 1, request, None, first), path, body, self._clock(), chosen)
+            asked = Asked(len(run.journal) + 1, request, None, first, self._clock())
+            record = _Record(asked, path, body, chosen)
             run.journal.append(record)
             run.taken += chosen is None
             number = run.taken
@@ -184,6 +219,12 @@ class ScriptControl:
             return error_reply(400, f"no step for this request: {error}", code="step_not_made")
 
 
+def _is_near(sent: str | None) -> bool:
+    """Report whether a Host or an Origin, where one was sent, is of this machine: no web page may set a script."""
+    parts = urlsplit(sent if sent and "//" in sent else f"//{sent}")
+    return sent is None or is_loopback(parts.hostname or "")
+
+
 def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
     """Judge how one request was repeated after a fault: each repeat by itself, and many of them as a storm.
 
@@ -191,14 +232,11 @@ def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
     """
     for _, group in groupby(records, key=lambda record: (record.body, record.chosen)):
         same = [*group]
-        repeats = [*pairwise(same)]
-        several = [(same[0], same[-1], same)] if len(same) > STORM else []
-        for first, last, asked in [*((one, other, (one, other)) for one, other in repeats), *several]:
-            if isinstance(first.step, Fault):
-                told = [record.asked for record in asked]
-                found = verdict_on(first.step, told, returned=False, waited=last.at - first.at, ran=())
-                if found is not None:
-                    yield {"number": last.asked.number, "verdict": found[0].value, "words": found[1]}
+        for several in [*pairwise(same), *([same] if len(same) > STORM else [])]:
+            step, asked = several[0].step, [record.asked for record in several]
+            found = verdict_on(step, asked) if isinstance(step, Fault) else None
+            if found is not None:
+                yield {"number": asked[-1].number, "verdict": found[0].value, "words": found[1]}
 
 
 def _words(error: Exception) -> str:

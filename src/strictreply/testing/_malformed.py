@@ -173,10 +173,14 @@ def _run(tool: str, fault: Fault, after: Sequence[Step]) -> Malformed:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What an app did in a test that failed: the exception that ended it, and in which function of whose line."""
+    """What an app did in a test that failed: the exception that ended it, and at which line.
+
+    ``key`` is equal where one change is likely to mend both: the function that a test's assertion stands in, and of a
+    crash the exception with its line.
+    """
 
     harm: Harm
-    function: str
+    key: str
     words: str
 
     @classmethod
@@ -192,7 +196,7 @@ class Cause:
             leaks = any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__))
             faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
             harm = Harm.LEAKS if leaks else Harm.accepting(faults[0].code, faults[0].kind) if faults else Harm.ACTS
-        return cls(harm, place.function or place.frame, words)
+        return cls(harm, words if harm is Harm.CRASHES else place.function or place.frame, words)
 
 
 def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:

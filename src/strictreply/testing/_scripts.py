@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -33,13 +34,15 @@ _CONTEXT = 20  # characters of what is good beside what is not, in an abridged t
 class Asked:
     """One request, counted from 1, as it was at that moment, and what was served for it: None for the script's 400.
 
-    ``first`` is the script's first request, None for that one itself.
+    ``first`` is the script's first request, None for that one itself; ``at`` is when it came, in seconds of a clock
+    that never goes back.
     """
 
     number: int
     body: JSONObject = field(repr=False)
     step: Step | None
     first: Asked | None = field(default=None, repr=False)
+    at: float = field(default=0.0, repr=False, compare=False)
 
     @property
     def messages(self) -> list[JSONObject]:
@@ -113,7 +116,7 @@ class ScriptedModel:
             self.looped |= loops
             step = None if loops else self._steps[number - 1] if number <= len(self._steps) else self._then
             first = self._requests[0] if self._requests else None
-            self._requests.append(Asked(number, deepcopy(request), step, first))
+            self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
         if loops:
             return script_looped(self._max_requests, number)

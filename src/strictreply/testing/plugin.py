@@ -124,7 +124,7 @@ def pytest_runtest_makereport(
         script = getattr(item, "funcargs", {}).get(_SCRIPT)
         if script is not None:
             cause = Cause.of(model, error)
-            found = [cause.harm.value, cause.function, item.nodeid.partition("[")[0]]
+            found = [cause.harm.value, cause.key, item.nodeid.partition("[")[0]]
             vars(report)[_FOUND] = [*found, cause.words, script.fault.code, script.spoiled]
     return report
 
@@ -142,8 +142,8 @@ class _Causes:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Make a further failure of the same cause a skipped test that names the first."""
         if report.failed and (found := vars(report).get(_FOUND)):
-            harm, function, test, *reply = found
-            replies = self.found.setdefault((harm, function, test), [])
+            harm, key, test, *reply = found
+            replies = self.found.setdefault((harm, key, test), [])
             replies.append((reply[0], reply[1], reply[2]))
             if len(replies) > 1:
                 path, line, _ = report.location

@@ -76,7 +76,8 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
         several = _listed(tools, "tools must be a list of tools")
         read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
         read["server_tools"] = [(at, tool) for at, tool in enumerate(several) if _is_server_tool(tool)]
-    kind = peek(choice, "type")
+    told = peek(choice, "type")
+    kind = told if isinstance(told, str) else None
     if kind == "allowed_tools":
         return _allowing(read, dict(choice))  # type: ignore[arg-type]
     if kind in _DECLARED and kind not in choice:  # type: ignore[operator]
@@ -103,12 +104,13 @@ def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
 
 
 def _is_server_tool(tool: object) -> bool:
-    return isinstance(tool, Mapping) and tool.get("type") not in {None, *_DECLARED}
+    kind = tool.get("type") if isinstance(tool, Mapping) else None
+    return isinstance(kind, str) and kind not in _DECLARED
 
 
 def _nested(tool: Any) -> Any:
     kind = tool.get("type") if isinstance(tool, Mapping) else None
-    if kind not in _DECLARED or kind in tool:
+    if not isinstance(kind, str) or kind not in _DECLARED or kind in tool:
         return tool
     within = {
         name: value for name, value in tool.items() if name != "type" and not (name == "strict" and value is None)

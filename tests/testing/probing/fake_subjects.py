@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from strictreply.testing._probing.probe_worker import digest, is_clean
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
@@ -11,6 +11,8 @@ from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 
 class InProcess:
     """A callable, called in a thread; ``closed`` once it is over."""
+
+    ran: Sequence[tuple[str, float]] = ()
 
     def __init__(self, function: Callable[[str], object], base_url: str) -> None:
         """Take the app and where it asks."""

@@ -9,8 +9,8 @@ import os
 import re
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -296,8 +296,13 @@ def storming(base_url: str) -> object:
 
 
 def sleepy(base_url: str) -> object:
-    """Ask three times, waiting a little as its author thought fit."""
-    return _insisting(base_url, 3, 0.01)
+    """Ask three times, without a pause."""
+    return _insisting(base_url, 3, 0.0)
+
+
+def waiting(base_url: str) -> object:
+    """Ask twice; between them it waits as long as a server may ask for, in a way of its own."""
+    return _insisting(base_url, 2, 1.0)
 
 
 def _insisting(base_url: str, times: int, seconds: float) -> object:
@@ -305,8 +310,47 @@ def _insisting(base_url: str, times: int, seconds: float) -> object:
         try:
             return strict(base_url)
         except Refused:
-            time.sleep(seconds)
+            threading.Event().wait(seconds)
     return strict(base_url)
+
+
+def fanning(base_url: str) -> object:
+    """Ask the same eight times at once, whatever comes, and take the first good one."""
+    with ThreadPoolExecutor(8) as pool:
+        replies = [pool.submit(strict, base_url) for _ in range(8)]
+    return replies[0].result()
+
+
+def looking_up(base_url: str) -> object:
+    """Call a function of its own that is named as the tool, before it asks the model."""
+    refund(1, "late")
+    return strict(base_url)
+
+
+def hasty_and_stuck(base_url: str) -> object:
+    """Run each call as it comes, and never come back from a bad one."""
+    try:
+        return hasty(base_url)
+    except Refused:
+        return threading.Event().wait()
+
+
+def hasty_and_leaking(base_url: str) -> object:
+    """Run each call as it comes, and quote a bad one in the next prompt."""
+    try:
+        return hasty(base_url)
+    except Refused:
+        content = ask(base_url, [QUESTION]).decode()
+        ask(base_url, [QUESTION, {"role": "user", "content": f"That was wrong: {content}"}])
+        raise
+
+
+def hopeful(base_url: str) -> object:
+    """Return None whatever is wrong."""
+    try:
+        return strict(base_url)
+    except Refused:
+        return None
 
 
 def obedient(base_url: str) -> object:

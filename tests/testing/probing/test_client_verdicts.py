@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import strictreply
 from strictreply.testing import Asked, faults
-from strictreply.testing._probing.client_verdicts import STORM, ClientVerdict, Watch, verdict_on
+from strictreply.testing._probing.client_verdicts import STORM, ClientVerdict, Watch, question, verdict_on
 from strictreply.testing._probing.subjects import ProbeWorker
 from strictreply.testing._probing.survival_probe import Probe
 from strictreply.testing._probing.survival_report import ProbeRun
@@ -42,70 +42,88 @@ def probed(app: str, fault: str) -> ProbeRun:
     ("app", "fault", "outcome", "verdict", "harm"),
     [
         ("hasty", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
+        ("hasty_and_stuck", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
+        ("hasty_and_leaking", "number_as_text", "leaked", "tool_run_on_refused_reply", "leaks"),
         ("strict", "number_as_text", "clean", None, None),
+        ("looking_up", "number_as_text", "clean", None, None),
+        ("looking_up", "rate_limited_seconds", "clean", None, None),
         ("storming", "internal_server_error", "misbehaved", "retry_storm", "degrades"),
         ("sleepy", "internal_server_error", "clean", None, None),
+        ("fanning", "internal_server_error", "clean", None, None),
+        ("fanning", "rate_limited_seconds", "clean", None, None),
         ("sleepy", "rate_limited_seconds", "misbehaved", "retry_after_ignored", "degrades"),
         ("sleepy", "rate_limited_zero", "clean", None, None),
         ("sleepy", "rate_limited_hour", "clean", None, None),
+        ("waiting", "service_unavailable", "clean", None, None),
         ("obedient", "rate_limited_seconds", "clean", None, None),
         ("obedient", "rate_limited_milliseconds", "clean", None, None),
         ("obedient", "rate_limited_date", "clean", None, None),
         ("trusting_stream", "stream_ends_early", "accepted", "truncated_stream_accepted", "acts on invalid data"),
+        ("hopeful", "number_as_text", "nothing", None, None),
     ],
 )
 def test_a_probe_sees_what_a_client_does_on_the_way(
     app: str, fault: str, outcome: str, verdict: str | None, harm: str | None
 ) -> None:
-    """An app in another process: what it ran, how long it meant to wait, how often it asked, and what it took."""
+    """An app in another process: what it ran, how long it waited, how often it asked, and what it took."""
     run = probed(app, fault)
     assert (run.outcome, run.verdict) == (outcome, verdict)
     assert harm in {None, run.harm}
 
 
-def asked(times: int) -> list[Asked]:
-    """Ask the same as often."""
-    return [Asked(number + 1, {"model": "m", "messages": []}, None) for number in range(times)]
+def asked(times: int, seconds: float = 0.0, **more: object) -> list[Asked]:
+    """Ask the same as often, so far apart."""
+    return [Asked(number + 1, {"messages": [], **more}, None, None, number * seconds) for number in range(times)]
 
 
-def verdict(fault: Fault, times: int, waited: float) -> ClientVerdict | None:
+def verdict(fault: Fault, requests: list[Asked], skipped: float | None = 0.0) -> ClientVerdict | None:
     """Judge a client that refused."""
-    found = verdict_on(fault, asked(times), returned=False, waited=waited, ran=[])
+    found = verdict_on(fault, requests, skipped=skipped)
     return None if found is None else found[0]
 
 
-@pytest.mark.parametrize(("waited", "ignored"), [(0.0, True), (3.9, True), (4.0, False), (9.0, False)])
-def test_retry_after_counts_for_each_repeat(waited: float, ignored: bool) -> None:
-    """Two repeats after a Retry-After of two seconds are four seconds apart at least."""
-    found = verdict(faults.rate_limited_seconds(), 3, waited)
+@pytest.mark.parametrize(
+    ("seconds", "skipped", "ignored"),
+    [(0.0, 0.0, True), (1.9, 0.0, True), (2.0, 0.0, False), (0.0, 4.0, False), (1.0, 2.0, False), (0.0, None, False)],
+)
+def test_retry_after_counts_for_each_repeat(seconds: float, skipped: float | None, ignored: bool) -> None:
+    """Two repeats after a Retry-After of two seconds take four seconds, of waits that took place or were skipped."""
+    found = verdict(faults.rate_limited_seconds(), asked(3, seconds), skipped)
     assert (found is ClientVerdict.RETRY_AFTER_IGNORED) is ignored
 
 
 def test_a_storm_is_many_repeats_without_a_pause() -> None:
-    """One repeat less is none, a pause makes it none, and requests that differ are no repeats."""
+    """One repeat less is none, nor are repeats with pauses and other questions; other members do not hide one."""
     fault = faults.internal_server_error()
-    assert verdict(fault, STORM + 1, 0.0) is ClientVerdict.RETRY_STORM
-    assert verdict(fault, STORM, 0.0) is None
-    assert verdict(fault, STORM + 1, 1.0) is None
+    assert verdict(fault, asked(STORM + 1)) is ClientVerdict.RETRY_STORM
+    assert verdict(fault, asked(STORM)) is None
+    assert verdict(fault, asked(STORM + 1, 1.0)) is None
+    assert verdict(fault, asked(STORM + 1), 1.0) is None
     grown = [Asked(number, {"messages": [{"role": "user"}] * number}, None) for number in range(1, 10)]
-    assert verdict_on(fault, grown, returned=False, waited=0.0, ran=[]) is None
+    assert verdict(fault, grown) is None
+    marked = [replace(one, body={**one.body, "user": str(one.number)}) for one in asked(STORM + 1)]
+    assert verdict(fault, marked) is ClientVerdict.RETRY_STORM
 
 
-def test_a_watch_counts_waits_and_tools_of_the_app_alone() -> None:
-    """Sleeps of threads and of the event loop are counted, and functions of the app by their names; begun anew."""
-    watch = Watch()
+def test_a_client_that_always_asks_several_times_repeats_nothing() -> None:
+    """What it asks as often when the replies are good are no repeats."""
+    usual = {question({"messages": []}): STORM + 1}
+    assert verdict_on(faults.internal_server_error(), asked(STORM + 1), usual=usual) is None
+
+
+def test_a_watch_sees_tools_of_the_app_alone() -> None:
+    """Functions of the app are told by their names, with the time; those of a library are not, nor others."""
+    told: list[str] = []
+    watch = Watch(lambda name, _: told.append(name))
 
     def search() -> None:
         """Be the app's tool."""
 
     with watch.open():
         watch.begin(["search", "dumps"])
-        time.sleep(0.001)
-        asyncio.run(asyncio.sleep(0.002))
         json.dumps({})  # of a library, though it is named as a tool
         search()
-        assert (round(watch.waited, 6), watch.ran) == (0.003, ["search"])
+        assert (watch.skipped, told) == (0.0, ["search"])
         watch.begin([])
         search()
-        assert (watch.waited, watch.ran) == (0.0, [])
-    assert time.sleep.__module__ == "time"
+    assert told == ["search"]

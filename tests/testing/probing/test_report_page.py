@@ -74,7 +74,7 @@ def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
 @needs_chromium
 def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> None:
     """Nothing is wider than 400 pixels; each choice shows the findings of its harm, its kind, or the new ones."""
-    known = Baseline([run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
+    known = Baseline(FULL.app, [run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
     compared = replace(FULL, baseline=known)
     seen = measured(tmp_path, report_page(compared))
     assert seen["wide"] == []

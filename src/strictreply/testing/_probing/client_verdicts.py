@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import pairwise
-from types import FrameType
+from operator import itemgetter
+from types import FrameType, MappingProxyType
 from typing import Any, cast
-from unittest import mock
 
 from strictreply.retry._failures import retry_after
 from strictreply.testing._harm import Harm, is_of_a_library
@@ -20,11 +19,12 @@ from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._waiting import no_backoff
 from strictreply.testing._wire import HTTPReply
+from strictreply.values._json import JSONObject
 
 STORM = 5
 """So many repeats of one request are a storm, when no time is left between them."""
 
-STORM_PAUSE = 0.05  # seconds between two asks that make it none
+STORM_PAUSE = 0.1  # seconds between two asks that make it none
 _ROUNDING = 1e-6
 LONGEST_WAIT = 60.0  # seconds: what asks for more, no client has to obey
 
@@ -43,19 +43,38 @@ class ClientVerdict(StrEnum):
         return Harm.DEGRADES if self in {self.RETRY_AFTER_IGNORED, self.RETRY_STORM} else Harm.ACTS
 
 
+def question(request: JSONObject) -> str:
+    """Return what a request asks, in a form that is equal for a repeat of it."""
+    return json.dumps([request.get("messages"), request.get("tools")], default=str)
+
+
 def verdict_on(
-    fault: Fault, asked: Sequence[Asked], *, returned: bool, waited: float, ran: Sequence[str]
+    fault: Fault,
+    asked: Sequence[Asked],
+    *,
+    accepted: bool = False,
+    skipped: float | None = 0.0,
+    ran: Sequence[str] = (),
+    usual: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[ClientVerdict, str] | None:
     """Judge what a client did that was served one fault for every request, with a sentence; None where all was well.
 
-    ``waited`` are the seconds of all waits between the requests, ``ran`` the tools that ran.
+    ``skipped`` are the seconds of waits that did not take place, None where nobody knows; ``ran`` are the tools that
+    ran. ``usual`` says how often a client asks each :func:`question` when the replies are good, once when it does not.
     """
-    if returned:
+    if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
         return (ClientVerdict.TRUNCATED_STREAM_ACCEPTED, "took a stream that was cut for a whole one") if cut else None
     if ran:
-        return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, f"ran {', '.join(ran)} with a reply that it refused later"
-    repeats = sum(before.body == after.body for before, after in pairwise(asked))
+        words = f"ran {', '.join(dict.fromkeys(ran))} with a reply that it refused later"
+        return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, words
+    same: dict[str, list[Asked]] = {}
+    for one in asked:
+        same.setdefault(question(one.body), []).append(one)
+    repeats, alike = max(((len(alike) - usual.get(key, 1), alike) for key, alike in same.items()), key=itemgetter(0))
+    if skipped is None or repeats < 1:
+        return None
+    waited = alike[-1].at - alike[0].at + skipped
     headers = fault.served.headers if isinstance(fault.served, HTTPReply) else {}
     # A date is read by each client's own clock, which need not be the server's: only a number of seconds binds.
     numbers = {name.lower(): value for name, value in headers.items() if value.replace(".", "", 1).isdigit()}
@@ -70,54 +89,33 @@ def verdict_on(
 
 
 class Watch:
-    """Sees in one process how long an app wants to wait, and which functions run that are named as its tools.
+    """Sees in one process how long an app would wait between retries, and which functions run that are named as tools.
 
-    Waits between retries are skipped; those of ``time.sleep`` and ``asyncio.sleep`` are not. A function of a library,
-    and one that is named otherwise than its tool, is not seen.
+    Those waits are skipped. ``tell`` gets each function that runs, with the time. A function of a library, and one that
+    is named otherwise than its tool, is not seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str, float], object]) -> None:
+        self._tell = tell
         self._seconds: Callable[[], float] = lambda: 0.0
-        self._slept = 0.0
         self._names: frozenset[str] = frozenset()
-        self._ran: dict[str, None] = {}
         self._before = 0.0
 
     def begin(self, names: Collection[str]) -> None:
         """Begin to count anew; ``names`` are those of the tools."""
         self._names = frozenset(names)
-        self._ran = {}
-        self._before = self._seconds() + self._slept
+        self._before = self._seconds()
 
     @property
-    def waited(self) -> float:
-        """The seconds of all waits since then."""
-        return self._seconds() + self._slept - self._before
-
-    @property
-    def ran(self) -> list[str]:
-        """The tools that ran since then, each once."""
-        return [*self._ran]
+    def skipped(self) -> float:
+        """The seconds of the waits since then."""
+        return self._seconds() - self._before
 
     @contextmanager
     def open(self) -> Generator[None, None, None]:
         """Watch this process, in threads that begin from now on as well."""
-        sleep, asleep = time.sleep, asyncio.sleep
-
-        def slept(seconds: float) -> None:
-            self._slept += seconds
-            sleep(seconds)
-
-        async def aslept(delay: float, *result: Any) -> Any:
-            self._slept += delay
-            return await asleep(delay, *result)
-
-        with (
-            no_backoff() as skipped,
-            mock.patch.object(time, "sleep", slept),
-            mock.patch.object(asyncio, "sleep", aslept),
-        ):
-            self._seconds = lambda: skipped.seconds
+        with no_backoff() as waits:
+            self._seconds = lambda: waits.seconds
             threading.setprofile(self._look)
             sys.setprofile(self._look)
             try:
@@ -128,4 +126,4 @@ class Watch:
 
     def _look(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call" and (name := frame.f_code.co_name) in self._names and not is_of_a_library(frame):
-            self._ran[name] = None
+            self._tell(name, time.monotonic())

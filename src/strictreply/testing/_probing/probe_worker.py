@@ -179,7 +179,7 @@ def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: 
         told = bool(command["told"])
         watch.begin(command["tools"])
         behaviour = app.behaviour(told=told)
-        yield behaviour | {"waited": watch.waited, "ran": watch.ran} | ({"versions": versions()} if told else {})
+        yield behaviour | {"skipped": watch.skipped} | ({"versions": versions()} if told else {})
 
 
 def main() -> None:
@@ -189,11 +189,17 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     source, base_url, *clean = sys.argv[1:]
-    watch = Watch()
-    with watch.open():
-        for answer in _answers(commands, watch, source, base_url, clean):
+    lock = threading.Lock()
+
+    def tell(answer: dict[str, Any]) -> None:
+        with lock:
             answers.write(f"{json.dumps(answer)}\n")
             answers.flush()
+
+    watch = Watch(lambda name, at: tell({"ran": [name, at]}))  # at once: the app may not come back
+    with watch.open():
+        for answer in _answers(commands, watch, source, base_url, clean):
+            tell(answer)
 
 
 if __name__ == "__main__":

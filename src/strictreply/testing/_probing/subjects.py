@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias, cast
@@ -29,7 +29,13 @@ MAX_BODY_BYTES = 1_000_000
 
 
 class ProbeSubject(Protocol):
-    """An app under test, which asks the server at one base URL; TimeoutError may come out of a call."""
+    """An app under test, which asks the server at one base URL; TimeoutError may come out of a call.
+
+    ``ran`` are the tools that ran in the last call, each with the time, where that can be seen.
+    """
+
+    @property
+    def ran(self) -> Sequence[tuple[str, float]]: ...
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once, however long that takes; ``told`` asks for its versions and its traceback.
@@ -52,6 +58,7 @@ class ProbeWorker:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self.ran: list[tuple[str, float]] = []
 
     @property
     def status(self) -> int | None:
@@ -83,6 +90,7 @@ class ProbeWorker:
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once; with ``told`` its behaviour holds a traceback and the versions it uses."""
+        self.ran = []
         commands = cast("asyncio.StreamWriter", self._process.stdin)
         commands.write(f"{json.dumps({'told': told, 'tools': [*tools]})}\n".encode())
         answer = await self._answer()
@@ -101,10 +109,12 @@ class ProbeWorker:
         await self._process.wait()
 
     async def _answer(self) -> dict[str, Any]:
-        line = await cast("asyncio.StreamReader", self._process.stdout).readline()
-        if line:
+        while line := await cast("asyncio.StreamReader", self._process.stdout).readline():
             answer: dict[str, Any] = json.loads(line)
-            return answer
+            if "ran" not in answer:
+                return answer
+            name, at = answer["ran"]
+            self.ran.append((name, at))
         status = await self._process.wait()
         return {
             "died": f"ended with status {status}" if status >= 0 else f"was killed by {signal.Signals(-status).name}"
@@ -117,6 +127,8 @@ class Service:
     A 2xx is a value, an error with a JSON body or a 4xx a clean refusal, any other answer and a broken connection a
     crash. Raises ValueError when the address is not http on loopback.
     """
+
+    ran: Sequence[tuple[str, float]] = ()
 
     def __init__(self, url: str, body: bytes, *, timeout: float) -> None:
         parts = urlsplit(url)
@@ -189,6 +201,7 @@ class ProbeStage:
         except TimeoutError:
             behaviour = Behaviour(ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True)
         seconds = time.monotonic() - begun
+        behaviour = replace(behaviour, ran=tuple(subject.ran), skipped=None if behaviour.lost else behaviour.skipped)
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
         return replace(behaviour, seconds=seconds)

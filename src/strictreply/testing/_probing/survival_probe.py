@@ -7,20 +7,19 @@ import json
 import re
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from strictreply.testing._call_ids import CallIds
 from strictreply.testing._demands import Demand, DemandHints
-from strictreply.testing._probing.client_verdicts import verdict_on
+from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
 from strictreply.testing._probing.survival_report import (
-    FINDINGS,
     OUTCOMES,
     Behaviour,
     ProbeOutcome,
@@ -78,16 +77,27 @@ def planned(
 def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]:
     """Make one entry's faults that the app's own contract refuses; each can be made again from its source alone."""
     seen: set[str] = set()
+    names = _names(target.name for target in demand.targets)
     for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
         for fault in _faults(entry, target):
             if fault.source in seen or not demand.refuses(fault):
                 continue
             seen.add(fault.source)
             # The tool's name stands for its definition: the app has it in some variable.
-            name = re.sub(r"\W", "_", target.name) or "Answer"
-            source = fault.source.replace(target.source, name) if target.source else fault.source
+            source = fault.source.replace(target.source, names[target.name]) if target.source else fault.source
             served = excerpt(fault.served, target.clean)
             yield ProbeTrial(fault, target, replace(run, code=fault.code, at=fault.at, source=source, served=served))
+
+
+def _names(tools: Iterable[str]) -> dict[str, str]:
+    """Make of each tool's name one that Python takes; two of them are never alike."""
+    names: dict[str, str] = {}
+    for tool in tools:
+        name = re.sub(r"\W", "_", tool) or "Answer"
+        while name in names.values():
+            name += "_"
+        names[tool] = name
+    return names
 
 
 def _calls_nothing(fault: Fault, demand: Demand) -> bool:
@@ -111,9 +121,13 @@ def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same."""
+    """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same.
+
+    ``usual`` says how often the app asks each question.
+    """
 
     demand: Demand
+    usual: Mapping[str, int]
     good: str | None
     versions: Mapping[str, str]
 
@@ -126,6 +140,7 @@ class GoodModel:
         self._lock = threading.Lock()
         self._ids = CallIds()
         self.demand: Demand | None = None
+        self.asked: Counter[str] = Counter()
         self.trouble: ContractError | ValueError | None = None
 
     def __call__(self, request: JSONObject) -> Served:
@@ -137,6 +152,7 @@ class GoodModel:
             raise
         with self._lock:
             self.demand = self.demand or demand
+            self.asked[question(request)] += 1
         return self._ids.fresh(served, request)
 
 
@@ -145,7 +161,7 @@ async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
     first, second = GoodModel(hints), GoodModel(hints)  # each run has its own ids
     demand, good = _understood(first, await stage.play(first, told=True))
     _, again = _understood(second, await stage.play(second, told=True))
-    return Rehearsal(demand, good.digest if good == again else None, again.versions)
+    return Rehearsal(demand, first.asked, good.digest if good == again else None, again.versions)
 
 
 def _understood(model: GoodModel, behaviour: Behaviour) -> tuple[Demand, Behaviour]:
@@ -277,11 +293,22 @@ class Probe:
             looped=always.looped or (hung and len(always.requests) >= MIN_LOOP),
             without_tool=_calls_nothing(trial.fault, rehearsal.demand),
         )
-        found = verdict_on(
-            trial.fault, always.requests, returned=behaviour.returned, waited=behaviour.waited, ran=behaviour.ran
-        )
-        if found is not None and (outcome not in FINDINGS or found[0].harm.rank < OUTCOMES[outcome].harm.rank):
-            outcome, detail = (outcome if behaviour.returned else ProbeOutcome.MISBEHAVED), f"{found[1]}; then {detail}"
+        asked, calls_nothing = always.requests, _calls_nothing(trial.fault, rehearsal.demand)
+        found = None
+        if outcome is ProbeOutcome.ACCEPTED or not behaviour.returned:
+            found = verdict_on(
+                trial.fault,
+                asked,
+                accepted=behaviour.returned,
+                skipped=behaviour.skipped,
+                ran=[name for name, at in behaviour.ran if asked and at > asked[0].at and not calls_nothing],
+                usual=rehearsal.usual,
+            )
+        if found is not None:
+            worse = outcome is not ProbeOutcome.LEAKED and found[0].harm.rank < OUTCOMES[outcome].harm.rank
+            detail = f"{found[1]}; then {detail}"
+            if outcome is ProbeOutcome.CLEAN or (worse and not behaviour.returned):
+                outcome = ProbeOutcome.MISBEHAVED
         return replace(
             trial.run,
             outcome=outcome,

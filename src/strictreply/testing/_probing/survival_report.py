@@ -140,7 +140,8 @@ class Behaviour:
     equal for equal values, and says nothing of them. For anything else ``told`` says in our words what happened, with
     the line of the app, and of a crash ``frame`` is the innermost one of a library, as ``module:function:line``.
     ``lost`` is true when the app has to be started anew: its process ended, or nobody knows what it still does.
-    ``waited`` are the seconds of its waits, skipped or not, ``ran`` the tools that ran, where those can be seen.
+    ``skipped`` are the seconds of waits that did not take place, None where nobody knows, ``ran`` the tools that ran,
+    each with the time, where those can be seen.
     """
 
     outcome: ProbeOutcome
@@ -151,8 +152,8 @@ class Behaviour:
     traceback: str = field(default="", compare=False)
     versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     seconds: float = field(default=0.0, compare=False)
-    waited: float = field(default=0.0, compare=False)
-    ran: Sequence[str] = field(default=(), compare=False)
+    skipped: float | None = field(default=0.0, compare=False)
+    ran: Sequence[tuple[str, float]] = field(default=(), compare=False)
 
     @property
     def returned(self) -> bool:
@@ -260,16 +261,18 @@ class Cause(NamedTuple):
 class Baseline:
     """The findings of an earlier report, by what makes each again in a test: what is not among them is new."""
 
-    def __init__(self, runs: Sequence[ProbeRun]) -> None:
-        self._harms = {run.source: run.harm for run in runs if run.outcome in FINDINGS}
+    def __init__(self, app: str, runs: Sequence[ProbeRun]) -> None:
+        self.app = app
+        self._found = {run.source: (run.outcome, run.verdict, run.harm) for run in runs if run.outcome in FINDINGS}
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the JSON of a report; raises OSError where there is no file, ValueError where it is no such report."""
         try:
-            runs = json.loads(path.read_text("utf-8"))["runs"]
+            report = json.loads(path.read_text("utf-8"))
             told = ("fault", "detail", "code", "source")
             return cls(
+                str(report["app"]),
                 [
                     ProbeRun(
                         kind=Kind(run["kind"]),
@@ -277,22 +280,21 @@ class Baseline:
                         verdict=ClientVerdict(run["verdict"]) if run.get("verdict") else None,
                         **{word: run[word] for word in told},
                     )
-                    for run in runs
-                ]
+                    for run in report["runs"]
+                ],
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ValueError("it is no report that `strictreply probe --json FILE` wrote") from error
 
     def knows(self, run: ProbeRun) -> bool:
-        """Whether a finding was one before, and as bad."""
-        before = self._harms.get(run.source)
-        return before is not None and before.rank <= run.harm.rank
+        """Whether a finding was the same before: what the app does otherwise now is new, even where it harms less."""
+        return self._found.get(run.source) == (run.outcome, run.verdict, run.harm)
 
     def gone(self, runs: Sequence[ProbeRun]) -> list[str]:
         """Return what makes those again that were findings before, were tried now, and are none any more."""
         skipped = ProbeOutcome.NOT_APPLICABLE
         fine = {run.source for run in runs if run.outcome not in FINDINGS and run.outcome is not skipped}
-        return [source for source in self._harms if source in fine]
+        return [source for source in self._found if source in fine]
 
 
 @dataclass(frozen=True, slots=True)
