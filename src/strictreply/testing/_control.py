@@ -131,10 +131,9 @@ class _Run:
         if self.then is None:
             return script_spent(len(self.steps), number)
         turns = turns_of_model(request)
-        if self.then == GOOD:
-            repeats = min(turns, len(self.journal))  # turns that came before this script were not served by it
-        else:
-            repeats = beyond - 1 if "fault" in self.then else turns
+        # of good replies only those that this script served: a conversation may have begun elsewhere
+        known = min(turns, len(self.journal)) if self.then == GOOD else turns
+        repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else known
         return script_looped(MAX_REQUESTS, number) if repeats >= MAX_REQUESTS else self.then
 
 

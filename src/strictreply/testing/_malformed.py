@@ -78,7 +78,8 @@ def scripts_of(
     ``place`` is where replies are written, None for native calls; with ``"json"`` each of the tools is an answer of
     its own. ``request`` holds what the app's requests say beyond the API's defaults, such as
     ``{"tool_choice": "required"}`` or ``{"stream": True}``: some replies are faults only then. ``then`` is the step or
-    the steps after the fault, the last of which stays; None is a good reply, of the same tool where it may be called.
+    the steps after the fault, the last of which stays; None is a good reply, of the same tool where it may be called,
+    and after the tool's result a text.
     ``cassette`` adds the replies recorded there that do not fit; without tools, kinds and names there is nothing else.
 
     Those come first whose data an app that accepts them would act on. Unless kinds, names or ``everything`` are asked
@@ -161,9 +162,14 @@ def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject
 
 
 def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
-    """Choose a good reply: in the fault's place, else a call, else plain text; none for a tool not to be called."""
+    """Choose a good reply: in the fault's place, else a call, else plain text; none for a tool not to be called.
+
+    After the result of a call comes a text, where the request admits one: a loop over tools is over then.
+    """
     places: tuple[ReplyPlace, ...] = (place, "call", "prose")
-    steps = (ok.reply(tool, place=one) for one in places)
+    end = ok.answer()
+    after = end if demand.admits(end.served) else None
+    steps = (ok.reply(tool, place=one, after=after if one == "call" else None) for one in places)
     return next(((step,) for step in steps if demand.admits(step.served)), ())
 
 

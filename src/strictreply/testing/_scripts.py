@@ -114,7 +114,8 @@ class ScriptedModel:
             number = len(self._requests) + 1
             loops = number > len(self._steps) and self._turns(request) >= self._max_requests
             self.looped |= loops
-            step = None if loops else self._steps[number - 1] if number <= len(self._steps) else self._then
+            said = None if loops else self._steps[number - 1] if number <= len(self._steps) else self._then
+            step = said.after if said is not None and said.after is not None and is_answered(said, request) else said
             first = self._requests[0] if self._requests else None
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
@@ -241,6 +242,25 @@ def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
     if isinstance(step, Fault) and step.code.startswith("call.id_"):
         return deepcopy(step.served)  # its ids are what is wrong with it
     return ids.fresh(step.served, request)
+
+
+def is_answered(step: Step, request: JSONObject) -> bool:
+    """Report whether a conversation ends with the result of the call that a step makes, whoever spelled it anew."""
+    turns = _objects(request.get("messages"))
+    if not turns or turns[-1].get("role") != "tool":
+        return False
+    asked = next((turn for turn in reversed(turns) if turn.get("role") == "assistant"), {})
+    (wanted, *_) = _called(step.served) or [None]
+    return wanted is not None and wanted in _called({"choices": [{"message": asked}]})
+
+
+def _called(served: Any) -> list[tuple[object, object]]:
+    """Return the names and the arguments of a completion's calls; none of what is no completion, or no JSON."""
+    try:
+        calls = served["choices"][0]["message"]["tool_calls"]
+        return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return []
 
 
 def turns_of_model(request: JSONObject) -> int:

@@ -40,13 +40,15 @@ class Step:
     """What is served for one request.
 
     ``source`` is the Python expression that makes the step again. ``invented`` are the texts that only the model
-    wrote: none of them may come back in a prompt, other than in its own turn.
+    wrote: none of them may come back in a prompt, other than in its own turn. ``after`` is served instead where a
+    request ends with the result of this step's call; None where nothing is.
     """
 
     name: str
     served: Served = field(repr=False)
     source: str
     invented: tuple[str, ...] = field(default=(), repr=False)
+    after: Step | None = field(default=None, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -13,13 +14,17 @@ from strictreply.values._json import JSON
 from strictreply.values._replies import Invalid
 
 
-def reply(tool: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Step:
+def reply(tool: object = None, *, place: ReplyPlace = "call", args: Any = None, after: Step | None = None) -> Step:
     """Return the good reply that faults of the same arguments are made on; see :class:`Target` for the arguments.
+
+    ``after`` is what is served in its place once the result of the call is there, so that a loop over tools comes to an
+    end: ``ok.reply(search, after=ok.answer())``. None serves the call again.
 
     Raises ValueError when the arguments do not fit, or no example that does could be made.
     """
     target = Target.of(tool, place=place, args=args)
-    return _proved("reply", target, target.call(place=place != "call"))
+    words = [] if after is None else [f"after={after.source}"]
+    return replace(_proved("reply", target, target.call(*words, place=place != "call")), after=after)
 
 
 def call(tool: object, /, **args: Any) -> Step:
