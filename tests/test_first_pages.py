@@ -13,7 +13,7 @@ pytestmark = pytest.mark.one_lane
 
 HOWTO = [page.relative_to(DOCS).as_posix() for page in sorted((DOCS / "howto").glob("*.md"))]
 PAGES = ["tutorial.md", "migration.md", "faq.md", "why.md", *HOWTO]
-ELSEWHERE = ("langchain_core", "langchain_openai", "opentelemetry.sdk")
+ELSEWHERE = ("langchain.agents", "langchain_core", "langchain_openai", "opentelemetry.sdk")
 """Libraries that not every environment has."""
 LONGEST_LINE = 200
 TUTORIAL = Page.named("tutorial.md")
@@ -96,3 +96,9 @@ def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> No
     told = told_by_pytest(pytester, app + test, name="test_hotel")
     assert [line for line in shown_by_pytest(page)[0] if line not in told] == []
     assert re.search(r"= \d+ passed, \d+ deselected", told_by_pytest(pytester, app + test + mended, "-k", "guarded"))
+
+
+def test_the_typed_answer_passes_the_test_of_its_page(pytester: pytest.Pytester) -> None:
+    """The marked test of a type with a validator runs as it stands, and passes."""
+    program = "\n\n".join(Page.named("howto/typed-answer.md").programs)
+    assert re.search(r"= \d+ passed in", told_by_pytest(pytester, program, name="test_invoice"))

@@ -28,7 +28,7 @@ disallow_untyped_calls = False
 # where an optional library is not installed, what it gives is unknown
 OPTIONAL = "".join(
     f"[mypy-{name}.*]\nignore_missing_imports = True\n"
-    for name in ("dbos", "hypothesis", "instructor", "langchain_core", "langchain_openai", "langgraph")
+    for name in ("dbos", "hypothesis", "instructor", "langchain", "langchain_core", "langchain_openai", "langgraph")
 )
 
 

@@ -51,6 +51,14 @@ def test_the_script_of_the_page_runs(suite: pytest.Pytester) -> None:
     suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
+def test_an_unchanged_program_is_tested(suite: pytest.Pytester) -> None:
+    """A program that makes its own client fails over the loopback server for the causes of the first test."""
+    program = next(block for block in BLOCKS if "OPENAI_BASE_URL" in block)
+    suite.makepyfile(test_shop=BLOCKS[0].partition("@pytest.mark")[0] + program)
+    outcomes = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
+    assert (outcomes["failed"], outcomes["same"]) == (2, 26)
+
+
 def test_hypothesis_of_the_page_runs(suite: pytest.Pytester) -> None:
     """The Hypothesis program collects and runs."""
     program = next(block for block in BLOCKS if "strategies" in block)
