@@ -52,14 +52,15 @@ def cassette(tmp_path: Path) -> Path:
     [(search, None), (search, "call"), (search, "union"), (Refund, "json"), (None, None), (None, "prose")],
 )
 def test_every_run_is_a_fault_and_then_good_replies(tool: object, place: ReplyPlace | None) -> None:
-    """The fault comes first, in its place; a good reply of the same tool in the same place stays."""
+    """The fault comes first, in its place; a good reply of the same tool in the same place stays, until its result."""
     runs = scripts_of(tools=[tool] if tool else [], place=place, kinds=list(Kind))
     assert len(runs) > 10
     for run in runs:
         (fault,) = run.steps
         assert fault is run.fault
         assert place is None or run.fault.place == place
-        assert run.then == ok.reply(tool, place=run.fault.place)
+        after = ok.answer() if run.fault.place == "call" else None
+        assert run.then == ok.reply(tool, place=run.fault.place, after=after)
 
 
 def test_every_run_has_a_name_of_its_own() -> None:
@@ -298,3 +299,21 @@ def test_a_leak_is_one_where_the_test_asks_for_echoes() -> None:
     with pytest.raises(AssertionError) as caught:
         model.assert_no_echo()
     assert Cause.of(model, caught.value).harm is Harm.LEAKS
+
+
+def test_a_loop_over_tools_comes_to_its_end() -> None:
+    """After the result of the good call comes a text; a tool turn that corrects the fault is no result."""
+    (run, *_) = scripts_of(tools=[search], names=["wrong_type"])
+    model = ScriptedModel(*run.steps, then=run.then)
+    turns: list[Any] = [{"role": "user", "content": "Find tea."}]
+    kinds: list[str] = []
+    declared: Any = sr.Tool.of(search).definition
+    with model.openai() as client:
+        for _ in range(3):
+            said = client.chat.completions.create(model="m", messages=turns, tools=[declared])
+            message = said.choices[0].message
+            kinds.append("call" if message.tool_calls else "text")
+            turns.append(message.model_dump(exclude_none=True))
+            turns += [{"role": "tool", "tool_call_id": one.id, "content": "…"} for one in message.tool_calls or []]
+    assert kinds == ["call", "call", "text"]
+    assert model.requests[-1].step is run.then.after

@@ -171,7 +171,7 @@ def test_a_failure_tells_the_script_and_how_to_make_it_again(suite: pytest.Pytes
     told = result.stdout.str()
     assert "faults.wrong_type(search, '/limit'): a strict gate says args.type" in told
     assert "request 1: 1 message -> wrong_type" in told
-    assert "llm.script(faults.wrong_type(search, '/limit'), then=ok.reply(search))" in told
+    assert "llm.script(faults.wrong_type(search, '/limit'), then=ok.reply(search, after=ok.answer()))" in told
 
 
 def test_the_line_of_a_failure_reproduces_it(suite: pytest.Pytester) -> None:

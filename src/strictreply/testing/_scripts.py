@@ -115,13 +115,22 @@ class ScriptedModel:
             loops = number > len(self._steps) and self._turns(request) >= self._max_requests
             self.looped |= loops
             said = None if loops else self._steps[number - 1] if number <= len(self._steps) else self._then
-            step = said.after if said is not None and said.after is not None and is_answered(said, request) else said
+            over = said is not None and said.after is not None and self._is_answered(said, request)
+            step = said.after if said is not None and over else said
             first = self._requests[0] if self._requests else None
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
         if loops:
             return script_looped(self._max_requests, number)
         return script_spent(len(self._steps), number) if step is None else as_served(step, request, ids)
+
+    def _is_answered(self, step: Step, request: JSONObject) -> bool:
+        """Report whether a step was served, and the conversation ends with the result of its call."""
+        turns = _objects(request.get("messages"))
+        if not turns or turns[-1].get("role") != "tool" or all(one.step is not step for one in self._requests):
+            return False
+        asked = next((turn for turn in reversed(turns) if turn.get("role") == "assistant"), {})
+        return _called(step.served) == _called({"choices": [{"message": asked}]})
 
     def _turns(self, request: JSONObject) -> int:
         """Count what shows an endless loop: how often a fault was served for ever, or the model's turns so far."""
@@ -242,16 +251,6 @@ def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
     if isinstance(step, Fault) and step.code.startswith("call.id_"):
         return deepcopy(step.served)  # its ids are what is wrong with it
     return ids.fresh(step.served, request)
-
-
-def is_answered(step: Step, request: JSONObject) -> bool:
-    """Report whether a conversation ends with the result of the call that a step makes, whoever spelled it anew."""
-    turns = _objects(request.get("messages"))
-    if not turns or turns[-1].get("role") != "tool":
-        return False
-    asked = next((turn for turn in reversed(turns) if turn.get("role") == "assistant"), {})
-    (wanted, *_) = _called(step.served) or [None]
-    return wanted is not None and wanted in _called({"choices": [{"message": asked}]})
 
 
 def _called(served: Any) -> list[tuple[object, object]]:

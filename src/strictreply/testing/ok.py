@@ -48,14 +48,17 @@ def calls(*steps: Step) -> Step:
     return Step("ok.calls", completion(assistant(None, joined)), f"ok.calls({', '.join(s.source for s in steps)})")
 
 
-def answer(value: Any = "It is done.") -> Step:
+_DONE = "It is done."
+
+
+def answer(value: Any = _DONE) -> Step:
     """Answer with a text, or with JSON when the value is none: JSON values, a model's instance or a dataclass.
 
     Raises ValueError for a blank text, and for what JSON cannot say.
     """
     given = to_jsonable_python(value)
     target = Target(given, "prose") if isinstance(given, str) else Target(given, "json", declared={})
-    return _proved("answer", target, repr(given))
+    return _proved("answer", target, "" if given == _DONE else repr(given))
 
 
 def action(name: str, /, **members: Any) -> Step:
