@@ -18,6 +18,14 @@ class APITimeoutError(Exception):
     """Named as the SDK names it."""
 
 
+class NetworkError(Exception):
+    """httpcore's name for a connection that broke."""
+
+
+class ProtocolError(Exception):
+    """httpcore's name for what is no HTTP."""
+
+
 class APIConnectionError(Exception):
     """Named as the SDK names it."""
 
@@ -104,6 +112,8 @@ def test_v9_the_error_in_a_body_is_kept(body: object, error: object) -> None:
         (TimeoutError(), "timeout", True),
         (APIConnectionError(), "connection", True),
         (ConnectionResetError(), "connection", True),
+        (NetworkError(), "connection", True),
+        (ProtocolError(), "connection", True),
         (OpenAIError(), "api_error", False),
         (json.JSONDecodeError("no JSON", "<html>", 0), "unreadable_response", True),
     ],

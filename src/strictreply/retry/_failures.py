@@ -78,7 +78,9 @@ def classify(error: Exception) -> Failure | None:
     names = {base.__name__ for base in type(error).__mro__}
     if "APITimeoutError" in names or "TimeoutException" in names or isinstance(error, TimeoutError):
         return Failure("timeout", retryable=True, cause=error)
-    if names & {"APIConnectionError", "TransportError"} or isinstance(error, ConnectionError):
+    # httpcore's own two are let out, at times, by the library above it
+    broken = {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"}
+    if names & broken or isinstance(error, ConnectionError):
         return Failure("connection", retryable=True, cause=error)
     if isinstance(error, JSONDecodeError):  # some SDKs let it out when a server sends a page instead of JSON
         return Failure("unreadable_response", retryable=True, cause=error)
