@@ -85,7 +85,7 @@ def check(
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
     if page is not None and page.resolve() in {path.resolve() for path in files}:
-        fail(f"{page} is one of the files to check: the page would take its place")
+        fail(f"{page} is one of the files to check, and the page would take its place: give --html another name")
     written = InvalidReplies()
     tally = ReplyTally(written if as_json else lambda _: None)
     with (

@@ -95,7 +95,8 @@ def _read_baseline(path: Path, name: str) -> Baseline:
     except (OSError, ValueError) as error:
         fail(f"--baseline {path}: {error.strerror if isinstance(error, OSError) else error}")
     if baseline.app != name:
-        typer.echo(f"strictreply: --baseline {path} is of {printable(baseline.app)}, not of {name}", err=True)
+        told = f"--baseline {path} is of {printable(baseline.app)}, not of {name}: is it the report you meant?"
+        typer.echo(f"strictreply: {told}", err=True)
     return baseline
 
 

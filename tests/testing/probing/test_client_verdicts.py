@@ -105,6 +105,11 @@ def test_a_storm_is_many_repeats_without_a_pause() -> None:
     assert verdict(fault, marked) is ClientVerdict.RETRY_STORM
 
 
+def test_a_client_that_never_asked_repeats_nothing() -> None:
+    """An app that fails before its first request has no verdict."""
+    assert verdict(faults.rate_limited_seconds(), []) is None
+
+
 def test_a_client_that_always_asks_several_times_repeats_nothing() -> None:
     """What it asks as often when the replies are good are no repeats."""
     usual = {question({"messages": []}): STORM + 1}

@@ -71,7 +71,8 @@ def verdict_on(
     same: dict[str, list[Asked]] = {}
     for one in asked:
         same.setdefault(question(one.body), []).append(one)
-    repeats, alike = max(((len(alike) - usual.get(key, 1), alike) for key, alike in same.items()), key=itemgetter(0))
+    counted = ((len(alike) - usual.get(key, 1), alike) for key, alike in same.items())
+    repeats, alike = max(counted, key=itemgetter(0), default=(0, asked))  # an app may fail before it asks
     if skipped is None or repeats < 1:
         return None
     waited = alike[-1].at - alike[0].at + skipped
