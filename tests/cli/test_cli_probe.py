@@ -66,6 +66,8 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
     more = command(*words, *CHOSEN, "--fault", "fenced", "--baseline", str(earlier), "--junit", str(junit))
     assert more.exit_code == Status.INVALID
     assert ET.parse(junit).getroot()[0].get("failures") == "1"  # noqa: S314 - our own XML
+    other = command("probe", "--app", "sample_apps:strict", "--jobs", "1", *CHOSEN, "--baseline", str(earlier))
+    assert (other.exit_code, "not of sample_apps:strict" in other.stderr) == (0, True)
 
 
 ODD = json.dumps(
