@@ -10,22 +10,41 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion
+from openai.resources.chat.completions import Completions
+from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
-from scripted import USER, Client, Server, completion, status
-from strictreply.client._transport import RetryBucket, Sending, Transport, _past_transform
+from scripted import USER, Client, Server, completion, http, status
+from strictreply.client._sending import RetryBucket, Sending
+from strictreply.client._transport import Transport, _is_plain
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
-from strictreply.wires._chat import CHAT
 from strictreply.wires._received import as_json, read_body
+from strictreply.wires._wire import WIRES
 
 
 class Unset:
     """A value that is no JSON."""
 
 
-def sent(messages: Any, **keywords: Any) -> dict[str, Any]:
-    """Give the keywords that reach the SDK's ``create`` for a request."""
-    return _past_transform({"messages": messages, **keywords}, CHAT.plain_members)
+def requests_of(api: str = "chat", **keywords: Any) -> tuple[Any, Any]:
+    """Give the request that we send, and the one that the SDK's own ``create`` sends for the same keywords."""
+    ours, theirs = Server(completion("x")), Server(completion("x"))
+    Transport(ours.client(), WIRES[api]).send({"model": "m", **keywords}, None)
+    resource = theirs.client().chat.completions if api == "chat" else theirs.client().responses
+    resource.with_raw_response.create(model="m", **keywords)
+    return ours.requests[0], theirs.requests[0]
+
+
+def same_request(api: str = "chat", **keywords: Any) -> dict[str, Any]:
+    """Hold what we send for these keywords to what the SDK sends, and give its body."""
+    ours, theirs = requests_of(api, **keywords)
+    assert ours.content == theirs.content
+    assert (ours.method, ours.url) == (theirs.method, theirs.url)
+    own = {"idempotency-key", "x-stainless-raw-response"}
+    assert {*ours.headers.items()} ^ {*theirs.headers.items()} <= {
+        (name, value) for one in (ours, theirs) for name, value in one.headers.items() if name in own
+    }
+    body: dict[str, Any] = json.loads(ours.content)
+    return body
 
 
 def test_other_sdks_are_read_as_objects() -> None:
@@ -38,45 +57,152 @@ def test_other_sdks_are_read_as_objects() -> None:
     assert sending.completion(completion("y"), spliced=True).choices[0].message.content == "y"
 
 
-def test_plain_json_goes_past_the_transform() -> None:
-    """Messages, tools and response_format that are JSON travel in ``extra_body``; their places stay."""
-    tools, form = [{"type": "function"}], {"type": "json_object"}
-    seen = sent(USER, tools=tools, response_format=form, temperature=0)
-    assert seen["extra_body"] == {"messages": USER, "tools": tools, "response_format": form}
-    assert (seen["messages"], seen["tools"], seen["temperature"]) == ([], [], 0)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=6,
+)
+MEMBERS = ["tools", "response_format", "temperature", "metadata", "stop", "logit_bias", "user", "stream_options"]
+
+
+@given(
+    messages=st.lists(st.dictionaries(st.sampled_from(["role", "content", "name"]), PLAIN), max_size=2),
+    members=st.dictionaries(st.sampled_from(MEMBERS), PLAIN),
+)
+def test_plain_json_is_sent_as_the_sdk_sends_it(messages: Any, members: dict[str, Any]) -> None:
+    """What goes past the SDK's transform is the same request, to the byte, but for a header that is never the same."""
+    same_request(messages=messages, **members)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_the_keywords_of_the_transport_reach_it(api: str) -> None:
+    """Headers, query, body and timeout of the caller's own go the SDK's way, and the last has the last word."""
+    given: Any = {"messages": USER} if api == "chat" else {"input": "tea?"}
+    options: Any = {"extra_headers": {"X-Mine": "1"}, "extra_query": {"a": "b"}, "timeout": 7.5}
+    body = same_request(api, **given, **options, temperature=1, extra_body={"temperature": 0, "top_k": 2})
+    assert (body["temperature"], body["top_k"]) == (0, 2)
+    same_request(api, **given, extra_headers=None, extra_query=None, extra_body=None, timeout=None)
+    same_request(api, **given, temperature=openai.NOT_GIVEN, timeout=openai.NOT_GIVEN)
 
 
 @pytest.mark.parametrize(
-    "value", [Unset(), [Unset()], {"role": Unset()}, {1: "x"}, ("tuple",), {"a": [{"b": b"bytes"}]}, {"a": {1, 2}}]
+    "message", [ChatCompletionMessage(role="assistant", content="x"), {"role": "user", "content": ("tuple",)}]
 )
-def test_what_is_no_plain_json_takes_the_sdks_own_way(value: Any) -> None:
-    """Anything that the SDK may want to transform is left to it."""
-    seen = sent([*USER, value])
-    assert seen["messages"] == [*USER, value]
-    assert seen["extra_body"] == {}
+def test_what_is_no_plain_json_takes_the_sdks_own_way(message: Any) -> None:
+    """What the SDK transforms is transformed, and what stands beside it goes as it is."""
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    body = same_request(messages=[*USER, message], tools=tools, temperature=0)
+    assert body["tools"] == tools
 
 
-def test_the_callers_extra_body_has_the_last_word() -> None:
-    """What the caller put into ``extra_body`` replaces what we would send."""
-    seen = sent(USER, tools=[], extra_body={"tools": [1], "top_k": 2})
-    assert seen["extra_body"] == {"messages": USER, "tools": [1], "top_k": 2}
+@pytest.mark.parametrize("value", [Unset(), {"role": Unset()}, {"a": [{"b": b"bytes"}]}, {"a": {1, 2}}])
+def test_what_no_json_can_hold_is_refused_by_the_sdk(value: Any) -> None:
+    """The SDK says what is wrong with what cannot be sent."""
+    with pytest.raises(TypeError):
+        requests_of(messages=[*USER, value])
+
+
+def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
+    """Later requests of the same keywords carry their own values, streamed ones ask for a stream."""
+    server = Server(completion("x"))
+    transport = Transport(server.client())
+    for number in (1, 2):
+        transport.send({"model": f"m{number}", "messages": [{"role": "user", "content": str(number)}]}, None)
+    first, second = (json.loads(body) for body in server.bodies)
+    assert (first["model"], second["model"]) == ("m1", "m2")
+    assert second["messages"] == [{"role": "user", "content": "2"}]
+
+
+class Changed(Completions):
+    """The SDK's completions as a later version may have them: what is private in them is called otherwise."""
+
+    create: Any
+
+
+class Renamed(Changed):
+    """Posts by another method."""
+
+    def create(self, **keywords: Any) -> Any:
+        """Post in a way that is not known to us."""
+        return self._client.post("/chat/completions", body=keywords, cast_to=ChatCompletion)
+
+
+class Wrapped(Changed):
+    """Posts another body than the keywords."""
+
+    def create(self, **keywords: Any) -> Any:
+        """Post the keywords inside another object."""
+        return self._post("/chat/completions", body={"request": keywords}, cast_to=ChatCompletion, options={})
+
+
+class Encoded(Changed):
+    """Posts bytes."""
+
+    def create(self, **keywords: Any) -> Any:
+        """Post what is encoded already."""
+        content = json.dumps(keywords["messages"]).encode()
+        return self._post("/chat/completions", content=content, cast_to=ChatCompletion)
+
+
+@pytest.mark.parametrize("kind", [Renamed, Wrapped, Encoded])
+def test_a_create_that_posts_otherwise_is_called(kind: Any) -> None:
+    """Where the SDK's own method no longer gives its request to ``_post`` as we know it, it is called as it is."""
+    ours, theirs = Server(completion("x")), Server(completion("x"))
+    transport = Transport(ours.client())
+    sender = kind(ours.client())
+    assert transport._posted(sender, {"model": "m", "messages": USER}) is None
+    sender.create(model="m", messages=USER)
+    kind(theirs.client()).create(model="m", messages=USER)
+    assert ours.bodies == theirs.bodies
+
+
+def test_what_create_refuses_is_refused_by_create() -> None:
+    """An unknown keyword is the SDK's own TypeError, also when the keywords before it were known."""
+    server = Server(completion("x"))
+    transport = Transport(server.client())
+    transport.send({"model": "m", "messages": USER}, None)
+    with pytest.raises(TypeError, match=r"create\(\) got an unexpected keyword argument 'temprature'"):
+        transport.send({"model": "m", "messages": USER, "temprature": 1}, None)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("deployment", [None, "d"])
+def test_azures_addresses_are_made_of_the_model(deployment: str | None) -> None:
+    """A client that rewrites requests by what is in them does so with ours."""
+    seen: list[Any] = []
+    for way in ("ours", "theirs"):
+        server = Server(completion("x"))
+        transport = http.Client(transport=http.MockTransport(server.handle))
+        client = openai.AzureOpenAI(
+            api_key="none",
+            api_version="2024-10-21",
+            azure_endpoint="http://azure.invalid",
+            azure_deployment=deployment,
+            http_client=transport,
+        )
+        if way == "ours":
+            Transport(client).send({"model": "m1", "messages": USER}, None)
+            Transport(client).send({"model": "m2", "messages": USER}, None)
+        else:
+            client.chat.completions.create(model="m1", messages=USER)
+            client.chat.completions.create(model="m2", messages=USER)
+        seen.append([(str(one.url), one.content) for one in server.requests])
+    assert seen[0] == seen[1]
 
 
 def test_deep_values_are_walked_without_recursion() -> None:
-    """A conversation nested 100,000 levels deep is no RecursionError of ours."""
+    """A conversation nested 100,000 levels deep is walked to its end: it is JSON as far as we look."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    seen = sent([deep])
-    assert seen["messages"] == []
-    assert seen["extra_body"]["messages"][0] is deep
+    assert _is_plain([deep])
 
 
 def test_a_message_that_holds_itself_goes_the_sdks_way() -> None:
     """What has no end is not walked for ever: the SDK says what is wrong with it."""
     endless: dict[str, Any] = {"role": "user"}
     endless["self"] = endless
-    assert sent([endless])["messages"] == [endless]
+    assert not _is_plain([endless])
 
 
 def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:

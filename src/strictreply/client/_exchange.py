@@ -25,7 +25,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, ValuesView
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn
 
@@ -189,7 +189,7 @@ class _SyncStandIn(_StandIn):
         bounds, client = _current.get(), type(self.stood_for)
         if bounds is None:
             return client.send(self.stood_for, request, stream=stream, **options)
-        bounds = replace(bounds, is_streamed=stream)
+        bounds = Bounds(bounds.until, bounds.max_body_bytes, is_streamed=stream)
         sender = self._sender(bounds.check_request, bounds.bound_response)
         self._time(request, bounds, _joined)
         # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
@@ -207,7 +207,7 @@ class _AsyncStandIn(_StandIn):
         bounds, client = _current.get(), type(self.stood_for)
         if bounds is None:
             return await client.send(self.stood_for, request, stream=stream, **options)
-        bounds = replace(bounds, is_streamed=stream)
+        bounds = Bounds(bounds.until, bounds.max_body_bytes, is_streamed=stream)
 
         async def check_request(request: Any) -> None:
             bounds.check_request(request)

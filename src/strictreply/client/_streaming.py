@@ -18,7 +18,8 @@ import anyio
 
 from strictreply.client._relay import Came, Relay, came_in
 from strictreply.client._sdk_responses import body_over, http_of, is_raw, raw_stream
-from strictreply.client._transport import Sending, Sent
+from strictreply.client._sending import Sending
+from strictreply.client._transport import Sent
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure, failure_of

@@ -6,13 +6,12 @@ that asks for the raw response, which is honoured here. So two methods guard all
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, update_wrapper
 from types import FunctionType
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
@@ -24,6 +23,7 @@ from strictreply.client._transport import (
     is_openai,
     is_passing,
     is_patched,
+    sent_by,
 )
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
@@ -196,14 +196,14 @@ class _Guarded:
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         if not keywords.keys() >= needed or not foreign.isdisjoint(keywords) or is_class:
-            _sent_by(super().create, keywords)  # type: ignore[misc]  # the SDK says what is wrong
+            sent_by(super().create, keywords)  # type: ignore[misc]  # the SDK says what is wrong
             raise TypeError(f"{transport.wire.resource}.create() cannot take these keywords together")
         return self._strictreply_call(transport.wire, keywords, Way(_form(keywords)), None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
         transport, form = self._strictreply_transport, _form(keywords)
         ours = {name: keywords.pop(name) for name in _OUR_KEYWORDS & keywords.keys()}
-        sent = _sent_by(super().parse, keywords)  # type: ignore[misc]
+        sent = sent_by(super().parse, keywords)  # type: ignore[misc]
         asked = transport.wire.read(sent["body"])
         wanted = keywords.pop("text_format", keywords.get("response_format"))
         keywords |= {"response_format": wanted} if isinstance(wanted, type) else {}
@@ -245,34 +245,6 @@ class GuardedAsyncMethods(_Guarded):
     async def parse(self, **keywords: Any) -> Any:
         """Make one call; what is parsed in the response is what was judged."""
         return await self._parsed(keywords)
-
-
-class _SentNothing(Exception):
-    """Raised in the place of sending, with what would have been sent."""
-
-    def __init__(self, sent: JSONObject) -> None:
-        super().__init__()
-        self.sent = sent
-
-
-class _Sendless:
-    """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
-
-    def _post(self, _path: str, **sent: Any) -> NoReturn:
-        raise _SentNothing(sent)
-
-
-def _sent_by(method: Any, keywords: JSONObject) -> JSONObject:
-    """Return what a method of the SDK would send; raises what it raises for its keywords."""
-    if isinstance(keywords.get("tools"), Iterator):
-        keywords["tools"] = list(keywords["tools"])
-    try:
-        called = method.__func__(_Sendless(), **keywords)
-        if inspect.iscoroutine(called):
-            called.send(None)
-    except _SentNothing as nothing:
-        return nothing.sent
-    raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
 
 
 _UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not judged. Use client.responses"

@@ -1,34 +1,31 @@
 """Sending one request through the wrapped client, and reading what came as plain JSON.
 
-Plain JSON messages and tools bypass the SDK's type-driven transform (``extra_body``), which sends the same bytes for
-a fraction of the time, and the response is read from its raw body. That is done only where nobody stands between us and
-the SDK: what has replaced the SDK's ``create`` (a tracer, a cache, a test's spy) is called as any program calls it, and
-sees the real request and the SDK's own completion.
+Plain JSON bypasses the type-driven transform of the SDK: it is posted as ``create`` would post it, the same bytes for a
+fraction of the time, and the response is read from its raw body. That is done only where nobody stands between us and
+the SDK: what has replaced the ``create`` of the SDK (a tracer, a cache, a spy of a test) is called as any program calls
+it, and sees the real request and the completion of the SDK itself.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import inspect
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from operator import attrgetter, is_
 from pathlib import Path
-from threading import Lock
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
-from strictreply.client._exchange import bounded, stand_in
-from strictreply.client._observing import CallObserver
+from strictreply.client._exchange import stand_in
 from strictreply.client._sdk_responses import is_raw, raw_response
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
 from strictreply.values._replies import AssistantReply
-from strictreply.wires._received import ENVELOPE_FACTOR, as_json, read_body
+from strictreply.wires._received import as_json, read_body
 from strictreply.wires._wire import WIRES, Wire
 
 MAX_PLAIN_NODES = 2_000_000
@@ -36,8 +33,6 @@ MAX_PLAIN_NODES = 2_000_000
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""
-
-_RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request")
@@ -48,15 +43,23 @@ The last two are the SDK's own hooks for subclasses, the first two where tracers
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
+_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
+"""The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
+
+_SENT_ONCE = {"max_retries": 0}  # an option, not set on the client: what is patched over a method of that goes on to it
+
+_MAX_FORMS = 256
+"""For how many sets of keywords it is kept how ``create`` posts them."""
+
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 
-_passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
+passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
 
 
 def is_passing(transport: Transport) -> bool:
     """Return whether this is a request of ours, on its way through a method that somebody has put over ``create``."""
-    return _passing.get() is transport
+    return passing.get() is transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class Transport:
     Raises TypeError when the object has no such method.
     """
 
-    __slots__ = ("_judged", "_sender", "client", "wire")
+    __slots__ = ("_forms", "_judged", "_resource_of", "_sender", "client", "wire")
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
         resource = client
@@ -104,13 +107,15 @@ class Transport:
             raise TypeError(f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()")
         self.client: Any = client
         self.wire: Wire = wire
+        self._resource_of = attrgetter(wire.resource)
         self._sender: tuple[Any, Any] = (None, None)
         self._judged: tuple[tuple[Any, ...], bool] = ((), False)
+        self._forms: dict[tuple[object, ...], JSONObject] = {}
 
     @property
     def resource(self) -> Any:
         """The client's own namespace of the API, as it is now."""
-        return attrgetter(self.wire.resource)(self.client)
+        return self._resource_of(self.client)
 
     def owned_retries(self) -> int | None:
         """Return how often a request that failed may be repeated by the client's own word; None when it has none.
@@ -150,10 +155,35 @@ class Transport:
             return (way.through or completions.create)(**keywords)
         sender = self._sender_of(completions)
         if way.through is None and sender is not completions and self._is_untouched(sender):
-            moved = _past_transform(keywords, self.wire.plain_members)
-            return sender.create(**with_header(moved, RAW_RESPONSE, "true"))
+            keywords = with_header(keywords, RAW_RESPONSE, "true")
+            posted = self._posted(sender, keywords)
+            return sender.create(**keywords) if posted is None else sender._client.post(**posted)
         keywords = keywords if way.form is None else with_header(keywords, RAW_RESPONSE, "true")
         return (way.through or sender.create)(**keywords)
+
+    def _posted(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
+        """Return what ``create`` would give to ``post``: plain JSON as it is, anything else as the SDK transforms it.
+
+        What it gives for keywords of the same names is kept, as far as it does not depend on their values. None when
+        it refuses them, or posts in a way that is not known to us.
+        """
+        members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
+        plain = {name: value for name, value in members.items() if _is_plain(value)}
+        names = (*members, bool(members.get("stream"))) if len(plain) == len(members) else None
+        form = None if names is None else self._forms.get(names)
+        if form is None:
+            form = _form_of(sender.create, members, plain)
+            if form is None:
+                return None
+            if names is not None and len(self._forms) < _MAX_FORMS:
+                self._forms[names] = form
+        options = form["options"] | {
+            option: keywords[name]
+            for name, option in _OPTIONS.items()
+            if name in keywords and (name == "timeout" or keywords[name] is not None)
+        }
+        body = {name: plain.get(name, value) for name, value in form["body"].items()}
+        return form | {"body": body, "options": options | _SENT_ONCE}
 
     def _sender_of(self, completions: Any) -> Any:
         """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
@@ -172,7 +202,7 @@ class Transport:
         kind = type(sender._client)
         passed = type(sender).create, *_passed_by(kind)
         if not (self._judged[0] and all(map(is_, passed, self._judged[0]))):
-            self._judged = passed, all(map(_is_sdks_own, passed))
+            self._judged, self._forms = (passed, all(map(_is_sdks_own, passed))), {}
         return self._judged[1] and vars(sender._client).keys().isdisjoint(_ON_THE_WAY)
 
     def read(self, source: Any, limits: Limits) -> Sent:
@@ -271,8 +301,7 @@ def _alone_class(kind: Any) -> Any:
 
 
 def _post_once(client: Any, path: str, *, options: Any = None, **given: Any) -> Any:
-    # in the options, not on the client: what was patched over a method of it goes on to the client as it was
-    return client.post(path, options={**(options or {}), "max_retries": 0}, **given)
+    return client.post(path, options={**(options or {}), **_SENT_ONCE}, **given)
 
 
 def _is_sdks_own(function: Any) -> bool:
@@ -286,118 +315,46 @@ def _is_sdks_own(function: Any) -> bool:
     return False
 
 
-class RetryBucket:
-    """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken; for any thread.
+class _SentNothing(Exception):
+    """Raised in the place of sending, with what would have been sent."""
 
-    Designed after the standard retry mode of the AWS SDKs (a bucket of 500 tokens, 5 for a repeat; a success gives
-    back what its repeat took, or 1) and the retry throttling of gRPC (proposal A6): when most calls fail, repeating
-    each of them would multiply the load on a server that is down already.
+    def __init__(self, sent: JSONObject) -> None:
+        super().__init__()
+        self.sent = sent
+
+
+class _Sendless:
+    """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
+
+    def _post(self, path: str, **sent: Any) -> NoReturn:
+        raise _SentNothing({"path": path, **sent})
+
+
+def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
+    """Return what a method of the SDK would send; raises what it raises for its keywords."""
+    if isinstance(keywords.get("tools"), Iterator):
+        keywords["tools"] = list(keywords["tools"])
+    try:
+        called = method.__func__(_Sendless(), **keywords)
+        if inspect.iscoroutine(called):
+            called.send(None)
+    except _SentNothing as nothing:
+        return nothing.sent
+    raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
+
+
+def _form_of(create: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
+    """Return what the SDK's ``create`` gives to ``post``, with an empty value for each plain one; None as told above.
+
+    Any error is the caller's to see from ``create`` itself.
     """
-
-    __slots__ = ("_lock", "_taken")
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._taken = 0
-
-    def take(self, quota: int) -> bool:
-        """Take the tokens of one repeat; return False when more than ``quota`` repeats would be out."""
-        with self._lock:
-            if self._taken + _REPEAT_TOKENS > quota * _REPEAT_TOKENS:
-                return False
-            self._taken += _REPEAT_TOKENS
-            return True
-
-    def give_back(self, *, repeated: bool) -> None:
-        """Return the tokens of a repeat that succeeded, or one token for a call that succeeded at once."""
-        with self._lock:
-            self._taken = max(0, self._taken - (_REPEAT_TOKENS if repeated else 1))
-
-
-_REPEAT_TOKENS = 5
-
-
-@dataclass(slots=True)
-class Sending:
-    """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
-
-    ``raised`` is what came instead of a response after that, None when nothing did. ``clock`` gives seconds. ``at`` is
-    when the last event happened, ``until`` when the deadline passes, None without one. ``repeats`` counts how often the
-    request at hand was repeated.
-    """
-
-    transport: Transport
-    limits: Limits
-    bucket: RetryBucket = field(default_factory=RetryBucket)
-    last: Sent | None = None
-    raised: Exception | None = None
-    clock: Callable[[], float] = time.monotonic
-    at: float = field(init=False)
-    until: float | None = None
-    repeats: int = 0
-    way: Way = Way()
-    observer: CallObserver | None = None
-
-    def __post_init__(self) -> None:
-        self.at = self.clock()
-
-    def lap(self) -> float:
-        """Return the seconds since the last event, the time between two effects included."""
-        before, self.at = self.at, self.clock()
-        return self.at - before
-
-    def begin(self, timeout: float | None) -> float:
-        """Begin a request that was given ``timeout`` seconds at the last event; return the seconds since then."""
-        before = self.at
-        self.until = None if timeout is None else before + timeout
-        return self.lap()
-
-    def left(self) -> float | None:
-        """Return the seconds that are left of the deadline, not below 0; None without a deadline."""
-        return None if self.until is None else max(0.0, self.until - self.clock())
-
-    def send(self, request: JSONObject, timeout: float | None) -> Any:
-        """Make one call; see :meth:`Transport.send`."""
-        request = with_header(request, _RETRY_COUNT, str(self.repeats)) if self.repeats else request
-        return self.transport.send(request, timeout, self.way)
-
-    @contextmanager
-    def bounds(self, request: JSONObject) -> Generator[None]:
-        """Bound what is sent inside by the deadline and the caps."""
-        token = _passing.set(None if self.way.through is None else self.transport)
-        observed = nullcontext() if self.observer is None else self.observer.asking(request)
-        try:
-            with observed, bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR):
-                yield
-        finally:
-            _passing.reset(token)
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Bound one read of a stream that was opened inside of :meth:`bounds`."""
-        left = self.left()
-        return nullcontext() if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
-
-    def take(self, quota: int) -> bool:
-        """Take the tokens of a repeat; see :meth:`RetryBucket.take`."""
-        granted = self.bucket.take(quota)
-        self.repeats += granted
-        return granted
-
-    def succeeded(self) -> None:
-        """Return tokens for a call that brought a completion, however it was judged."""
-        self.bucket.give_back(repeated=self.repeats > 0)
-        self.repeats = 0
-
-    def receive(self, source: Any) -> JSON:
-        """Keep a response, and return it as plain JSON."""
-        self.last, self.raised = self.transport.read(source, self.limits), None
-        return self.last.plain
-
-    def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
-        """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
-        if self.last is None or self.last.is_stream:
-            return self.transport.assembled(response, self.way, reply)
-        return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
+    stubs = {name: value if type(value) in _SCALARS else type(value)() for name, value in plain.items()}
+    try:
+        form = sent_by(create, members | stubs)
+    except Exception:  # noqa: BLE001
+        return None
+    body, options = form.get("body"), form.get("options")
+    return form if isinstance(body, dict) and isinstance(options, dict) and plain.keys() <= body.keys() else None
 
 
 def _shortened(given: Any, left: float) -> Any:
@@ -408,17 +365,6 @@ def _shortened(given: Any, left: float) -> Any:
     if not all(hasattr(given, name) for name in _TIMEOUT_PARTS):
         return left
     return type(given)(**{name: left if part is None else min(part, left) for name, part in parts.items()})
-
-
-def _past_transform(keywords: JSONObject, members: Mapping[str, JSON]) -> JSONObject:
-    """Move what is plain JSON into ``extra_body``; the caller's own ``extra_body`` keeps the last word.
-
-    ``members`` may be moved; the value of each keeps its position in the body.
-    """
-    moved = {name: keywords[name] for name in members if name in keywords and _is_plain(keywords[name])}
-    given = keywords.get("extra_body")
-    body = moved | dict(given) if isinstance(given, Mapping) else moved
-    return keywords | {name: members[name] for name in moved} | {"extra_body": body}
 
 
 def _is_plain(value: Any) -> bool:

@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._observing import CallObserver, Telemetry
 from strictreply.client._relay import ChunkRelay
 from strictreply.client._sdk_errors import as_sdks_too
+from strictreply.client._sending import CallObserver, RetryBucket, Sending, Telemetry
 from strictreply.client._surface import Namespaces, class_over, is_sdks
-from strictreply.client._transport import RetryBucket, Sending, Way
+from strictreply.client._transport import Way
 from strictreply.client._typed_stream import EventRelay
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._driving import unharmed
@@ -121,18 +121,23 @@ class Learnt:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
 
-    def unwanted(self, endpoint: tuple[str, str]) -> frozenset[str]:
+    def unwanted(self, client: Any, base: JSONObject) -> frozenset[str]:
         """Return what an endpoint is known to refuse."""
-        return self._known.get(endpoint, frozenset())
+        return self._known.get(_endpoint(client, base), frozenset()) if self._known else frozenset()
 
-    def learn(self, endpoint: tuple[str, str], attempts: tuple[Attempt, ...]) -> None:
+    def learn(self, client: Any, base: JSONObject, attempts: tuple[Attempt, ...]) -> None:
         """Remember what was refused in a call, as far as a later attempt without it was served."""
         served = [number for number, one in enumerate(attempts) if one.failure is None]
         refused = {name for one in attempts[: max(served, default=0)] for name in one.refused}
         if refused:
+            endpoint = _endpoint(client, base)
             self._known[endpoint] = self._known.pop(endpoint, frozenset()) | refused
             while len(self._known) > MAX_ENDPOINTS:
                 self._known.popitem(last=False)
+
+
+def _endpoint(client: Any, base: JSONObject) -> tuple[str, str]:
+    return str(getattr(client, "base_url", "")), str(base.get("model", ""))
 
 
 @dataclass(slots=True)
@@ -276,16 +281,13 @@ class Wrapped(Generic[A_co]):
         contract, base = shape(contract, keywords, wire)
         if base.get("stream") and not drop_in:
             raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
-        unwanted = self._guard.learnt.unwanted(self._endpoint(base))
+        unwanted = self._guard.learnt.unwanted(self._guard.inner, base)
         return Ask(contract, base, policy, steering, unwanted, transport.owned_retries(), wire)
 
     def _ask_to_stream(self, keywords: JSONObject) -> Ask:
         ask = self._ask(keywords)
         ask.base["stream"] = True
         return ask
-
-    def _endpoint(self, base: JSONObject) -> tuple[str, str]:
-        return str(getattr(self._guard.inner, "base_url", "")), str(base.get("model", ""))
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
@@ -358,7 +360,7 @@ class Wrapped(Generic[A_co]):
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""
-        self._guard.learnt.learn(self._endpoint(ask.base), outcome.attempts)
+        self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)

@@ -349,7 +349,8 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, response: JSON, content
     ids = ids_in(ask.base["messages"])
     numbers = turn.numbers or counts_anew(ids) or not IDS_OF_SERVERS.isdisjoint(opened.leniency)
     fresh = with_numbered_ids(message, set(ids)) if numbers else message
-    verdict = with_fresh_ids(fresh, judge_opened(ask.contract, replace(opened, message=fresh)), set(ids))
+    opened = opened if fresh is message else replace(opened, message=fresh)
+    verdict = with_fresh_ids(fresh, judge_opened(ask.contract, opened), set(ids))
     if fresh is not message:
         verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
     return Judged(verdict, fresh, response=response, content=content, came=opened.came)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
@@ -236,8 +237,13 @@ def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Return the same mapping when it has none.
     """
-    hidden = {name for name in request if name in _TRANSPORT_KEYWORDS or _CREDENTIAL_NAME.search(name)}
+    hidden = {name for name in request if _may_be_credential(name)}
     return {name: NOT_KEPT if name in hidden else request[name] for name in request} if hidden else request
+
+
+@lru_cache
+def _may_be_credential(name: str) -> bool:
+    return name in _TRANSPORT_KEYWORDS or _CREDENTIAL_NAME.search(name) is not None
 
 
 def without_credentials(words: str, cause: BaseException) -> str:

@@ -7,7 +7,6 @@ call that the provider itself could not read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from strictreply.values._issues import Code, Issue, quote
@@ -27,9 +26,6 @@ class ChatWire:
     path: str = "chat/completions"
     sdk_types: tuple[str, str, str] = ("openai.types.chat", "ChatCompletion", "ChatCompletionChunk")
     usage: tuple[str, str, str] = ("prompt_tokens", "completion_tokens", "total_tokens")
-    plain_members: Mapping[str, JSON] = MappingProxyType(
-        {"messages": [], "tools": [], "tool_choice": "auto", "response_format": {"type": "text"}}
-    )
     ends_with_done: bool = True
 
     def read(self, request: JSONObject) -> JSONObject:
@@ -105,7 +101,7 @@ def is_message(value: object) -> bool:
     """Return whether a value is a message and no response: it has a role, content or calls, and no choices."""
     if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return False
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):  # the first alone is fast
         return "choices" not in value and "error" not in value and not value.keys().isdisjoint(_MESSAGE_KEYS)
     return not hasattr(value, "choices") and any(hasattr(value, name) for name in _MESSAGE_KEYS)
 

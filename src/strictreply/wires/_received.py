@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import jiter
@@ -25,14 +26,18 @@ def read_body(body: bytes, limits: Limits) -> JSON:
     ``limits`` are those of the reply in it. Only numbers that are not finite are tolerated, as null: servers send them
     in what is not ours, such as log probabilities. The reply itself is text in the body, and read strictly afterwards.
     """
-    nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
-    around = Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
-    value = decode(body, around)
+    value = decode(body, _around(limits))
     if not isinstance(value, Invalid):
         return value
     if any(issue.code != Code.JSON_NOT_FINITE.value for issue in value.issues):
         return None
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
+
+
+@lru_cache
+def _around(limits: Limits) -> Limits:
+    nodes, size = limits.nodes * ENVELOPE_FACTOR, limits.reply_bytes * ENVELOPE_FACTOR
+    return Limits(reply_bytes=size, depth=MAX_JSON_DEPTH, nodes=nodes, calls=limits.calls)
 
 
 def _finite(value: JSON) -> JSON:

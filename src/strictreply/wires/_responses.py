@@ -8,8 +8,7 @@ and of Open Responses (openresponses.org).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Any
 
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -39,9 +38,6 @@ class ResponsesWire:
     path: str = "responses"
     sdk_types: tuple[str, str, str] = ("openai.types.responses", "Response", "ResponseStreamEvent")
     usage: tuple[str, str, str] = ("input_tokens", "output_tokens", "total_tokens")
-    plain_members: Mapping[str, JSON] = MappingProxyType(
-        {"input": [], "tools": [], "tool_choice": "auto", "text": {}, "reasoning": {}, "include": []}
-    )
     ends_with_done: bool = False
 
     def read(self, request: JSONObject) -> JSONObject:

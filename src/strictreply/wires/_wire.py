@@ -74,9 +74,8 @@ class Wire(Protocol):
     """One API; ``name`` is what ``api=`` says.
 
     ``resource`` is where the openai SDK has it, ``path`` where requests go, ``sdk_types`` its module and its classes of
-    a response and of an event. ``usage`` names the three counts of tokens. ``plain_members`` are the members of a
-    request that can be long, each with a value that stands in for it. ``ends_with_done`` says that streams end with
-    ``[DONE]``.
+    a response and of an event. ``usage`` names the three counts of tokens. ``ends_with_done`` says that streams
+    end with ``[DONE]``.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Wire(Protocol):
     path: str
     sdk_types: tuple[str, str, str]
     usage: UsageNames
-    plain_members: Mapping[str, JSON]
     ends_with_done: bool
 
     def read(self, request: JSONObject) -> JSONObject:

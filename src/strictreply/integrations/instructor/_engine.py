@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Generic, Protocol, TypedDict, TypeVar,
 from pydantic import BaseModel, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
 
-from strictreply.client._transport import RetryBucket
+from strictreply.client._sending import RetryBucket
 from strictreply.client._wrap import wrap as wrap_client
 from strictreply.client._wrapped import Exchange, OnAttempt, Redact
 from strictreply.contract._contract import Contract, ContractKeywords
