@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from openai.resources.chat.completions import Completions
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
-from scripted import USER, Client, Server, completion, http, status
+from scripted import USER, Client, Server, call, completion, http, status
 from strictreply.client._sending import RetryBucket, Sending
-from strictreply.client._transport import Transport, _is_plain
+from strictreply.client._transport import Transport, _is_plain, _parsed
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.wires._chat import CHAT
 from strictreply.wires._received import as_json, read_body
 from strictreply.wires._wire import WIRES
 
@@ -188,6 +189,74 @@ def test_azures_addresses_are_made_of_the_model(deployment: str | None) -> None:
             client.chat.completions.create(model="m2", messages=USER)
         seen.append([(str(one.url), one.content) for one in server.requests])
     assert seen[0] == seen[1]
+
+
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+MESSAGES = st.fixed_dictionaries(
+    {"role": st.sampled_from(["assistant", "assistant", "user"]), "content": st.none() | st.text() | PLAIN},
+    optional={
+        "refusal": st.none() | st.text(),
+        "tool_calls": st.lists(st.builds(call, st.text(), st.text() | PLAIN, st.text()) | PLAIN, max_size=2),
+        "audio": PLAIN,
+        "reasoning": PLAIN,
+        "annotations": st.lists(PLAIN, max_size=1),
+        "function_call": st.none() | st.just({"name": "f", "arguments": "{}"}) | PLAIN,
+    },
+)
+COMPLETIONS = st.fixed_dictionaries(
+    {
+        "id": st.text(),
+        "choices": st.lists(
+            st.fixed_dictionaries(
+                {"index": st.integers(0, 2), "message": MESSAGES},
+                optional={
+                    "finish_reason": st.sampled_from(["stop", "tool_calls", "odd", None]),
+                    "logprobs": st.none() | PLAIN,
+                    "own": PLAIN,
+                },
+            ),
+            max_size=2,
+        ),
+        "created": st.integers() | st.floats(),
+        "model": st.text(),
+        "object": st.sampled_from(["chat.completion", "chat.completion", "other"]),
+    },
+    optional={"usage": st.none() | st.just(USAGE) | PLAIN, "service_tier": PLAIN, "own": PLAIN | st.floats()},
+)
+
+
+def parsed_twice(body: bytes, **headers: str) -> tuple[Any, Any]:
+    """Give what we make of a body of the API, and what the SDK makes of it."""
+    answer = http.Response(200, content=body, headers={"content-type": "application/json", **headers})
+    server = Server(answer)
+    ours = server.client().chat.completions.with_raw_response.create(model="m", messages=USER)
+    theirs = server.client().chat.completions.with_raw_response.create(model="m", messages=USER)
+    return _parsed(CHAT, ours), theirs.parse()
+
+
+@given(COMPLETIONS | PLAIN)
+def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
+    """Whatever is in it, and however little of it is valid: equal in classes, fields, set members and dump."""
+    ours, theirs = parsed_twice(json.dumps(body).encode())
+    assert type(ours) is type(theirs)
+    assert repr(ours) == repr(theirs)
+    if isinstance(theirs, ChatCompletion):
+        assert ours.to_dict(warnings=False) == theirs.to_dict(warnings=False) or "nan" in repr(ours)
+        # pydantic counts members that the SDK does not know as set, too
+        assert ours.model_fields_set & set(ChatCompletion.model_fields) == theirs.model_fields_set
+
+
+def test_a_valid_completion_is_made_by_pydantic_at_once() -> None:
+    """It is not made field by field; its request id is kept, and it is made once."""
+    answer = status(200, completion("x", [call("f", {})]), x_request_id="req_1")
+    source = Server(answer).client().chat.completions.with_raw_response.create(model="m", messages=USER)
+    source.__dict__["parse"] = None  # not called
+    made = _parsed(CHAT, source)
+    assert made.choices[0].message.tool_calls[0].function.name == "f"
+    assert made._request_id == "req_1"
+    del source.__dict__["parse"]
+    assert _parsed(CHAT, source) is made
+    assert source.parse() is made
 
 
 def test_deep_values_are_walked_without_recursion() -> None:

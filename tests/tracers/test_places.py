@@ -17,6 +17,7 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, status, truncated
+from strictreply.client._transport import _is_untouched
 from strictreply.wires._chat import CHAT
 from tracers.recorders import sdk_left_as_it_was
 
@@ -178,8 +179,8 @@ def test_azure_takes_the_fast_way() -> None:
         api_key="none", azure_endpoint="http://model.invalid", api_version="1", http_client=plain._client
     )
     client = sr.wrap(azure, tools=[SEARCH])
-    transport = client._guard.namespaces.transport(CHAT)
-    assert transport._is_untouched(transport._sender_of(azure.chat.completions))
+    sender = client._guard.namespaces.transport(CHAT)._sender_of(azure.chat.completions)
+    assert _is_untouched(sender._client, type(sender).create)
     client.reply(**ASK)
     assert "find tea" in server.bodies[0].decode()
 

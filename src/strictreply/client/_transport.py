@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from operator import attrgetter, is_
+from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NoReturn
@@ -35,10 +35,10 @@ RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""
 
 _CALLED = ("post", "request")
-_ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request")
-"""The methods of the SDK's clients that a request passes as an object: whoever replaces one must see the real one.
+_ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")
+"""The methods of the SDK's clients that a request or response passes: whoever replaces one must see the real one.
 
-The last two are the SDK's own hooks for subclasses, the first two where tracers stand.
+The last three are the SDK's own hooks for subclasses, the first two where tracers stand.
 """
 
 _passed_by = attrgetter(*_ON_THE_WAY)
@@ -46,7 +46,7 @@ _passed_by = attrgetter(*_ON_THE_WAY)
 _OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
 """The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
 
-_SENT_ONCE = {"max_retries": 0}  # an option, not set on the client: what is patched over a method of that goes on to it
+_SENT_ONCE = {"max_retries": 0}
 
 _MAX_FORMS = 256
 """For how many sets of keywords it is kept how ``create`` posts them."""
@@ -97,7 +97,7 @@ class Transport:
     Raises TypeError when the object has no such method.
     """
 
-    __slots__ = ("_forms", "_judged", "_resource_of", "_sender", "client", "wire")
+    __slots__ = ("_forms", "_resource_of", "_sender", "client", "wire")
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
         resource = client
@@ -109,7 +109,6 @@ class Transport:
         self.wire: Wire = wire
         self._resource_of = attrgetter(wire.resource)
         self._sender: tuple[Any, Any] = (None, None)
-        self._judged: tuple[tuple[Any, ...], bool] = ((), False)
         self._forms: dict[tuple[object, ...], JSONObject] = {}
 
     @property
@@ -154,7 +153,7 @@ class Transport:
         if not is_openai(completions):
             return (way.through or completions.create)(**keywords)
         sender = self._sender_of(completions)
-        if way.through is None and sender is not completions and self._is_untouched(sender):
+        if way.through is None and sender is not completions and _is_untouched(sender._client, type(sender).create):
             keywords = with_header(keywords, RAW_RESPONSE, "true")
             posted = self._posted(sender, keywords)
             return sender.create(**keywords) if posted is None else sender._client.post(**posted)
@@ -169,7 +168,8 @@ class Transport:
         """
         members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
-        names = (*members, bool(members.get("stream"))) if len(plain) == len(members) else None
+        is_plain, create = len(plain) == len(members), type(sender).create
+        names = (create, *members, bool(members.get("stream"))) if is_plain else None
         form = None if names is None else self._forms.get(names)
         if form is None:
             form = _form_of(sender.create, members, plain)
@@ -177,13 +177,14 @@ class Transport:
                 return None
             if names is not None and len(self._forms) < _MAX_FORMS:
                 self._forms[names] = form
-        options = form["options"] | {
-            option: keywords[name]
-            for name, option in _OPTIONS.items()
-            if name in keywords and (name == "timeout" or keywords[name] is not None)
+        options = form["options"] | _SENT_ONCE
+        for name in _OPTIONS.keys() & keywords.keys():
+            if name == "timeout" or keywords[name] is not None:
+                options[_OPTIONS[name]] = keywords[name]
+        return form | {
+            "body": {name: plain.get(name, value) for name, value in form["body"].items()},
+            "options": options,
         }
-        body = {name: plain.get(name, value) for name, value in form["body"].items()}
-        return form | {"body": body, "options": options | _SENT_ONCE}
 
     def _sender_of(self, completions: Any) -> Any:
         """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
@@ -193,17 +194,9 @@ class Transport:
         if made_of is not completions:
             alone = _alone(completions._client)
             sender = type(completions)(alone)
-            sender._post = partial(_post_once, alone)
+            sender._post = partial(_post_once, alone, self.wire)
             self._sender = completions, sender
         return sender
-
-    def _is_untouched(self, sender: Any) -> bool:
-        """Return whether nothing but the SDK's own code lies between us and the HTTP client."""
-        kind = type(sender._client)
-        passed = type(sender).create, *_passed_by(kind)
-        if not (self._judged[0] and all(map(is_, passed, self._judged[0]))):
-            self._judged, self._forms = (passed, all(map(_is_sdks_own, passed))), {}
-        return self._judged[1] and vars(sender._client).keys().isdisjoint(_ON_THE_WAY)
 
     def read(self, source: Any, limits: Limits) -> Sent:
         """Read a response as plain JSON; ``limits`` are those of the reply in it."""
@@ -227,8 +220,7 @@ class Transport:
 
     def sdk_type(self, *, of_event: bool = False) -> Any:
         """Return the SDK's class of a response of this API, or of an event of its streams."""
-        module, response, event = self.wire.sdk_types
-        return getattr(import_module(module), event if of_event else response)
+        return _sdk_type(self.wire, of_event=of_event)
 
     def completion(
         self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
@@ -238,7 +230,7 @@ class Transport:
         ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
         """
         source = sent.source
-        given = came = source.parse() if is_raw(source) else source
+        given = came = _parsed(self.wire, source) if is_raw(source) else source
         if spliced:
             construct = getattr(given, "model_construct", None)  # of the object: a tracer may have put one around it
             given = construct(**response) if callable(construct) else response
@@ -251,9 +243,20 @@ class Transport:
         return raw_response(source, response if spliced else None, way.form, given)
 
 
+@cache
+def _named_in(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
 def is_openai(completions: Any) -> bool:
     """Return whether completions are the openai SDK's, by their class: only its ways to send are known to us."""
-    return any(base.__module__.partition(".")[0] == "openai" for base in type(completions).__mro__)
+    kind: Any = type(completions)
+    return _is_openais(kind)
+
+
+@cache
+def _is_openais(kind: Any) -> bool:
+    return any(base.__module__.partition(".")[0] == "openai" for base in kind.__mro__)
 
 
 def is_patched(completions: Any) -> bool:
@@ -277,7 +280,7 @@ def _alone(client: Any) -> Any:
     kind: Any = type(client)
     alone: Any = object.__new__(_alone_class(kind))
     alone.__dict__ = client.__dict__
-    alone._bounded = (None, None)
+    alone._bounded, alone._joined = (None, None), (None, "", None)
     return alone
 
 
@@ -286,8 +289,9 @@ def _alone_class(kind: Any) -> Any:
     inherited = getattr(kind, "_client", None)  # the client behind the SDK's module functions has it as a property
 
     class Alone(kind):  # type: ignore[misc]  # a class that is only known here
-        __slots__ = ("_bounded",)
+        __slots__ = ("_bounded", "_joined")
         _bounded: tuple[Any, Any]
+        _joined: tuple[Any, str, Any]
 
         @property
         def _client(self) -> Any:
@@ -296,17 +300,75 @@ def _alone_class(kind: Any) -> Any:
                 self._bounded = now, stand_in(now) or now
             return self._bounded[1]
 
+        if getattr(getattr(kind, "_prepare_url", None), "__module__", None) == "openai._base_client":
+
+            def _prepare_url(self, url: str) -> Any:  # where it is made of these two alone: a tenth of a call's time
+                base = self.base_url
+                if self._joined[0] is not base or self._joined[1] != url:
+                    self._joined = base, url, super()._prepare_url(url)
+                return self._joined[2]
+
     Alone.__name__ = kind.__name__
     return Alone
 
 
-def _post_once(client: Any, path: str, *, options: Any = None, **given: Any) -> Any:
-    return client.post(path, options={**(options or {}), **_SENT_ONCE}, **given)
+def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **given: Any) -> Any:
+    """Post what the SDK's ``create`` gives, whoever stands over that; the completion is parsed here if nobody is below.
+
+    It is told in the options to send once, not on the client: what is patched over a method of that goes on to it.
+    """
+    options = {**(options or {}), **_SENT_ONCE}
+    headers = options.get("headers") or {}
+    if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
+        return client.post(path, options=options, **given)
+    sent = client.post(path, options=options | {"headers": {**headers, RAW_RESPONSE: "true"}}, **given)
+    return _aparsed(wire, sent) if inspect.isawaitable(sent) else _parsed(wire, sent)
+
+
+async def _aparsed(wire: Wire, sent: Any) -> Any:
+    return _parsed(wire, await sent)
+
+
+def _parsed(wire: Wire, source: Any) -> Any:
+    """Return the SDK's own object for a raw response.
+
+    The SDK makes it field by field, since it need not be valid. A chat completion that is, in every type, pydantic
+    makes at once: the same object for a fraction of the time.
+    """
+    kind = _sdk_type(wire)
+    if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse") or wire.name != "chat":
+        return source.parse()
+    done = source._parsed_by_type
+    if kind in done or source._cast_to is not kind or callable(getattr(source._options, "post_parser", None)):
+        return source.parse()
+    try:
+        made = kind.model_validate_json(source.content, strict=True)
+    except ValueError:
+        return source.parse()
+    made._request_id = source.request_id
+    done[kind] = made
+    return made
+
+
+def _sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
+    module, response, event = wire.sdk_types
+    return _named_in(module, event if of_event else response)
+
+
+def _is_untouched(client: Any, *above: Any) -> bool:
+    """Return whether only the SDK's own code lies between us and its HTTP client; ``above`` are further functions."""
+    functions = (*above, *_passed_by(type(client)))
+    return vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(_is_sdks_own, functions))
+
+
+@cache
+def _sdk_folder() -> str:
+    return str(Path(str(import_module("openai").__file__)).parent)
 
 
 def _is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
-    folder = str(Path(str(import_module("openai").__file__)).parent)
+    folder = _sdk_folder()
     while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
         wrapped = vars(function).get("__wrapped__")
         if wrapped is None:
