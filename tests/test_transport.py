@@ -16,6 +16,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from scripted import USER, Client, Server, call, completion, http, status
 from strictreply.client._sending import RetryBucket, Sending
 from strictreply.client._transport import Transport, _is_plain, _parsed
+from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.wires._chat import CHAT
 from strictreply.wires._received import as_json, read_body
@@ -103,6 +104,38 @@ def test_what_no_json_can_hold_is_refused_by_the_sdk(value: Any) -> None:
         requests_of(messages=[*USER, value])
 
 
+class Counted(dict[str, Any]):
+    """A definition that counts how often it is encoded."""
+
+    encoded = 0
+
+    def items(self) -> Any:
+        """Count, and give the members."""
+        self.encoded += 1
+        return super().items()
+
+
+@given(
+    st.lists(st.dictionaries(st.text(max_size=3), PLAIN), max_size=3), st.dictionaries(st.sampled_from(MEMBERS), PLAIN)
+)
+def test_declared_tools_are_sent_as_the_sdk_sends_them(definitions: Any, members: dict[str, Any]) -> None:
+    """A body that we encode is the one that the SDK encodes, to the byte."""
+    same_request(messages=USER, **members | {"tools": Definitions(definitions)})
+
+
+def test_declared_tools_are_encoded_once() -> None:
+    """However often they are sent; beside other tools, too."""
+    server, tools = Server(completion("x")), [Counted(name=str(number)) for number in range(3)]
+    transport = Transport(server.client())
+    for _ in range(3):
+        transport.send({"model": "m", "messages": USER, "tools": Definitions(tools)}, None)
+        transport.send({"model": "m", "messages": USER, "tools": Definitions(tools[:1])}, None)
+    assert [tool.encoded for tool in tools] == [2, 1, 1]
+    for number in range(9):
+        transport.send({"model": "m", "messages": USER, "tools": Definitions([{"name": str(number)}])}, None)
+    assert len(transport._texts) == 8
+
+
 def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
     """Later requests of the same keywords carry their own values, streamed ones ask for a stream."""
     server = Server(completion("x"))
@@ -167,6 +200,9 @@ def test_what_create_refuses_is_refused_by_create() -> None:
     assert len(server.requests) == 1
 
 
+TOOLS: Any = Definitions([{"type": "function", "function": {"name": "f"}}])
+
+
 @pytest.mark.parametrize("deployment", [None, "d"])
 def test_azures_addresses_are_made_of_the_model(deployment: str | None) -> None:
     """A client that rewrites requests by what is in them does so with ours."""
@@ -182,11 +218,11 @@ def test_azures_addresses_are_made_of_the_model(deployment: str | None) -> None:
             http_client=transport,
         )
         if way == "ours":
-            Transport(client).send({"model": "m1", "messages": USER}, None)
-            Transport(client).send({"model": "m2", "messages": USER}, None)
+            Transport(client).send({"model": "m1", "messages": USER, "tools": TOOLS}, None)
+            Transport(client).send({"model": "m2", "messages": USER, "tools": TOOLS}, None)
         else:
-            client.chat.completions.create(model="m1", messages=USER)
-            client.chat.completions.create(model="m2", messages=USER)
+            client.chat.completions.create(model="m1", messages=USER, tools=TOOLS)
+            client.chat.completions.create(model="m2", messages=USER, tools=TOOLS)
         seen.append([(str(one.url), one.content) for one in server.requests])
     assert seen[0] == seen[1]
 

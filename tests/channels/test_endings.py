@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from openai.types.chat import ChatCompletion
 from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid, Remedy, Valid
 from strictreply.values._issues import Code
+from strictreply.wires._chat import ends_plainly, open_envelope
 from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
 
 SEARCH = {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
@@ -236,3 +238,35 @@ def test_the_order_of_endings_is_total() -> None:
     """Each code of the tables has its place in the order in which endings are believed."""
     assert set(WORST_FIRST) >= {*REASONS.values(), *ERRORS.values(), *ERROR_OPENINGS.values()}
     assert all(one != other for one, other in permutations(WORST_FIRST, 2))
+
+
+SAID: st.SearchStrategy[Any] = st.none() | st.sampled_from(
+    [
+        "",
+        "stop",
+        "STOP",
+        "tool_calls",
+        "length",
+        "FinishReason.STOP",
+        {"message": "no"},
+        {"error": {"code": "x"}},
+        1,
+        [],
+    ]
+)
+HELD = ["error", "refusal", "native_finish_reason", "provider_specific_fields", "finish_reason", "message", "other"]
+
+
+@given(*[st.dictionaries(st.sampled_from(HELD), SAID) | st.none()] * 3)
+def test_an_ordinary_end_is_seen_at_once(response: Any, choice: Any, told: Any) -> None:
+    """What is passed over at once is nothing that the tables would tell of."""
+    if isinstance(told, dict):
+        told |= {"role": "assistant", "content": "x"}
+    if isinstance(choice, dict):
+        choice["message"] = told
+    whole = {**(response or {}), "choices": [choice]}
+    opened = open_envelope(whole)
+    # the same in a mapping that is no dict, which is looked at member by member
+    assert open_envelope(MappingProxyType(whole)) == opened
+    if ends_plainly(whole, choice, told):
+        assert not isinstance(opened, Invalid)

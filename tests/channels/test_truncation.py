@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid
 from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
-from strictreply.values._attempts import Usage
+from strictreply.values._attempts import OUR_NAMES
 
 SEARCH = {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
 NATIVE = Contract(tools=[SEARCH])
@@ -29,7 +29,7 @@ def used(of: dict[str, Any], tokens: object) -> dict[str, Any]:
 
 def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: Any) -> bool:
     """Tell whether a message counts as cut, of so many tokens under this request."""
-    cut = cut_at_limit(contract, of, request, Usage.of(used(of, tokens)).completion_tokens)
+    cut = cut_at_limit(contract, of, request, used(of, tokens), OUR_NAMES)
     if cut is not None:
         assert isinstance(cut, Invalid)
         assert [(issue.code, issue.path) for issue in cut.issues] == [("reply.truncated", "/usage/completion_tokens")]
@@ -107,4 +107,4 @@ def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> Non
     calls: list[Any] = [{"id": f"c{index}", "type": "function", "function": function} for index in range(2)]
     message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": calls}
     response: dict[str, Any] = {"choices": [{"message": message}], "usage": {"completion_tokens": 95}}
-    assert cut_at_limit(contract, message, {"max_tokens": 100}, Usage.of(response).completion_tokens) is None
+    assert cut_at_limit(contract, message, {"max_tokens": 100}, response, OUR_NAMES) is None

@@ -14,7 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from operator import attrgetter
+from json import JSONEncoder
+from operator import attrgetter, is_
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NoReturn
@@ -50,6 +51,9 @@ _SENT_ONCE = {"max_retries": 0}
 
 _MAX_FORMS = 256
 """For how many sets of keywords it is kept how ``create`` posts them."""
+
+_MAX_TEXTS = 8
+"""For how many lists of tools their encoded text is kept: those of the contracts in use, and of narrowed requests."""
 
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
@@ -97,7 +101,7 @@ class Transport:
     Raises TypeError when the object has no such method.
     """
 
-    __slots__ = ("_forms", "_resource_of", "_sender", "client", "wire")
+    __slots__ = ("_forms", "_resource_of", "_sender", "_texts", "client", "wire")
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
         resource = client
@@ -110,6 +114,7 @@ class Transport:
         self._resource_of = attrgetter(wire.resource)
         self._sender: tuple[Any, Any] = (None, None)
         self._forms: dict[tuple[object, ...], JSONObject] = {}
+        self._texts: dict[tuple[int, ...], tuple[tuple[JSONObject, ...], str]] = {}
 
     @property
     def resource(self) -> Any:
@@ -181,10 +186,21 @@ class Transport:
         for name in _OPTIONS.keys() & keywords.keys():
             if name == "timeout" or keywords[name] is not None:
                 options[_OPTIONS[name]] = keywords[name]
-        return form | {
-            "body": {name: plain.get(name, value) for name, value in form["body"].items()},
-            "options": options,
-        }
+        body = {name: plain.get(name, value) for name, value in form["body"].items()}
+        if is_plain and type(body.get("tools")) is Definitions and _takes_bytes(sender._client, options):
+            return form | {"body": None, "content": self._encoded(body), "options": options}
+        return form | {"body": body, "options": options}
+
+    def _encoded(self, body: JSONObject) -> bytes:
+        """Return a body as the SDK encodes it; of the tools that were declared the text is kept."""
+        key = tuple(map(id, body["tools"]))  # what is kept keeps its identity
+        kept = self._texts.get(key)
+        if kept is None:
+            kept = self._texts[key] = (*body["tools"],), _as_text(body["tools"])
+            if len(self._texts) > _MAX_TEXTS:
+                self._texts.pop(next(iter(self._texts)), None)
+        written = {name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()}
+        return f"{{{','.join(f'{_as_text(name)}:{text}' for name, text in written.items())}}}".encode()
 
     def _sender_of(self, completions: Any) -> Any:
         """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
@@ -355,10 +371,32 @@ def _sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
     return _named_in(module, event if of_event else response)
 
 
+_as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def _takes_bytes(client: Any, options: JSONObject) -> bool:
+    """Return whether a client sends a body that is encoded, and nothing of the SDK's reads or changes it on the way.
+
+    Azure's makes the address of what is in it. Headers may say that it is sent otherwise.
+    """
+    kind = type(client)
+    is_read = kind._build_request.__module__ != "openai._base_client" or "extra_json" in options
+    return not is_read and len(options["headers"]) == 1 and _has_content(kind.post)
+
+
+@cache
+def _has_content(post: Any) -> bool:
+    return "content" in inspect.signature(post).parameters
+
+
 def _is_untouched(client: Any, *above: Any) -> bool:
     """Return whether only the SDK's own code lies between us and its HTTP client; ``above`` are further functions."""
-    functions = (*above, *_passed_by(type(client)))
-    return vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(_is_sdks_own, functions))
+    kind = type(client)
+    judged, verdict = getattr(kind, "_judged", ((), False))
+    passed = _passed_by(kind)
+    if not (judged and all(map(is_, passed, judged))):  # by identity: a proxy of a tracer equals what it wraps
+        kind._judged = passed, (verdict := all(map(_is_sdks_own, passed)))
+    return verdict and vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(_is_sdks_own, above))
 
 
 @cache

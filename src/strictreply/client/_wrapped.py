@@ -293,17 +293,21 @@ class Wrapped(Generic[A_co]):
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
         if not is_transport_fault(attempt):
             sending.succeeded()
-        codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
-        logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
-        redact = self._guard.settings.log_replies
-        if redact is not None and logger.isEnabledFor(logging.DEBUG):
-            with unharmed("log_replies"):
-                shown = printable(redact(json.dumps(plain(attempt.raw))))
-                logger.debug("attempt %d: raw reply %s", attempt.number, shown)
+        if logger.isEnabledFor(logging.DEBUG):
+            self._log(attempt)
         if sending.observer is not None:
             sending.observer.judged(attempt)
         watcher = self._guard.settings.on_attempt
         return None if watcher is None else watcher(attempt)
+
+    def _log(self, attempt: Attempt) -> None:
+        codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
+        logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
+        redact = self._guard.settings.log_replies
+        if redact is not None:
+            with unharmed("log_replies"):
+                shown = printable(redact(json.dumps(plain(attempt.raw))))
+                logger.debug("attempt %d: raw reply %s", attempt.number, shown)
 
     def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         """Make the call of a guarded method of the SDK; each twin in its own way."""

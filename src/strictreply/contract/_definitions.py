@@ -54,7 +54,10 @@ class Definition:
 
 
 class Definitions(list[JSONObject]):
-    """The definitions of declared tools, as a request takes them: read by us before, so known to be plain JSON."""
+    """The definitions of declared tools, as a request takes them: read by us before, so known to be plain JSON.
+
+    Each is the one that a tool keeps and nobody changes.
+    """
 
 
 def given(members: Mapping[str, Any]) -> JSONObject:

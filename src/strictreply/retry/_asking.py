@@ -35,8 +35,9 @@ from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import encodable, replayed
 from strictreply.retry._scoping import Scope, shown_message
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
+from strictreply.values._attempts import Usage, UsageNames
 from strictreply.values._issues import Code, Issue, Remedy, quote
-from strictreply.values._json import JSONObject, Message
+from strictreply.values._json import JSON, JSONObject, Message
 from strictreply.values._limits import Work, utf8_size
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import ids_in, peek
@@ -296,10 +297,12 @@ def is_limit(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def cut_at_limit(contract: Contract, message: object, request: Mapping[str, Any], used: int) -> Invalid | None:
+def cut_at_limit(
+    contract: Contract, message: object, request: Mapping[str, Any], response: JSON, names: UsageNames
+) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says; else None.
 
-    ``used`` counts its tokens.
+    ``response`` counts its tokens, by the ``names`` of its API.
 
     Servers relabel cut replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of 3,600). At the limit only
     content that is JSON, closed by its last bracket, proves itself whole. A call does not: the server's parser wrote
@@ -308,6 +311,7 @@ def cut_at_limit(contract: Contract, message: object, request: Mapping[str, Any]
     such as reasoning (api-docs.deepseek.com, reasoning model: the limit is that of the answer alone).
     """
     limits = _limits_of(request)
+    used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
     if (used in limits and not _is_closed(contract, message)) or _breaks_off(contract, message):

@@ -319,8 +319,7 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
         return Judged(_NO_COMPLETION, response=response)
     message, content = opened.message, came.get("content")
     content = content if thoughts_in(content) else None
-    used = Usage.of(response, ask.wire.usage).completion_tokens
-    refused = cut_at_limit(ask.contract, message, turn.request, used)
+    refused = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
     if refused is None and turn.scope is not None:
         spliced = splice(ask.contract, turn.scope, message)
         if isinstance(spliced, Invalid):

@@ -113,7 +113,8 @@ def _open_message(
     response: object, choice: object, message: object, needs_nothing: NeedsNothing | None
 ) -> Opened | Invalid:
     """Refuse a message that ended badly, whatever it holds, also when it is not there at all."""
-    ending = _bad_ending(response, choice, message)
+    plainly = ends_plainly(response, choice, message)
+    ending = None if plainly else _bad_ending(response, choice, message)
     if ending is not None:
         return Invalid((ending,))
     if not is_message(message):
@@ -128,10 +129,24 @@ def _open_message(
     role = peek(told, "role")
     if role != "assistant" and not (role is None and choice is None):  # whoever gives a bare message need not say whose
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
-    reasons = (reason for _, reason in _reasons(choice, message))
-    promised = any(isinstance(reason, str) and word_of(reason) in PROMISING for reason in reasons)
+    reasons = [reason] if plainly else [said for _, said in _reasons(choice, message)]
+    promised = any(isinstance(said, str) and word_of(said) in PROMISING for said in reasons)
     came = message if isinstance(message, dict) else None
     return Opened(told, promised, leniency, came, medium="audio" if peek(message, "audio") else "")
+
+
+def ends_plainly(response: object, choice: object, message: object) -> bool:
+    """Return whether nothing is said of the end but an ordinary ``finish_reason``: nearly always, and soon seen."""
+    return (
+        type(response) is type(choice) is type(message) is dict
+        and choice.get("finish_reason") in _ORDINARY
+        and not message.get("refusal")
+        and all(map(_SAYING.isdisjoint, (response, choice, message)))
+    )
+
+
+_ORDINARY = ("stop", "tool_calls")
+_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:

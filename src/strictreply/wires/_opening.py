@@ -81,6 +81,8 @@ def ids_in(messages: Iterable[object]) -> list[str]:
     """Collect the ids of the calls in a conversation, in order: those in messages, and calls that are items alone."""
     ids: list[str] = []
     for message in messages:
+        if type(message) is dict and not message.get("tool_calls") and "call_id" not in message:
+            continue  # most messages
         calls = peek(message, "tool_calls")
         several = calls if isinstance(calls, list | tuple) else ()
         alone = str(peek(message, "type")).endswith("_call") and peek(message, "call_id")
