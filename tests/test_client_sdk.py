@@ -6,8 +6,10 @@ Runs with openai 3 (httpx2) and openai 2 (httpx) alike.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -452,3 +454,15 @@ def test_v10_what_the_conversation_shows_is_refused_by_the_drop_in() -> None:
     assert given_back.choices[0].message.tool_calls is not None
     assert [one.id for one in given_back.choices[0].message.tool_calls] == ["call_b"]
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("form", ["valid", "odd"])
+def test_a_kept_exchange_lets_go_of_its_request(form: str) -> None:
+    """Nothing holds the encoded conversation once more; the completion is still the SDK's, and made once."""
+    client, server = wrapped(completion("tea") | ({"created": "now"} if form == "odd" else {}), tools=[])
+    kept = client.exchange(model="m", messages=USER)
+    request = weakref.ref(server.requests.pop())
+    gc.collect()
+    assert request() is None
+    assert kept.completion.choices[0].message.content == "tea"
+    assert kept.completion is kept.completion

@@ -14,8 +14,9 @@ from openai.resources.chat.completions import Completions
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 from scripted import USER, Client, Server, call, completion, http, status
+from strictreply.client._sdk_responses import Came, parsed
 from strictreply.client._sending import RetryBucket, Sending
-from strictreply.client._transport import Transport, _is_plain, _parsed
+from strictreply.client._transport import Transport, _is_plain
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.wires._chat import CHAT
@@ -261,19 +262,20 @@ COMPLETIONS = st.fixed_dictionaries(
 )
 
 
-def parsed_twice(body: bytes, **headers: str) -> tuple[Any, Any]:
-    """Give what we make of a body of the API, and what the SDK makes of it."""
-    answer = http.Response(200, content=body, headers={"content-type": "application/json", **headers})
-    server = Server(answer)
-    ours = server.client().chat.completions.with_raw_response.create(model="m", messages=USER)
-    theirs = server.client().chat.completions.with_raw_response.create(model="m", messages=USER)
-    return _parsed(CHAT, ours), theirs.parse()
+def raws(body: bytes) -> list[Any]:
+    """Give raw responses of the SDK with a body."""
+    client = Server(http.Response(200, content=body, headers={"content-type": "application/json"})).client()
+    return [client.chat.completions.with_raw_response.create(model="m", messages=USER) for _ in range(3)]
 
 
 @given(COMPLETIONS | PLAIN)
 def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
     """Whatever is in it, and however little of it is valid: equal in classes, fields, set members and dump."""
-    ours, theirs = parsed_twice(json.dumps(body).encode())
+    first, second, third = raws(json.dumps(body).encode())
+    ours, theirs = parsed(CHAT, first), third.parse()
+    kept = Came.of(CHAT, second)
+    assert kept is not None
+    assert not isinstance(body, dict) or repr(kept.parse()) == repr(theirs)
     assert type(ours) is type(theirs)
     assert repr(ours) == repr(theirs)
     if isinstance(theirs, ChatCompletion):
@@ -286,12 +288,11 @@ def test_a_valid_completion_is_made_by_pydantic_at_once() -> None:
     """It is not made field by field; its request id is kept, and it is made once."""
     answer = status(200, completion("x", [call("f", {})]), x_request_id="req_1")
     source = Server(answer).client().chat.completions.with_raw_response.create(model="m", messages=USER)
-    source.__dict__["parse"] = None  # not called
-    made = _parsed(CHAT, source)
+    vars(source._client)["_process_response_data"] = None  # not called
+    made: Any = parsed(CHAT, source)
     assert made.choices[0].message.tool_calls[0].function.name == "f"
     assert made._request_id == "req_1"
-    del source.__dict__["parse"]
-    assert _parsed(CHAT, source) is made
+    assert parsed(CHAT, source) is made
     assert source.parse() is made
 
 

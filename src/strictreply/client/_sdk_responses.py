@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from strictreply.values._json import JSONObject
+from strictreply.wires._chat import CHAT
+from strictreply.wires._wire import Wire
 
 _HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
@@ -18,6 +21,71 @@ _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encodin
 def is_raw(source: Any) -> bool:
     """Return whether something is a raw response of the SDK, or an object that a tracer has put around one."""
     return type(getattr(source, "http_response", None)).__module__.partition(".")[0] in _HTTP_LIBRARIES
+
+
+@cache
+def _named_in(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+def sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
+    """Return the SDK's class of a response of an API, or of an event of its streams."""
+    module, response, event = wire.sdk_types
+    return _named_in(module, event if of_event else response)
+
+
+@dataclass(slots=True)
+class Came:
+    """What of a response the SDK's own object is made of: kept without the request that it answers."""
+
+    kind: Any
+    content: bytes
+    request_id: str | None
+    made: Any = None
+
+    @classmethod
+    def of(cls, wire: Wire, source: Any) -> Came | None:
+        """Return what is in a raw response of the SDK; None for anything else, or where it is told how to parse it."""
+        if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
+            return None
+        is_told = callable(getattr(source._options, "post_parser", None))
+        is_strict = getattr(source._client, "_strict_response_validation", True)
+        kind = sdk_type(wire)
+        return (
+            None
+            if is_told or is_strict or source._cast_to is not kind
+            else cls(kind, source.content, source.request_id)
+        )
+
+    def valid(self) -> Any | None:
+        """Return a chat completion that is valid in every type, made by pydantic at once; None for anything else.
+
+        The SDK makes it field by field, since it need not be valid: the same object in many times the time. Of what
+        another API answers pydantic would have to learn thousands of types first.
+        """
+        if self.kind is _named_in(*CHAT.sdk_types[:2]):
+            with suppress(ValueError):
+                made = self.kind.model_validate_json(self.content, strict=True)
+                made._request_id = self.request_id
+                return made
+        return None
+
+    def parse(self) -> Any:
+        """Return the SDK's object of a response that is a JSON object."""
+        if self.made is None:
+            self.made = self.valid()
+        if self.made is None:
+            self.made = self.kind.construct(**json.loads(self.content))
+            self.made._request_id = self.request_id
+        return self.made
+
+
+def parsed(wire: Wire, source: Any) -> Any:
+    """Return the SDK's own object for a raw response, made once."""
+    came = Came.of(wire, source)
+    if came is not None and came.kind not in source._parsed_by_type and (made := came.valid()) is not None:
+        source._parsed_by_type[came.kind] = made
+    return source.parse()
 
 
 def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:

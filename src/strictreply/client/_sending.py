@@ -151,6 +151,11 @@ class Sending:
         self.last, self.raised = self.transport.read(source, self.limits), None
         return self.last.plain
 
+    def settle(self) -> None:
+        """Let go of the request, which a caller who keeps an exchange would hold once more, encoded."""
+        if self.last is not None and self.way.form is None:
+            self.last = self.transport.kept(self.last)
+
     def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
         """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
         if self.last is None or self.last.is_stream:

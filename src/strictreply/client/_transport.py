@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import Any, NoReturn
 
 from strictreply.client._exchange import stand_in
-from strictreply.client._sdk_responses import is_raw, raw_response
+from strictreply.client._sdk_responses import Came, is_raw, parsed, raw_response, sdk_type
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -236,7 +236,15 @@ class Transport:
 
     def sdk_type(self, *, of_event: bool = False) -> Any:
         """Return the SDK's class of a response of this API, or of an event of its streams."""
-        return _sdk_type(self.wire, of_event=of_event)
+        return sdk_type(self.wire, of_event=of_event)
+
+    def _given(self, source: Any) -> Any:
+        return source.parse() if isinstance(source, Came) else parsed(self.wire, source) if is_raw(source) else source
+
+    def kept(self, sent: Sent) -> Sent:
+        """Return of a response what :meth:`completion` needs, where its caller wants no raw response."""
+        came = None if sent.is_stream else Came.of(self.wire, sent.source)
+        return sent if came is None else Sent(sent.plain, came)
 
     def completion(
         self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
@@ -246,7 +254,7 @@ class Transport:
         ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
         """
         source = sent.source
-        given = came = _parsed(self.wire, source) if is_raw(source) else source
+        given = came = self._given(source)
         if spliced:
             construct = getattr(given, "model_construct", None)  # of the object: a tracer may have put one around it
             given = construct(**response) if callable(construct) else response
@@ -257,11 +265,6 @@ class Transport:
         if way.form is None or not is_raw(source):
             return given
         return raw_response(source, response if spliced else None, way.form, given)
-
-
-@cache
-def _named_in(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
 
 
 def is_openai(completions: Any) -> bool:
@@ -338,37 +341,11 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
         return client.post(path, options=options, **given)
     sent = client.post(path, options=options | {"headers": {**headers, RAW_RESPONSE: "true"}}, **given)
-    return _aparsed(wire, sent) if inspect.isawaitable(sent) else _parsed(wire, sent)
+    return _aparsed(wire, sent) if inspect.isawaitable(sent) else parsed(wire, sent)
 
 
 async def _aparsed(wire: Wire, sent: Any) -> Any:
-    return _parsed(wire, await sent)
-
-
-def _parsed(wire: Wire, source: Any) -> Any:
-    """Return the SDK's own object for a raw response.
-
-    The SDK makes it field by field, since it need not be valid. A chat completion that is, in every type, pydantic
-    makes at once: the same object for a fraction of the time.
-    """
-    kind = _sdk_type(wire)
-    if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse") or wire.name != "chat":
-        return source.parse()
-    done = source._parsed_by_type
-    if kind in done or source._cast_to is not kind or callable(getattr(source._options, "post_parser", None)):
-        return source.parse()
-    try:
-        made = kind.model_validate_json(source.content, strict=True)
-    except ValueError:
-        return source.parse()
-    made._request_id = source.request_id
-    done[kind] = made
-    return made
-
-
-def _sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
-    module, response, event = wire.sdk_types
-    return _named_in(module, event if of_event else response)
+    return parsed(wire, await sent)
 
 
 _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

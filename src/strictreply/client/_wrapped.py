@@ -368,6 +368,7 @@ class Wrapped(Generic[A_co]):
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
+        sending.settle()
         response = self._with_usage(ask, outcome)
         spliced = outcome.spliced or response is not outcome.response
         complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
