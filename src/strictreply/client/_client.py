@@ -7,8 +7,8 @@ The sync and the async twin run the same flow and differ only in how its effects
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -17,7 +17,7 @@ import anyio
 
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._relay import ChunkRelay, Relay
-from strictreply.client._sending import Sending
+from strictreply.client._sending import NOTHING, Sending
 from strictreply.client._streaming import aexhausted, as_sdks_stream, astreamed, exhausted, streamed
 from strictreply.client._transport import Way
 from strictreply.client._typed_stream import Accepted, AsyncReplyStream, ReplyStream, StreamEvent
@@ -95,7 +95,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
         ``policy`` and ``steering`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when no
         reply fits, ContractError when the request itself is wrong; nothing has been sent then.
         """
-        return self.exchange(**keywords).reply
+        return self._exchanged(self._ask({**keywords})).reply
 
     def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
         """Make one call like :meth:`reply` and return its answer alone, of the contract's ``answer`` type.
@@ -224,7 +224,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
-        return (await self.exchange(**keywords)).reply
+        return (await self._exchanged(self._ask({**keywords}))).reply
 
     async def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
         """Make one call and return its answer alone; see :meth:`StrictClient.answer`."""
@@ -289,16 +289,13 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 outcome = await adrive(reply_flow(ask), perform)
             return self._exchange(ask, outcome, sending)
 
-    async def _aperform(self, effect: Effect, sending: Sending) -> Event:
+    def _aperform(self, effect: Effect, sending: Sending) -> Awaitable[Event]:
         """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled."""
         if isinstance(effect, Call):
-            return await self._acall(effect.request, sending, sending.begin(effect.timeout))
+            return self._acall(effect.request, sending, sending.begin(effect.timeout))
         left = sending.left()
-        if left is None:
-            return await self._adone(effect, sending)
-        with anyio.move_on_after(left):
-            return await self._adone(effect, sending)
-        return Noted(sending.lap())
+        done = self._adone(effect, sending)
+        return done if left is None else _within(left, done, sending)
 
     async def _adone(self, effect: Sleep | Check | Claim | Consult | Notify, sending: Sending) -> Event:
         """Do what sends nothing."""
@@ -325,12 +322,18 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         """Send one request within the deadline."""
         try:
             left = sending.left()
-            with nullcontext() if left is None else anyio.fail_after(left), sending.bounds(request):
+            with NOTHING if left is None else anyio.fail_after(left), sending.bounds(request):
                 source = await sending.send(request, left)
         except Exception as error:  # noqa: BLE001 - as in the twin
             sending.raised = error
             return Failed(failure_of(error), sending.lap(), before)
         return Replied(sending.receive(source), sending.lap(), before)
+
+
+async def _within(seconds: float, done: Awaitable[Event], sending: Sending) -> Event:
+    with anyio.move_on_after(seconds):
+        return await done
+    return Noted(sending.lap())
 
 
 def _only_answers(ask: Ask) -> Ask:

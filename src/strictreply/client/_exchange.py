@@ -22,9 +22,9 @@ from __future__ import annotations
 import inspect
 import socket
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, ValuesView
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping, ValuesView
+from contextlib import suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn
@@ -120,15 +120,20 @@ class Bounds:
 _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
 
-@contextmanager
-def bounded(seconds: float | None, max_body_bytes: int) -> Generator[None]:
-    """Bound the exchanges made inside: all of them together in ``seconds`` (None: no deadline), each in its bytes."""
-    until = None if seconds is None else time.monotonic() + seconds
-    token = _current.set(Bounds(until, max_body_bytes))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighter one
+    """Bounds the exchanges made inside: all of them together in ``seconds`` (None: no deadline), each in its bytes."""
+
+    __slots__ = ("_bounds", "_token")
+    _token: Token[Bounds | None]
+
+    def __init__(self, seconds: float | None, max_body_bytes: int) -> None:
+        self._bounds = Bounds(None if seconds is None else time.monotonic() + seconds, max_body_bytes)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._bounds)
+
+    def __exit__(self, *error: object) -> None:
+        _current.reset(self._token)
 
 
 def stand_in(client: Any) -> Any | None:

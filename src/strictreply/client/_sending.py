@@ -18,6 +18,9 @@ from strictreply.values._limits import Limits
 from strictreply.values._replies import AssistantReply
 from strictreply.wires._received import ENVELOPE_FACTOR
 
+NOTHING = nullcontext()
+"""What is entered where nothing is to be done."""
+
 _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
 
 
@@ -119,13 +122,17 @@ class Sending:
         request = with_header(request, _RETRY_COUNT, str(self.repeats)) if self.repeats else request
         return self.transport.send(request, timeout, self.way)
 
-    @contextmanager
-    def bounds(self, request: JSONObject) -> Generator[None]:
+    def bounds(self, request: JSONObject) -> AbstractContextManager[None]:
         """Bound what is sent inside by the deadline and the caps."""
+        within = bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR)
+        is_alone = self.way.through is None and self.observer is None and passing.get() is None
+        return within if is_alone else self._told(request, within)
+
+    @contextmanager
+    def _told(self, request: JSONObject, within: AbstractContextManager[None]) -> Generator[None]:
         token = passing.set(None if self.way.through is None else self.transport)
-        observed = nullcontext() if self.observer is None else self.observer.asking(request)
         try:
-            with observed, bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR):
+            with NOTHING if self.observer is None else self.observer.asking(request), within:
                 yield
         finally:
             passing.reset(token)
@@ -133,7 +140,7 @@ class Sending:
     def reading(self) -> AbstractContextManager[None]:
         """Bound one read of a stream that was opened inside of :meth:`bounds`."""
         left = self.left()
-        return nullcontext() if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
+        return NOTHING if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
 
     def take(self, quota: int) -> bool:
         """Take the tokens of a repeat; see :meth:`RetryBucket.take`."""

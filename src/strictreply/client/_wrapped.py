@@ -10,7 +10,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVa
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._relay import ChunkRelay
 from strictreply.client._sdk_errors import as_sdks_too
-from strictreply.client._sending import CallObserver, RetryBucket, Sending, Telemetry
+from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry
 from strictreply.client._surface import Namespaces, class_over, is_sdks
 from strictreply.client._transport import Way
 from strictreply.client._typed_stream import EventRelay
@@ -332,7 +332,7 @@ class Wrapped(Generic[A_co]):
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry, transport = self._guard.settings.telemetry, sending.transport
         if telemetry is None:
-            return nullcontext()
+            return NOTHING
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
     def _with_usage(self, ask: Ask, outcome: Settled) -> JSONObject:
