@@ -191,3 +191,25 @@ def test_a_response_after_the_end_is_refused() -> None:
     """Nothing was asked any more: the caller has mixed something up."""
     with pytest.raises(sr.ContractError):
         CONTRACT.next_request(REQUEST, GOOD, GOOD)
+
+
+def test_a_request_from_here_knows_how_to_go_on() -> None:
+    """The policy and the steering that made it hold for what follows; others that are given take their place."""
+
+    class Curt:
+        """Says the same of everything."""
+
+        def correction(self, situation: sr.Situation) -> str:
+            """Return our words."""
+            return f"again, {situation.tier}"
+
+    contract = sr.Contract(tools=[SEARCH])
+    first = contract.next_request(REQUEST, policy=sr.RetryPolicy(max_retries=1), steering=Curt())
+    assert first.request is not None
+    second = contract.next_request(first.request, WRONG)
+    assert second.request is not None
+    assert second.attempts[0].issues
+    assert "again, 1" in json.dumps(second.request["messages"])
+    assert isinstance(contract.next_request(second.request, WRONG).error, sr.ReplyRejected)
+    third = contract.next_request(second.request, WRONG, policy=sr.RetryPolicy(max_retries=2))
+    assert third.request is not None

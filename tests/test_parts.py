@@ -294,7 +294,7 @@ class TestSubtree:
         kept, mended = outcome.response["choices"][0]["message"]["tool_calls"]
         assert kept == call("search", {"query": "tea"}, "a")
         assert (mended["id"], json.loads(mended["function"]["arguments"])) == ("b", GOOD)
-        assert requests[1]["messages"][2]["tool_calls"][1]["function"]["arguments"] == '{"value":null}'
+        assert requests[1]["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"value":null}'
 
 
 class TestCached:

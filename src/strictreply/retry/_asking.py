@@ -33,7 +33,7 @@ from strictreply.retry._escalating import (
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, RetryPolicy
 from strictreply.retry._replaying import encodable, replayed
-from strictreply.retry._scoping import Scope, shown_message
+from strictreply.retry._scoping import Scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._attempts import Usage, UsageNames
 from strictreply.values._issues import Code, Issue, Remedy, quote
@@ -182,8 +182,9 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     base = ask.base | _limits(ask, raises)
     words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
     steps = _steps(ask, turn, bad, step.tier)
-    shown = bad.message if scope is None else shown_message(scope)
-    turns = encodable(replayed(ask.contract, shown, words, scope, ids_in(base["messages"]), step.words))
+    seen = None if scope is None else shown(scope)
+    message = bad.message if seen is None else seen.message
+    turns = encodable(replayed(ask.contract, message, words, seen, ids_in(base["messages"]), step.words))
     request, added = _escalated(ask, base, [*base["messages"], *turns], bad, steps, turn.unwanted)
     numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
     text, taken = "\n".join(words), step_name(steps[-1]) if steps else None

@@ -18,7 +18,7 @@ from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, quo
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
-MIN_DOCUMENT_CHARS = 1_000
+MIN_DOCUMENT_CHARS = 300
 """A shorter document is asked for as a whole: what is said about one value of it costs as much."""
 
 MIN_SAVING = 4
@@ -76,10 +76,12 @@ def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, s
     while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):  # ``*`` is a name that is not told
         tokens = tokens[:-1]
     place = pointer("", *tokens)
-    alone = schema.alone(place) if tokens else None
     value = value_at(document, tokens)
-    size = len(_compact(document)) if alone is not None else 0
-    if alone is None or size < MIN_DOCUMENT_CHARS or MIN_SAVING * len(_compact(value)) > size:
+    size = len(_compact(document)) if tokens else 0
+    if size < MIN_DOCUMENT_CHARS or MIN_SAVING * len(_compact(value)) > size:
+        return None
+    alone = schema.alone(place)
+    if alone is None:
         return None
     try:
         own = Schema.compile(alone, extra="schema", root_closed=False)

@@ -175,17 +175,40 @@ def with_text(message: JSONObject, text: str) -> JSONObject:
     return message | {"content": [*thoughts, {"type": "text", "text": text}] if thoughts else text}
 
 
-def shown_message(scope: Scope) -> JSONObject:
-    """Return the frozen message as far as a correction needs it: of a part in a larger document the part alone."""
-    if scope.part is None or not scope.place:
-        return scope.message
-    call = scope.only
-    if call is None or "tool_calls" not in scope.message:
-        return with_text(scope.message, scope.part.written)
-    calls = list(scope.message["tool_calls"])
-    function = calls[call.index]["function"] | {"arguments": scope.part.written}
-    calls[call.index] = calls[call.index] | {"function": function}
-    return scope.message | {"tool_calls": calls}
+def shown(scope: Scope) -> Scope:
+    """Return a scope whose message is the frozen one as far as a correction needs it.
+
+    Of a part in a larger document that is the part alone, of several calls those that are asked for again. Where a
+    provider has put what is its own into a message (thoughts, signatures) all of it is needed.
+    """
+    calls = scope.message.get("tool_calls")
+    if not isinstance(calls, list) or not scope.calls:
+        return scope if scope.part is None or not scope.place else _with_message(scope, scope.part.written)
+    if scope.part is not None and scope.place and scope.only:
+        function = calls[scope.only.index]["function"] | {"arguments": scope.part.written}
+        changed = calls[scope.only.index] | {"function": function}
+        calls = [changed if index == scope.only.index else call for index, call in enumerate(calls)]
+    if not _is_plain(scope.message):
+        return replace(scope, message=scope.message | {"tool_calls": calls})
+    asked = tuple(replace(call, index=index) for index, call in enumerate(scope.calls))
+    told = [calls[call.index] for call in scope.calls]
+    return replace(scope, message={"role": "assistant", "content": None, "tool_calls": told}, calls=asked)
+
+
+def _with_message(scope: Scope, text: str) -> Scope:
+    return replace(scope, message=with_text(scope.message, text))
+
+
+def _is_plain(message: JSONObject) -> bool:
+    """Return whether a message holds its text and calls, and nothing that a provider wants back."""
+    calls = [call for call in message["tool_calls"] if isinstance(call, dict)]
+    said = [{name: value for name, value in one.items() if value not in (None, [], {})} for one in (message, *calls)]
+    is_text = isinstance(message.get("content"), str | None)
+    return is_text and said[0].keys() <= _PLAIN_MESSAGE and all(one.keys() <= _PLAIN_CALL for one in said[1:])
+
+
+_PLAIN_MESSAGE = frozenset({"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"})
+_PLAIN_CALL = frozenset({"id", "type", "function", "custom", "index"})
 
 
 def _switched(scope: Scope, found: object) -> Invalid:

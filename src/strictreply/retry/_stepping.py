@@ -66,11 +66,13 @@ class NextRequest(Generic[A_co]):
 
 
 class _Asked(dict[str, Any]):
-    """A request that knows the caller's own and what came so far; sent, stored or copied it is any request."""
+    """A request that knows the caller's own, what came so far and how to go on; sent, stored or copied it is any."""
 
     base: Mapping[str, Any]
     responses: tuple[object, ...]
     advice: tuple[Consulted, ...]
+    policy: RetryPolicy | None
+    steering: Steering | None
 
 
 class _Unanswered(Exception):
@@ -126,6 +128,7 @@ def next_request(
     advice: tuple[Consulted, ...] = ()
     if isinstance(request, _Asked):
         base, responses, advice = request.base, (*request.responses, *responses), request.advice
+        policy, steering = policy or request.policy, steering or request.steering
     wire = wire_for(base)
     held, asked = shape(contract, _undressed(contract, wire.read(dict(base))))
     left = iter(responses)
@@ -136,6 +139,7 @@ def next_request(
     except _Unanswered as unanswered:
         following = _Asked(unanswered.request)
         following.base, following.responses, following.advice = dict(base), responses, played.advice
+        following.policy, following.steering = policy, steering
         return NextRequest(_verdict(played.attempts), following, played.wait, attempts=played.attempts)
     unasked = sum(1 for _ in left)
     if unasked:
