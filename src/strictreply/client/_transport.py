@@ -135,7 +135,7 @@ class Transport:
         passed = type(sender).create, *(getattr(kind, name) for name in _CALLED)
         if is_patched(completions) or not state.keys().isdisjoint(_CALLED):
             return True
-        return not all(map(_is_sdks_own, passed))
+        return not all(map(is_sdks_own, passed))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
@@ -172,7 +172,7 @@ class Transport:
         kind = type(sender._client)
         passed = type(sender).create, *_passed_by(kind)
         if not (self._judged[0] and all(map(is_, passed, self._judged[0]))):
-            self._judged = passed, all(map(_is_sdks_own, passed))
+            self._judged = passed, all(map(is_sdks_own, passed))
         return self._judged[1] and vars(sender._client).keys().isdisjoint(_ON_THE_WAY)
 
     def read(self, source: Any, limits: Limits) -> Sent:
@@ -275,7 +275,7 @@ def _post_once(client: Any, path: str, *, options: Any = None, **given: Any) -> 
     return client.post(path, options={**(options or {}), "max_retries": 0}, **given)
 
 
-def _is_sdks_own(function: Any) -> bool:
+def is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
     folder = str(Path(str(import_module("openai").__file__)).parent)
     while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):

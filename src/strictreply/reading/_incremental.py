@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any, Protocol, TypeAlias
 
 import jiter
@@ -149,7 +150,7 @@ class IncrementalReader:
 
     __slots__ = (
         *("_containers", "_high", "_hex", "_is_key", "_limits", "_listener", "_nodes", "_number"),
-        *("_parts", "_pieces", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
+        *("_parts", "_came", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
         *("_may_end", "loose_end", "lost", "stop"),
     )
 
@@ -157,7 +158,7 @@ class IncrementalReader:
         self._listener = listener
         self._limits = limits
         self.loose_end = False
-        self._pieces: list[str] = []
+        self._came = StringIO()
         self._state: _State = self._value
         self._may_end = False  # whether the container may end here without a further value
         self._nodes = 0
@@ -181,7 +182,7 @@ class IncrementalReader:
         """Read one more piece; return why nothing that follows can be accepted, None while something may."""
         if self.stop is not None or self.lost:
             return self.stop
-        self._pieces.append(piece)
+        self._came.write(piece)
         at, end = 0, len(piece)
         try:
             while at < end:
@@ -197,7 +198,7 @@ class IncrementalReader:
     def issue(self, code: Code, at: str, names: Any) -> Issue:
         """Report a fault of the JSON as the strict decoder does for the text so far."""
         # What only a whole string or name shows is shown by one that is ended here.
-        told = decode("".join(self._pieces) + self._tail, self._limits, at=at, names=names)
+        told = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
         issues = told.issues if isinstance(told, Invalid) else ()
         return next((each for each in issues if each.code == code.value), None) or Issue.of(
             code, at, line=1, column=1, expected="", limit=self._limit_of(code)
