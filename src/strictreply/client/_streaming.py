@@ -17,8 +17,8 @@ from typing import Any, Self
 import anyio
 
 from strictreply.client._relay import Came, Relay, came_in
-from strictreply.client._sdk_responses import body_over, http_of, is_raw, raw_stream
-from strictreply.client._transport import Sending, Sent, is_sdks_own
+from strictreply.client._sdk_responses import body_over, http_of, is_raw, is_read_by_sdk, raw_stream, with_decoder
+from strictreply.client._transport import Sending, Sent
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
@@ -264,7 +264,9 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending, *, is_async: bool) 
     kind = library.AsyncStream if is_async else library.Stream
     if is_raw(source):
         made = raw_stream(source, body, sending.way.form, is_async=is_async)
-        return _read_once(made, rest, kind, is_chat=sending.transport.wire.ends_with_done)
+        if type(made) is kind and is_read_by_sdk(made):
+            with_decoder(made, partial(_Decoder, rest, is_chat=sending.transport.wire.ends_with_done))
+        return made
     of_event = sending.transport.sdk_type(of_event=True)
     return kind(cast_to=of_event, response=body, client=sending.transport.client)
 
@@ -321,16 +323,8 @@ class _Decoder:
     def _events(self, piece: Any) -> Iterable[Any]:
         if isinstance(piece, Came):
             return (_Read(piece.plain),)
-        return self._own.iter_bytes((_bytes_of(piece, is_chat=self._is_chat),))
-
-
-def _read_once(stream: Any, rest: Any, kind: Any, *, is_chat: bool) -> Any:
-    """Return the SDK's stream, with what was read for it, where nothing but the SDK's own code reads it."""
-    own = getattr(stream, "_decoder", None)
-    passed = kind.__stream__, kind._iter_events, getattr(type(own), "iter_bytes", None)
-    if type(stream) is kind and all(map(is_sdks_own, passed)):
-        stream._decoder = _Decoder(rest, own, is_chat=is_chat)
-    return stream
+        events: Iterable[Any] = self._own.iter_bytes((_bytes_of(piece, is_chat=self._is_chat),))
+        return events
 
 
 class Chunks:

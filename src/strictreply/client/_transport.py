@@ -16,14 +16,12 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from operator import attrgetter, is_
-from pathlib import Path
 from threading import Lock
-from types import FunctionType
 from typing import Any
 
 from strictreply.client._exchange import bounded, stand_in
 from strictreply.client._observing import CallObserver
-from strictreply.client._sdk_responses import is_raw, raw_response
+from strictreply.client._sdk_responses import is_raw, is_sdks_own, raw_response
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -273,17 +271,6 @@ def _alone_class(kind: Any) -> Any:
 def _post_once(client: Any, path: str, *, options: Any = None, **given: Any) -> Any:
     # in the options, not on the client: what was patched over a method of it goes on to the client as it was
     return client.post(path, options={**(options or {}), "max_retries": 0}, **given)
-
-
-def is_sdks_own(function: Any) -> bool:
-    """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
-    folder = str(Path(str(import_module("openai").__file__)).parent)
-    while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
-        wrapped = vars(function).get("__wrapped__")
-        if wrapped is None:
-            return True
-        function = wrapped
-    return False
 
 
 class RetryBucket:

@@ -150,7 +150,7 @@ class IncrementalReader:
 
     __slots__ = (
         *("_containers", "_high", "_hex", "_is_key", "_limits", "_listener", "_nodes", "_number"),
-        *("_parts", "_came", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
+        *("_text_so_far", "_came", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
         *("_may_end", "loose_end", "lost", "stop"),
     )
 
@@ -167,7 +167,7 @@ class IncrementalReader:
         self._places: list[PathToken | None] = []
         self._starts: list[int] = []
         self._root: list[JSON] = []  # the outermost value, once there is something of it
-        self._parts: list[str] = []  # of the open string, name or number
+        self._text_so_far = StringIO()  # of the open string, name or number
         self._is_key = False
         self._high = 0  # the first half of a pair of escapes, waiting for the second
         self._hex = ""
@@ -213,8 +213,7 @@ class IncrementalReader:
             pointers.append(path)
             path = path if place is None else pointer(path, place)
         if self._in_text() and not self._is_key:
-            self._parts[:] = ["".join(self._parts)]
-            self._put(self._parts[0])
+            self._put(self._text_so_far.getvalue())
             pointers.append(path)
         return Partial(self._root[0], tuple(pointers))
 
@@ -294,7 +293,7 @@ class IncrementalReader:
             return at
         self._begin(kind, _EMPTY[kind]())
         if kind == "number":
-            self._parts, self._number, self._state = [], "", self._in_number
+            self._text_so_far, self._number, self._state = StringIO(), "", self._in_number
             return at
         if kind == "string":
             self._begin_text(is_key=False)
@@ -341,11 +340,11 @@ class IncrementalReader:
         while at < end:
             following = _NUMBER[state].get(piece[at])
             if following is None:
-                self._parts.append(piece[start:at])
+                self._text_so_far.write(piece[start:at])
                 return self._end_number(state, piece[at], at)
             state = following
             at += 1
-        self._parts.append(piece[start:])
+        self._text_so_far.write(piece[start:])
         self._number = state
         return at
 
@@ -355,7 +354,7 @@ class IncrementalReader:
             return at
         if state not in _WHOLE_NUMBER or char in _RUNS_ON:
             self._fault(Code.JSON_SYNTAX)
-        value = _number("".join(self._parts))
+        value = _number(self._text_so_far.getvalue())
         if isinstance(value, Code):
             self._fault(value)
         elif self._listener.scalar(value):
@@ -427,14 +426,14 @@ class IncrementalReader:
         return self._state in (self._text, self._escape, self._unicode)
 
     def _begin_text(self, *, is_key: bool) -> None:
-        self._parts, self._is_key, self._high, self._state = [], is_key, 0, self._text
+        self._text_so_far, self._is_key, self._high, self._state = StringIO(), is_key, 0, self._text
 
     def _take(self, text: str) -> None:
         if self._high:
             self._lone()
-        self._parts.append(text)
+        self._text_so_far.write(text)
         if self._listener.part(text):
-            so_far = "".join(self._parts)
+            so_far = self._text_so_far.getvalue()
             if self._is_key:
                 self._refuse("key", key=so_far)
             self._refuse("part", shown=so_far)
@@ -495,7 +494,7 @@ class IncrementalReader:
     def _end_text(self) -> None:
         if self._high:
             self._lone()
-        text = "".join(self._parts)
+        text = self._text_so_far.getvalue()
         if not self._is_key:
             if self._listener.scalar(text):
                 self._refuse("scalar", shown=text)
