@@ -108,9 +108,12 @@ def composed_members(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.builds(lambda own, more: own | more, MEMBERS, beside)
 
 
-CLOSED = st.recursive(MEMBERS, composed_members, max_leaves=4).map(
-    lambda made: {**made, "unevaluatedProperties": False}
-)
+def closed(made: Any) -> dict[str, Any]:
+    """Close a schema over what something in it evaluates."""
+    return {**made, "unevaluatedProperties": False}
+
+
+CLOSED = st.recursive(MEMBERS, composed_members, max_leaves=4).map(closed)
 """Objects that admit no member but those that something beside them evaluates."""
 
 ROOTS = CLOSED.map(with_node)

@@ -43,13 +43,14 @@ def came_in(event: Event, limits: Limits) -> Came:
     """Read one server-sent event of a stream."""
     if event.data == DONE_DATA:
         return Came(None, event.raw, is_end=True)
+    plain: JSON
     try:
-        plain: JSON = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
+        plain = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
         is_exact = not event.name.startswith("thread.")  # the SDK reads those another way
     except ValueError:  # it is read once more, by what tolerates a little in what is not ours
         plain, is_exact = read_body(event.data, limits), False
     if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
-        plain, is_exact = {"error": plain}, False
+        return Came({"error": plain}, event.raw)
     return Came(plain, event.raw, is_exact=is_exact)
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias
 
 import jiter
 
@@ -20,7 +20,7 @@ from strictreply.reading._diagnosis import PathToken
 from strictreply.values._issues import Code, Issue, pointer
 from strictreply.values._json import JSON
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
-from strictreply.values._replies import Invalid
+from strictreply.values._replies import A_co, Invalid
 
 _RUN = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*+')
 _SPACE = " \t\n\r"
@@ -106,15 +106,18 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(Generic[A_co]):
     """A JSON value while it is written: what is there, and the JSON Pointers of what is still open, outermost first.
 
-    What is not open is final. A number or a word is there when it is whole, a member when its value has begun. The
-    value is shared with the reader: it grows as more is read, and must not be changed.
+    What is not open is final. A number or a word is there when it is whole, a member when its value has begun.
+    ``answer`` is the same as the answer's own type: a model has the attributes that are final and valid, and no others
+    (``model_fields_set`` names them), a list the items; None as long as there is none. Both grow as more is read, and
+    must not be changed.
     """
 
     value: JSON
     open: tuple[str, ...]
+    answer: A_co | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +207,7 @@ class IncrementalReader:
             code, at, line=1, column=1, expected="", limit=self._limit_of(code)
         )
 
-    def partial(self) -> Partial | None:
+    def partial(self) -> Partial[Any] | None:
         """Return what there is of the value; None when it has not begun, or nothing can be said of it."""
         if not self._root or self.stop is not None or self.lost:
             return None
