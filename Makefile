@@ -1,6 +1,6 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers llamacpp survival frameworks suites
-.PHONY: coverage bounds lint format types docs wheel-smoke environments lock clean
+.PHONY: coverage bounds streams lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -56,6 +56,9 @@ coverage: .venv/.ready ## run the tests on the newest openai and show the branch
 
 bounds: .venv/.ready ## hold what judging costs to its bounds, as ratios within one run
 	@$(PY) benchmarks/coordination.py
+
+streams: .venv-streams/.ready ## print the figures of streams and of the veto, llguidance beside them (ARGS=PREFIXES)
+	@.venv-streams/bin/python benchmarks/streaming.py $(ARGS)
 
 lint: .venv/.ready ## check style and format
 	@$(PY) -m ruff check

@@ -1,24 +1,27 @@
-"""What a guarded stream costs beside the raw SDK's, and how soon its first text is there, in the same run.
+"""All figures of streams: what a guarded one costs beside the raw SDK's in the same run, and what the veto does.
 
-Run: ``python benchmarks/streaming.py``. The transport is a mock whose pieces hold one event each: only our work and the
-SDK's is measured. ``benchmarks/veto.py`` measures what a veto saves.
+Run: ``make streams``, which has llguidance; ``python benchmarks/streaming.py [beginnings]`` does without. The transport
+is a mock whose pieces hold one event each: only our work and the SDK's is measured. The veto's part is ``veto.py``.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
 import openai
+from veto import figures
 
 import strictreply as sr
 
 http: Any = getattr(openai._base_client, "httpx2", None) or openai._base_client.httpx  # noqa: SLF001
 
 ROUNDS = 7
+BEGINNINGS = 1_000_000
 SIZES = (500, 2000, 8000)
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -95,6 +98,15 @@ def peak(client: openai.OpenAI) -> int:
 
 def main() -> None:
     """Print the tables."""
+    costs()
+    print()
+    memory()
+    print()
+    figures(int(sys.argv[1]) if len(sys.argv) > 1 else BEGINNINGS)
+
+
+def costs() -> None:
+    """Print the CPU time of a chunk, the best of interleaved rounds, the veto on."""
     print("| stream | chunks | raw, µs a chunk | wrapped, µs a chunk | more, µs | ratio |")
     print("| --- | --: | --: | --: | --: | --: |")
     for name, make in (("text, live", text), ("one call, held", call)):
@@ -106,7 +118,11 @@ def main() -> None:
                     best[index] = min(best[index], read(client) / size * 1e6)
             more = best[1] - best[0]
             print(f"| {name} | {size} | {best[0]:.1f} | {best[1]:.1f} | {more:.1f} | {best[1] / best[0]:.2f} |")
-    print()
+    print("\nCheap: text is wanted at 15 µs a chunk over the raw stream at most, flat from 500 to 8,000 chunks.")
+
+
+def memory() -> None:
+    """Print the most memory that a stream takes; a guarded one keeps the reply, which is judged at its end."""
     print("| stream | chunks | raw, peak KiB | wrapped, peak KiB |")
     print("| --- | --: | --: | --: |")
     for name, make in (("text, live", text), ("one call, held", call)):

@@ -84,7 +84,40 @@ def with_node(schema: Any) -> dict[str, Any]:
     return {**schema, "$defs": {"node": NODE}}
 
 
-SCHEMAS = st.recursive(LEAVES, compounds, max_leaves=6).map(with_node)
+MEMBERS = st.one_of(
+    st.fixed_dictionaries({"properties": st.dictionaries(NAMES, st.booleans() | LEAVES, max_size=2)}),
+    st.sampled_from(["additionalProperties", "unevaluatedProperties"]).flatmap(
+        lambda rest: st.fixed_dictionaries(
+            {rest: st.booleans() | LEAVES}, optional={"properties": st.just({"a": True})}
+        )
+    ),
+    st.sampled_from([{"patternProperties": {"^a": True}}, {"$ref": "#/$defs/node"}, {"required": ["a"]}]),
+)
+"""What may evaluate members of an object."""
+
+
+def composed_members(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Schemas that evaluate members beside others that do."""
+    several = st.lists(inner | st.booleans(), min_size=1, max_size=2)
+    beside = st.one_of(
+        *(st.fixed_dictionaries({name: several}) for name in ("allOf", "anyOf", "oneOf")),
+        st.fixed_dictionaries({"if": inner}, optional={"then": inner, "else": inner}),
+        st.fixed_dictionaries({"dependentSchemas": st.fixed_dictionaries({"a": inner})}),
+        st.fixed_dictionaries({"not": inner}),
+    )
+    return st.builds(lambda own, more: own | more, MEMBERS, beside)
+
+
+def closed(made: Any) -> dict[str, Any]:
+    """Close a schema over what something in it evaluates."""
+    return {**made, "unevaluatedProperties": False}
+
+
+CLOSED = st.recursive(MEMBERS, composed_members, max_leaves=4).map(closed)
+"""Objects that admit no member but those that something beside them evaluates."""
+
+ROOTS = CLOSED.map(with_node)
+SCHEMAS = (st.recursive(LEAVES, compounds, max_leaves=6) | CLOSED).map(with_node)
 
 
 def spelled(value: Any, dice: random.Random) -> str:

@@ -178,6 +178,39 @@ class TestSubtree:
         scope = "/" + "/".join(place)
         assert str(outcome.attempts[1].scope).removeprefix("report").startswith(scope)
 
+    @pytest.mark.parametrize("name", PLACES)
+    @pytest.mark.parametrize("place", [("section_3", "group_1", f"cell_{cell}") for cell in range(4)] + [("top_3",)])
+    def test_one_missing_field_of_369_costs_200_tokens(self, name: str, place: tuple[str, ...]) -> None:
+        """Its value alone is asked for, and put where it belongs."""
+        contract, write = PLACES[name]
+        right: Any = GOOD
+        for step in place:
+            right = right[step]
+        told = right if isinstance(right, dict) else {"value": right}
+        answer = completion(json.dumps(told)) if name != "arguments" else completion(calls=[call("report", told)])
+        bad = with_cell(place, None)
+        holder: Any = bad
+        for step in place[:-1]:
+            holder = holder[step]
+        del holder[place[-1]]
+        outcome, requests = run(contract, write(bad), answer)
+        assert spoken(outcome) == GOOD
+        own = {"model": "small", "messages": USER}
+        assert (len(json.dumps(requests[1])) - len(json.dumps(own))) / 4 <= MAX_TOKENS
+        assert isinstance(outcome, Settled)
+        assert str(outcome.attempts[1].scope).removeprefix("report") == "/" + "/".join(place)
+
+    def test_a_missing_key_that_only_the_model_named_the_way_to_is_no_place(self) -> None:
+        """Below a name that nobody may be shown the object around it is asked for."""
+        row = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        rows = {"type": "object", "additionalProperties": row}
+        contract = Contract(answer={"type": "object", "properties": {"rows": rows, "note": {"type": "string"}}})
+        bad = {"rows": {"canary": {}}, "note": "n" * 2000}
+        outcome, _ = run(contract, completion(json.dumps(bad)), completion('{"canary": {"n": 1}}'))
+        assert spoken(outcome) == bad | {"rows": {"canary": {"n": 1}}}
+        assert isinstance(outcome, Settled)
+        assert outcome.attempts[1].scope == "/rows"
+
     @given(st.sampled_from(list(PLACES)), st.integers(0, SECTIONS - 1), st.integers(0, GROUPS - 1), st.integers(0, 2))
     def test_the_value_comes_back_in_its_place(self, name: str, section: int, group: int, cell: int) -> None:
         """Wherever it stands, the rest of the document stays as it came; ids stay, too."""
@@ -232,12 +265,12 @@ class TestSubtree:
             {"query": 1},
             [],
             with_cell(("top_3",), None) | {"top_4": None},
-            {name: value for name, value in GOOD.items() if name != "top_3"},
+            {name: value for name, value in GOOD.items() if name not in {"top_3", "section_0"}},
             GOOD | {"another": 1},
         ],
     )
     def test_faults_of_the_whole_ask_for_the_whole(self, bad: Any) -> None:
-        """Another document, faults far apart, a missing or an extra member at the root."""
+        """Another document, faults far apart, two missing members or an extra one at the root."""
         contract, write = PLACES["answer"]
         outcome, requests = run(contract, write(bad), write(GOOD))
         assert spoken(outcome) == GOOD

@@ -16,6 +16,7 @@ import pytest
 
 import strictreply as sr
 from scripted import SCHEMA, call, completion
+from streaming.test_hostile_streams import recorded
 from strictreply.testing._event_streams import events
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
@@ -40,8 +41,32 @@ PIECES: dict[str, Callable[[], Iterator[bytes]]] = {
 }
 """What is written before the connection is closed, by what it is."""
 
-STAYING = ("says nothing", "stops in its headers", "stops in its body", "comments for ever")
-"""Acts that leave the connection open."""
+STAYING = ("says nothing", "stops in its headers", "stops in its body")
+"""Acts that leave the connection open and say nothing more."""
+
+DRIPPING: dict[str, tuple[bytes, bytes]] = {
+    "comments for ever": (HEAD, b": hi\n\n"),
+    "headers byte by byte": (HEAD[:30], b"x"),
+    "a body byte by byte": (HEAD, b"x"),
+}
+"""Acts that never end: what they begin with, and what comes now and then."""
+
+RECORDED = {
+    "reset_before": "resets before a byte",
+    "reset_mid": "resets in the middle",
+    "close_before": "closes before a byte",
+    "silent": "says nothing",
+    "slow_body": "a body byte by byte",
+    "slow_headers": "headers byte by byte",
+    "inf_headers": "headers without end",
+    "garbage": "garbage for a status",
+    "flood_1xx": "1xx without end",
+    "sse_no_newline": "a line without end",
+    "sse_inf_deltas": "deltas without end",
+    "sse_slow_comments": "comments for ever",
+    "sse_stall": "stops in its body",
+}
+"""Our acts by the names that the recorded cases have for them."""
 
 
 class Misbehaving:
@@ -80,17 +105,19 @@ class Misbehaving:
             connection.sendall(HEAD + GOOD[:200] if "middle" in self.act else b"")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return
+        if self.act in DRIPPING:
+            begun, drop = DRIPPING[self.act]
+            connection.sendall(begun)
+            while not self.done.wait(0.02):
+                connection.sendall(drop)
+            return
         if self.act not in STAYING:
             for piece in PIECES[self.act]():
                 connection.sendall(piece)
             return
-        begun = {"stops in its headers": HEAD[:30], "stops in its body": HEAD + GOOD[:200], "comments for ever": HEAD}
-        connection.sendall(begun.get(self.act, b""))
-        while not self.done.wait(0.02):
-            connection.sendall(b": hi\n\n" if self.act == "comments for ever" else b"")
-            if self.act != "comments for ever":
-                connection.recv(1)  # returns when the client has left
-                return
+        opening = {"stops in its headers": HEAD[:30], "stops in its body": HEAD + GOOD[:200]}
+        connection.sendall(opening.get(self.act, b""))
+        connection.recv(1)  # returns when the client has left
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +127,8 @@ class Misbehaving:
         self.socket.close()
 
 
-ACTS = [*PIECES, *STAYING, "resets before a byte", "resets in the middle"]
+CASES = recorded("http")
+ACTS = [*PIECES, *STAYING, *DRIPPING, "resets before a byte", "resets in the middle"]
 POLICY = sr.RetryPolicy(max_retries=1, transport_retries=1, deadline=DEADLINE, wait=lambda _: 0.0)
 HELD: dict[str, Any] = {"tools": [{"name": "search", "parameters": SCHEMA}], "policy": POLICY}
 SAID: dict[str, dict[str, Any]] = {
@@ -134,6 +162,47 @@ def test_no_act_of_a_server_passes_or_hangs(act: str, is_async: bool, api: str) 
             asyncio.run(astreamed(server.url, api)) if is_async else streamed(server.url, api)
         assert isinstance(failed.value, openai.OpenAIError)
         assert monotonic() - begun < DEADLINE + 20
+
+
+def answer_of(case: dict[str, Any]) -> bytes:
+    """Write the response of a recorded case that is no act, its headers as wrong as they are told to be."""
+    told = case["body"]
+    deep = "gen" in told["body"]
+    body = b"[" * 1_000_000 if deep else told["body"]["b"].encode("latin-1")
+    said = {"x-filler": "a" * 1_000_000} if "gen" in told["headers"] else dict(told["headers"])
+    said |= {"content-length": str(len(body) + told.get("short", 0)), "connection": "close"}
+    if told.get("bad_chunk"):
+        del said["content-length"]
+        said["transfer-encoding"], body = "chunked", b"zz\r\n" + body
+    lines = [f"HTTP/1.1 {told['status']} Whatever", *(f"{name}: {value}" for name, value in said.items())]
+    lines += ["content-length: 3"] if told.get("dup_cl") else []
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if "act" not in case["body"] and "@" not in case["body"]["headers"].get("location", "")],
+    ids=lambda case: case["id"],
+)
+def test_recorded_responses_are_refused_on_a_real_socket(case: dict[str, Any], is_async: bool) -> None:
+    """None is a stream: each ends in an exception of ours, without a word of the server's, within the deadline."""
+    PIECES[case["id"]] = lambda: iter([answer_of(case)])
+    with Misbehaving(case["id"]) as server:
+        begun = monotonic()
+        with pytest.raises(sr.CallFailed) as failed:
+            asyncio.run(astreamed(server.url, "chat")) if is_async else streamed(server.url, "chat")
+        assert isinstance(failed.value, openai.OpenAIError)
+        assert "CANARY" not in str(failed.value)
+        assert monotonic() - begun < DEADLINE + 20
+
+
+@pytest.mark.skipif(not CASES, reason="the shared data is not there")
+def test_each_recorded_act_is_one_of_ours() -> None:
+    """No act of a socket in the recorded cases is left out here."""
+    acts = {case["body"]["act"] for case in recorded("http", "sse") if "act" in case["body"]}
+    assert acts <= RECORDED.keys()
+    assert set(RECORDED.values()) <= set(ACTS)
 
 
 @pytest.mark.parametrize("location", ["/v1/chat/completions", "http://model.invalid/v1/chat/completions"])

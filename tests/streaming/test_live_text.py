@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import strictreply as sr
 from channels.test_spellings import ANSWERS, BEGUN_BEFORE, CONTRACT, SPELLINGS
 from scripted import Server, call, completion, http
-from streamed_replies import ASK, ONCE, Body, chunk, deltas, in_pieces, over, part, policy, read, streamed, wrapped
+from streamed_replies import (
+    ASK,
+    ONCE,
+    SEARCH,
+    Body,
+    chunk,
+    deltas,
+    in_pieces,
+    over,
+    part,
+    policy,
+    read,
+    streamed,
+    wrapped,
+)
 
 GOOD = completion(calls=[call("search", {"query": "tea"}, "call_good")])
 BAD = completion("I will look.", [call("search", {"query": 5}, "call_bad")])
@@ -159,3 +177,52 @@ def test_each_piece_of_live_text_is_the_servers_own() -> None:
     given = list(wrapped(Server(over(Body(pieces)))).chat.completions.create(**ASK, stream=True))
     assert [getattr(one, "x_server", None) for one in given[:2]] == [{"cached": True}] * 2
     assert all(one.id == other.id for one, other in pairwise(given))
+
+
+NUMBERS = st.sampled_from(["-0", "1E2", "-0.0", "1.0", str(10**30), "5e-324", "0.1000000000000000055511151231257827"])
+BESIDE = st.fixed_dictionaries(
+    {},
+    optional={
+        "usage": st.just("null"),
+        "service_tier": st.just('"default"'),
+        "obfuscation": st.text().map(json.dumps),
+        "strange": st.one_of(NUMBERS, NUMBERS.map(lambda number: f'{{"a": [{number}, {{}}]}}')),
+    },
+)
+WRITTEN = st.builds(
+    lambda lead, beside, text, choice, end: (
+        f'{lead}data: {{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"'
+        + "".join(f', "{name}": {value}' for name, value in beside.items())
+        + f', "choices": [{{"index": 0, "delta": {{"content": {text}}}{choice}}}]}}{end}'
+    ).encode(),
+    st.sampled_from(["", "event: message\n", ": hi\n", "id: 7\n", "event: thread.message\n"]),
+    BESIDE,
+    st.one_of(st.text().map(json.dumps), st.sampled_from(['"\\ud83d\\ude00"', '""', '"\\/"'])),
+    st.sampled_from(["", ', "finish_reason": null', ', "logprobs": null', ', "more": {"of": 1}']),
+    st.sampled_from(["\n\n", "\r\n\r\n", "\n:\n\n"]),
+)
+
+
+@given(st.lists(WRITTEN, max_size=8), st.integers(1, 400), st.booleans())
+def test_live_chunks_are_those_that_the_sdk_makes(written: list[bytes], size: int, is_async: bool) -> None:
+    """Each is equal to the raw stream's, its members that no model knows and its set fields included."""
+    whole = b"".join([chunk({"role": "assistant", "content": ""}), chunk({"content": "Oh, "}), *written])
+    whole += chunk({}, "stop") + b"data: [DONE]\n\n"
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    server = Server(over(Body(pieces)), over(Body(pieces)))
+    raw = [*server.client().chat.completions.create(**ASK, stream=True)]
+    if is_async:
+        seen = asyncio.run(chunks_of(sr.wrap(server.async_client(), tools=[SEARCH], policy=ONCE)))
+    else:
+        seen = [*wrapped(server, policy=ONCE).chat.completions.create(**ASK, stream=True)]
+    assert list(map(told_by, seen[:-1])) == list(map(told_by, raw[:-1]))
+
+
+async def chunks_of(client: Any) -> list[Any]:
+    """The chunks of an async stream."""
+    return [one async for one in await client.chat.completions.create(**ASK, stream=True)]
+
+
+def told_by(one: Any) -> tuple[Any, ...]:
+    """All that a chunk says, numbers by their spelling, and which members were set."""
+    return type(one), repr(one), one.model_dump_json(exclude_unset=True), one.model_fields_set

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import warnings
 from typing import Any
@@ -10,12 +11,17 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from live_documents import SCHEMAS, VALUES, pieces, spelled
+from live_documents import NAMES, ROOTS, SCALARS, SCHEMAS, VALUES, pieces, spelled
 from strictreply import Contract, ContractError, ContractWarning
 from strictreply.contract._veto import Veto
+from strictreply.reading._incremental import IncrementalReader
+from strictreply.schema._live import LiveCheck
 from strictreply.values._issues import Issue
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
+
+EXTRA = ["forbid", "schema"]
+MEMBERED = st.dictionaries(NAMES, SCALARS, max_size=3)
 
 
 def vetoed(veto: Veto, text: str, dice: random.Random, *, tool: str | None = None) -> tuple[Issue, int] | None:
@@ -53,7 +59,7 @@ def message(name: str, arguments: str) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-@given(SCHEMAS, st.lists(VALUES, min_size=8, max_size=8), st.sampled_from(["forbid", "schema"]), st.randoms())
+@given(SCHEMAS, st.lists(VALUES, min_size=8, max_size=8), st.sampled_from(EXTRA), st.randoms())
 @settings(max_examples=300)
 def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, values: Any, extra: Any, dice: random.Random) -> None:
     """An answer by any schema, in any spelling and cutting: what is vetoed the judge refuses."""
@@ -62,6 +68,17 @@ def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, values: Any, extr
         text = spelled(value, dice)
         if vetoed(Veto(contract), text, dice) is not None:
             assert isinstance(contract.check({"role": "assistant", "content": text}), Invalid)
+
+
+@given(SCHEMAS | ROOTS | ROOTS, st.lists(VALUES | MEMBERED, min_size=20, max_size=20), st.sampled_from(EXTRA))
+@settings(max_examples=300)
+def test_live_nodes_admit_what_the_schema_admits(schema: Any, values: list[Any], extra: Any) -> None:
+    """No value that fits is refused on the way, even where the judge, who is asked before a veto, would not hide it."""
+    compiled = answering(schema, extra=extra).answer.schema
+    assert compiled is not None
+    for value in values:
+        if not compiled.check(value):
+            assert IncrementalReader(LiveCheck(compiled.live.root)).feed(json.dumps(value)) is None
 
 
 TOOL = {

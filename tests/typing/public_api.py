@@ -36,6 +36,15 @@ async def async_client() -> None:
     assert_type(await client.exchange(model="m", messages=[]), sr.Exchange[str])
 
 
+def typed_streams() -> None:
+    """A partial of an answer is of the answer's type."""
+    with sr.wrap(OpenAI(), answer=Refund).stream(model="m", messages=[]) as events:
+        for told in events:
+            if isinstance(told, sr.Provisional) and told.partial is not None:
+                assert_type(told.partial, sr.Partial[Refund])
+                assert_type(told.partial.answer, Refund | None)
+
+
 def replies(client: sr.StrictClient) -> str:
     """A match over the three kinds of reply is exhaustive."""
     reply = client.reply(model="m", messages=[])

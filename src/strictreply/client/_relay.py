@@ -28,24 +28,30 @@ _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
 class Came(NamedTuple):
-    """A chunk as plain JSON (None for what is no JSON), and as it is passed on: its bytes, or the client's object."""
+    """A chunk as plain JSON (None for what is no JSON), and as it is passed on: its bytes, or the client's object.
+
+    ``is_exact`` says that the SDK would read the bytes as that JSON.
+    """
 
     plain: JSON
     kept: Any
     is_end: bool = False
+    is_exact: bool = False
 
 
 def came_in(event: Event, limits: Limits) -> Came:
     """Read one server-sent event of a stream."""
     if event.data == DONE_DATA:
         return Came(None, event.raw, is_end=True)
+    plain: JSON
     try:
-        plain: JSON = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
+        plain = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
+        is_exact = not event.name.startswith("thread.")  # the SDK reads those another way
     except ValueError:  # it is read once more, by what tolerates a little in what is not ours
-        plain = read_body(event.data, limits)
+        plain, is_exact = read_body(event.data, limits), False
     if event.name == "error" and isinstance(plain, dict) and "error" not in plain:
-        plain = {"error": plain}
-    return Came(plain, event.raw)
+        return Came({"error": plain}, event.raw)
+    return Came(plain, event.raw, is_exact=is_exact)
 
 
 class Relay:
@@ -150,14 +156,17 @@ class ChunkRelay(Relay):
         return self._is_open
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
-        """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear."""
+        """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear.
+
+        It is a ``Came`` where its JSON is the caller's alone and need not be read a second time, else its bytes.
+        """
         text: Any = assembly.delta.get("content") or ""
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too
             return []
         if self._is_open:
             self._sent.add(came.plain)
-            return [came.kept]
+            return [came if came.is_exact and assembly.is_piece else came.kept]
         self._waiting.append(came)
         self._first += text
         if not self._first.strip() or text_may_be_call(self.contract, self._first):

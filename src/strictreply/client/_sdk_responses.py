@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from strictreply.values._json import JSONObject
@@ -123,6 +125,33 @@ def raw_stream(source: Any, http: Any, form: str | None, *, is_async: bool) -> A
     told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
     raw = kind(raw=http, stream=True, stream_cls=source._stream_cls, retries_taken=source.retries_taken, **told)
     return raw if form is not None else raw.parse()
+
+
+@cache
+def _sdk_folder() -> str:
+    return str(Path(str(import_module("openai").__file__)).parent)
+
+
+def is_sdks_own(function: Any) -> bool:
+    """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
+    folder = _sdk_folder()
+    while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
+        wrapped = vars(function).get("__wrapped__")
+        if wrapped is None:
+            return True
+        function = wrapped
+    return False
+
+
+def is_read_by_sdk(stream: Any) -> bool:
+    """Return whether nothing but the SDK's own code reads the events of one of its streams."""
+    kind, decoder = type(stream), getattr(stream, "_decoder", None)
+    return all(map(is_sdks_own, (kind.__stream__, kind._iter_events, getattr(type(decoder), "iter_bytes", None))))
+
+
+def with_decoder(stream: Any, decoder: Callable[[Any], Any]) -> None:
+    """Put another decoder of events, made of the stream's own, in its place."""
+    stream._decoder = decoder(stream._decoder)
 
 
 def http_of(source: Any) -> Any:

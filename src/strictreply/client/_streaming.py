@@ -8,7 +8,7 @@ SDK's own HTTP library, which the SDK reads as it reads any: every form in which
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, nullcontext
 from functools import partial
 from importlib import import_module
@@ -17,13 +17,14 @@ from typing import Any, Self
 import anyio
 
 from strictreply.client._relay import Came, Relay, came_in
-from strictreply.client._sdk_responses import body_over, http_of, is_raw, raw_stream
+from strictreply.client._sdk_responses import body_over, http_of, is_raw, is_read_by_sdk, raw_stream, with_decoder
 from strictreply.client._sending import Sending
 from strictreply.client._transport import Sent
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
 from strictreply.retry._flow import Call, Effect, Event, Failed, Notify, Outcome, Replied, reply_flow
+from strictreply.values._json import JSON
 from strictreply.wires._events import DONE, EventReader, event, typed_event
 from strictreply.wires._received import as_json
 from strictreply.wires._wire import is_whole
@@ -260,26 +261,71 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending, *, is_async: bool) 
         return AsyncChunks(rest) if is_async else Chunks(rest)
     write = partial(_awritten if is_async else _written, is_chat=sending.transport.wire.ends_with_done)
     body = body_over(http, rest, write)
-    if is_raw(source):
-        return raw_stream(source, body, sending.way.form, is_async=is_async)
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
+    if is_raw(source):
+        made = raw_stream(source, body, sending.way.form, is_async=is_async)
+        if type(made) is kind and is_read_by_sdk(made):
+            with_decoder(made, partial(_Decoder, rest, is_chat=sending.transport.wire.ends_with_done))
+        return made
     of_event = sending.transport.sdk_type(of_event=True)
     return kind(cast_to=of_event, response=body, client=sending.transport.client)
 
 
+def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
+    if isinstance(piece, Came):
+        piece = piece.kept
+    return piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
+
+
 def _written(pieces: Iterator[Any], *, is_chat: bool) -> Iterator[bytes]:
     for piece in pieces:
-        yield piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
+        yield _bytes_of(piece, is_chat=is_chat)
     if is_chat:
         yield DONE
 
 
 async def _awritten(pieces: AsyncIterator[Any], *, is_chat: bool) -> AsyncIterator[bytes]:
     async for piece in pieces:
-        yield piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
+        yield _bytes_of(piece, is_chat=is_chat)
     if is_chat:
         yield DONE
+
+
+class _Read:
+    """An event whose JSON is known, for the SDK's stream: it asks for no more than these."""
+
+    __slots__ = ("_plain",)
+    data = ""
+    event = None
+
+    def __init__(self, plain: JSON) -> None:
+        self._plain = plain
+
+    def json(self) -> JSON:
+        return self._plain
+
+
+class _Decoder:
+    """Stands where the SDK's stream has its decoder: what was read from the response is not read a second time."""
+
+    def __init__(self, pieces: Any, own: Any, *, is_chat: bool) -> None:
+        self._pieces, self._own, self._is_chat = pieces, own, is_chat
+
+    def iter_bytes(self, _: object) -> Iterator[Any]:
+        for piece in self._pieces:
+            yield from self._events(piece)
+
+    async def aiter_bytes(self, _: object) -> AsyncIterator[Any]:
+        async for piece in self._pieces:
+            for one in self._events(piece):
+                yield one
+
+    def _events(self, piece: Any) -> Iterable[Any]:
+        if isinstance(piece, Came):
+            return (_Read(piece.plain),)
+        events: Iterable[Any] = self._own.iter_bytes((_bytes_of(piece, is_chat=self._is_chat),))
+        return events
 
 
 class Chunks:

@@ -13,15 +13,12 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
 from json import JSONEncoder
 from operator import attrgetter, is_
-from pathlib import Path
-from types import FunctionType
 from typing import Any, NoReturn
 
 from strictreply.client._exchange import stand_in
-from strictreply.client._sdk_responses import Came, is_raw, parsed, raw_response, sdk_type
+from strictreply.client._sdk_responses import Came, is_raw, is_sdks_own, parsed, raw_response, sdk_type
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
@@ -144,7 +141,7 @@ class Transport:
         passed = type(sender).create, *(getattr(kind, name) for name in _CALLED)
         if is_patched(completions) or not state.keys().isdisjoint(_CALLED):
             return True
-        return not all(map(_is_sdks_own, passed))
+        return not all(map(is_sdks_own, passed))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call; return what the SDK returns, an awaitable from an async client.
@@ -372,24 +369,8 @@ def _is_untouched(client: Any, *above: Any) -> bool:
     judged, verdict = getattr(kind, "_judged", ((), False))
     passed = _passed_by(kind)
     if not (judged and all(map(is_, passed, judged))):  # by identity: a proxy of a tracer equals what it wraps
-        kind._judged = passed, (verdict := all(map(_is_sdks_own, passed)))
-    return verdict and vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(_is_sdks_own, above))
-
-
-@cache
-def _sdk_folder() -> str:
-    return str(Path(str(import_module("openai").__file__)).parent)
-
-
-def _is_sdks_own(function: Any) -> bool:
-    """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
-    folder = _sdk_folder()
-    while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
-        wrapped = vars(function).get("__wrapped__")
-        if wrapped is None:
-            return True
-        function = wrapped
-    return False
+        kind._judged = passed, (verdict := all(map(is_sdks_own, passed)))
+    return verdict and vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(is_sdks_own, above))
 
 
 class _SentNothing(Exception):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
 from strictreply.client._relay import Came, Relay
 from strictreply.reading._incremental import Partial
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Provisional:
+class Provisional(Generic[A_co]):
     """More of a text that is still coming.
 
     ``delta`` is the new piece of the content; ``partial`` a structured answer as far as it has come, None for any
@@ -30,7 +30,7 @@ class Provisional:
     """
 
     delta: str
-    partial: Partial | None = None
+    partial: Partial[A_co] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Accepted(Generic[A_co]):
     reply: AssistantReply[A_co]
 
 
-StreamEvent: TypeAlias = Provisional | Retracted | Accepted[A_co]
+StreamEvent: TypeAlias = Provisional[A_co] | Retracted | Accepted[A_co]
 """What a typed stream yields: any number of the first two, then one :class:`Accepted`."""
 
 
@@ -67,7 +67,7 @@ class EventRelay(Relay):
         """Return nothing: there is no response to give out."""
         return []
 
-    def passed(self, came: Came, assembly: Assembly) -> list[Provisional]:  # noqa: ARG002
+    def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""
         text = assembly.delta.get("content")
         if not self._is_shown or not isinstance(text, str) or not text:

@@ -28,13 +28,15 @@ class Answer(Generic[A_co]):
     """The kind of answer a contract admits.
 
     ``schema`` is None for text. ``adapter`` makes the typed answer from JSON, None for text and plain JSON Schemas.
-    ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``.
+    ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``. ``kind`` is
+    the type that the adapter makes.
     """
 
     schema: Schema | None = None
     adapter: TypeAdapter[Any] | None = None
     blank: bool = False
     name: str = "answer"
+    kind: Any = None
 
     @classmethod
     def of(
@@ -69,7 +71,7 @@ class Answer(Generic[A_co]):
         adapter = adapter_of(kind, "answer")
         schema = Schema.compile(document_of(adapter, "answer"), extra=extra, formats=formats, root_closed=False)
         schema.refuse_contradictions("the answer")
-        return cls(schema, adapter, name=_schema_name(getattr(kind, "__name__", "")))
+        return cls(schema, adapter, name=_schema_name(getattr(kind, "__name__", "")), kind=kind)
 
     @property
     def is_text(self) -> bool:

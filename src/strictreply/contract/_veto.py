@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
 from strictreply.contract._judge_text import judge_union
+from strictreply.contract._partial_answer import PartialAnswer
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Members, Place
 from strictreply.values._attempts import Vetoed
@@ -63,6 +65,7 @@ class Veto:
         self._content = 0
         self._own = type(contract.answer) is not Answer  # a kind of answer that judges messages itself
         self._answer: _Text | None = None
+        self._typed: PartialAnswer | None = None
         if contract.channel == "text":
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
         elif contract.answer.schema is not None and not self._own and contract.answer_style == "union":
@@ -116,18 +119,23 @@ class Veto:
         whole = None if example is None else len(json.dumps(example, separators=(",", ":")))
         return Vetoed(came, None if whole is None else max(0, whole - came) // _CHARS_PER_TOKEN)
 
-    def partial(self) -> Partial | None:
+    def partial(self) -> Partial[Any] | None:
         """Return what there is of a structured answer; None for plain text, and before it begins."""
-        if self._answer is None or self._contract.answer.schema is None:
+        answer = self._contract.answer
+        if self._answer is None or answer.schema is None:
             return None
         partial = self._answer.partial()
-        if partial is None or self._contract.channel == "native":
+        if partial is not None and self._contract.channel == "text":
+            value = partial.value
+            if not isinstance(value, dict) or "answer" not in value:
+                return None
+            under = tuple(path.removeprefix("/answer") for path in partial.open if path.startswith("/answer"))
+            partial = Partial(value["answer"], under)
+        if partial is None or answer.adapter is None:
             return partial
-        value = partial.value
-        if not isinstance(value, dict) or "answer" not in value:
-            return None
-        under = tuple(path.removeprefix("/answer") for path in partial.open if path.startswith("/answer"))
-        return Partial(value["answer"], under)
+        if self._typed is None:
+            self._typed = PartialAnswer(answer.kind, answer.adapter, answer.schema.names)
+        return replace(partial, answer=self._typed.grown(partial))
 
 
 def _size(piece: str, contract: Contract) -> int:
@@ -244,7 +252,7 @@ class _Text:
         self._is_lost = "first_object" in self._modes  # any text may be followed by the object that is taken
         self._json = _Followed(contract, place, explain, at, contract.names)
 
-    def partial(self) -> Partial | None:
+    def partial(self) -> Partial[Any] | None:
         return None if self._is_lost else self._json.reader.partial()
 
     def feed(self, piece: str) -> Issue | None:

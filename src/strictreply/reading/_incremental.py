@@ -10,7 +10,8 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from io import StringIO
+from typing import Any, Generic, Protocol, TypeAlias
 
 import jiter
 
@@ -19,7 +20,7 @@ from strictreply.reading._diagnosis import PathToken
 from strictreply.values._issues import Code, Issue, pointer
 from strictreply.values._json import JSON
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
-from strictreply.values._replies import Invalid
+from strictreply.values._replies import A_co, Invalid
 
 _RUN = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*+')
 _SPACE = " \t\n\r"
@@ -105,15 +106,18 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(Generic[A_co]):
     """A JSON value while it is written: what is there, and the JSON Pointers of what is still open, outermost first.
 
-    What is not open is final. A number or a word is there when it is whole, a member when its value has begun. The
-    value is shared with the reader: it grows as more is read, and must not be changed.
+    What is not open is final. A number or a word is there when it is whole, a member when its value has begun.
+    ``answer`` is the same as the answer's own type: a model has the attributes that are final and valid, and no others
+    (``model_fields_set`` names them), a list the items; None as long as there is none. Both grow as more is read, and
+    must not be changed.
     """
 
     value: JSON
     open: tuple[str, ...]
+    answer: A_co | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,7 @@ class IncrementalReader:
 
     __slots__ = (
         *("_containers", "_high", "_hex", "_is_key", "_limits", "_listener", "_nodes", "_number"),
-        *("_parts", "_pieces", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
+        *("_text_so_far", "_came", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
         *("_may_end", "loose_end", "lost", "stop"),
     )
 
@@ -157,7 +161,7 @@ class IncrementalReader:
         self._listener = listener
         self._limits = limits
         self.loose_end = False
-        self._pieces: list[str] = []
+        self._came = StringIO()
         self._state: _State = self._value
         self._may_end = False  # whether the container may end here without a further value
         self._nodes = 0
@@ -166,7 +170,7 @@ class IncrementalReader:
         self._places: list[PathToken | None] = []
         self._starts: list[int] = []
         self._root: list[JSON] = []  # the outermost value, once there is something of it
-        self._parts: list[str] = []  # of the open string, name or number
+        self._text_so_far = StringIO()  # of the open string, name or number
         self._is_key = False
         self._high = 0  # the first half of a pair of escapes, waiting for the second
         self._hex = ""
@@ -181,7 +185,7 @@ class IncrementalReader:
         """Read one more piece; return why nothing that follows can be accepted, None while something may."""
         if self.stop is not None or self.lost:
             return self.stop
-        self._pieces.append(piece)
+        self._came.write(piece)
         at, end = 0, len(piece)
         try:
             while at < end:
@@ -197,13 +201,13 @@ class IncrementalReader:
     def issue(self, code: Code, at: str, names: Any) -> Issue:
         """Report a fault of the JSON as the strict decoder does for the text so far."""
         # What only a whole string or name shows is shown by one that is ended here.
-        told = decode("".join(self._pieces) + self._tail, self._limits, at=at, names=names)
+        told = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
         issues = told.issues if isinstance(told, Invalid) else ()
         return next((each for each in issues if each.code == code.value), None) or Issue.of(
             code, at, line=1, column=1, expected="", limit=self._limit_of(code)
         )
 
-    def partial(self) -> Partial | None:
+    def partial(self) -> Partial[Any] | None:
         """Return what there is of the value; None when it has not begun, or nothing can be said of it."""
         if not self._root or self.stop is not None or self.lost:
             return None
@@ -212,8 +216,7 @@ class IncrementalReader:
             pointers.append(path)
             path = path if place is None else pointer(path, place)
         if self._in_text() and not self._is_key:
-            self._parts[:] = ["".join(self._parts)]
-            self._put(self._parts[0])
+            self._put(self._text_so_far.getvalue())
             pointers.append(path)
         return Partial(self._root[0], tuple(pointers))
 
@@ -293,7 +296,7 @@ class IncrementalReader:
             return at
         self._begin(kind, _EMPTY[kind]())
         if kind == "number":
-            self._parts, self._number, self._state = [], "", self._in_number
+            self._text_so_far, self._number, self._state = StringIO(), "", self._in_number
             return at
         if kind == "string":
             self._begin_text(is_key=False)
@@ -340,11 +343,11 @@ class IncrementalReader:
         while at < end:
             following = _NUMBER[state].get(piece[at])
             if following is None:
-                self._parts.append(piece[start:at])
+                self._text_so_far.write(piece[start:at])
                 return self._end_number(state, piece[at], at)
             state = following
             at += 1
-        self._parts.append(piece[start:])
+        self._text_so_far.write(piece[start:])
         self._number = state
         return at
 
@@ -354,7 +357,7 @@ class IncrementalReader:
             return at
         if state not in _WHOLE_NUMBER or char in _RUNS_ON:
             self._fault(Code.JSON_SYNTAX)
-        value = _number("".join(self._parts))
+        value = _number(self._text_so_far.getvalue())
         if isinstance(value, Code):
             self._fault(value)
         elif self._listener.scalar(value):
@@ -426,14 +429,14 @@ class IncrementalReader:
         return self._state in (self._text, self._escape, self._unicode)
 
     def _begin_text(self, *, is_key: bool) -> None:
-        self._parts, self._is_key, self._high, self._state = [], is_key, 0, self._text
+        self._text_so_far, self._is_key, self._high, self._state = StringIO(), is_key, 0, self._text
 
     def _take(self, text: str) -> None:
         if self._high:
             self._lone()
-        self._parts.append(text)
+        self._text_so_far.write(text)
         if self._listener.part(text):
-            so_far = "".join(self._parts)
+            so_far = self._text_so_far.getvalue()
             if self._is_key:
                 self._refuse("key", key=so_far)
             self._refuse("part", shown=so_far)
@@ -494,7 +497,7 @@ class IncrementalReader:
     def _end_text(self) -> None:
         if self._high:
             self._lone()
-        text = "".join(self._parts)
+        text = self._text_so_far.getvalue()
         if not self._is_key:
             if self._listener.scalar(text):
                 self._refuse("scalar", shown=text)

@@ -43,8 +43,10 @@ class Part:
 
     @property
     def written(self) -> str:
-        """The wrong value as it would have been written in answer to what is asked for."""
+        """The wrong value as it would have been written in answer to what is asked for, ``{}`` where there was none."""
         value = value_at(self.root, pointer_tokens(self.place))
+        if value is _NOWHERE:
+            return "{}"
         return _compact({WRAPPED: value} if self.wrapped else value)
 
     def text_with(self, value: JSON, at: str) -> str | Invalid:
@@ -67,25 +69,28 @@ def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
 def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]) -> Part | None:
     """Find the value of a document that holds all faults; None when that is the document, or not worth an ask.
 
-    ``base`` is the pointer to the document in ``root``, ``schema`` what it has to fit; ``issues`` are codes, and places
-    counted from the document.
+    Where the one fault is a key that is missing, this is its value, which is not there yet. ``base`` is the pointer to
+    the document in ``root``, ``schema`` what it has to fit; ``issues`` are codes, and places counted from the document.
     """
     steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)  # as far as the shortest goes
     tokens = [step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)]
     document = value_at(root, pointer_tokens(base))
-    while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):  # ``*`` is a name that is not told
-        tokens = tokens[:-1]
+    is_missing = tokens != [] and {code.partition(".")[2] for code, _ in issues} == {SchemaRule.REQUIRED.value}
+    if not (is_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict)):
+        is_missing = False
+        while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):  # ``*`` is a name that is not told
+            tokens = tokens[:-1]
     place = pointer("", *tokens)
     value = value_at(document, tokens)
     size = len(_compact(document)) if tokens else 0
-    if size < MIN_DOCUMENT_CHARS or MIN_SAVING * len(_compact(value)) > size:
+    if size < MIN_DOCUMENT_CHARS or (not is_missing and MIN_SAVING * len(_compact(value)) > size):
         return None
     alone = schema.alone(place)
     if alone is None:
         return None
     try:
         own = Schema.compile(alone, extra="schema", root_closed=False)
-        if any(code.partition(".")[2] in _RULES for code, _ in issues) and not own.check(value):
+        if not is_missing and any(code.partition(".")[2] in _RULES for code, _ in issues) and not own.check(value):
             return None  # the sub-schema of another branch: this one does not refuse the value
         if takes_objects(alone):
             return Part(root, base + place, own)
@@ -128,7 +133,7 @@ def value_at(value: Any, tokens: Sequence[str]) -> Any:
 
 
 def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
-    """Return a document with another value at a place that it has; the document itself stays as it is."""
+    """Return a document with another value at a place, or one more member; the document itself stays as it is."""
     if not tokens:
         return value
     if isinstance(root, list):
@@ -136,7 +141,7 @@ def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
         return [*root[:index], _with(root[index], tokens[1:], value), *root[index + 1 :]]
     if not isinstance(root, dict):
         return value
-    return root | {tokens[0]: _with(root[tokens[0]], tokens[1:], value)}
+    return root | {tokens[0]: _with(root.get(tokens[0]), tokens[1:], value)}
 
 
 def _compact(value: JSON) -> str:

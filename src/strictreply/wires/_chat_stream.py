@@ -6,8 +6,10 @@ that is no chunk, calls that contradict themselves, words after the end) is a fa
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from io import StringIO
 from itertools import chain
 from typing import Any, cast
 
@@ -37,13 +39,15 @@ class ChatAssembly:
         self.size = 0
         self.delta: JSONObject = {}
         self.is_text_alone = False
+        self.is_piece = False
         self._around: JSONObject = {}
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
         """Take one chunk."""
         self.chunks += 1
-        if not self._add_usual(chunk):
+        self.is_piece = self._add_usual(chunk)
+        if not self.is_piece:
             self._add(chunk)
 
     def _add_usual(self, chunk: JSON) -> bool:
@@ -130,11 +134,36 @@ def _keep(around: JSONObject, given: JSONObject) -> None:
 
 
 @dataclass(slots=True)
+class _Member:
+    """A member that comes in pieces: ``written`` joins the texts as they come, so that many take no more than one."""
+
+    written: StringIO = field(default_factory=StringIO)
+    is_text: bool = False
+    others: list[JSON] = field(default_factory=list[JSON])
+
+    def add(self, piece: JSON) -> None:
+        if isinstance(piece, str):
+            self.is_text = True
+            self.written.write(piece)
+        elif piece is not None:
+            self.others.append(piece)
+
+    @property
+    def whole(self) -> JSON:
+        """Texts and lists are joined; of anything else the first that is no text stands for all, to be noticed."""
+        if not self.others:
+            return self.written.getvalue() if self.is_text else None
+        if self.is_text or not all(isinstance(one, list) for one in self.others):
+            return self.others[0]
+        return [*chain.from_iterable(cast("Any", self.others))]
+
+
+@dataclass(slots=True)
 class _Pieces:
     """An object so far: members that are said once, and members that come in pieces."""
 
     said: JSONObject = field(default_factory=dict[str, JSON])
-    pieces: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
+    pieces: defaultdict[str, _Member] = field(default_factory=lambda: defaultdict(_Member))
 
     def add(self, delta: JSONObject, once: Container[str]) -> bool:
         """Take a delta; return whether nothing contradicts what was said before. Null says nothing."""
@@ -144,23 +173,12 @@ class _Pieces:
                 agrees &= not value or self.said.get(name) in (None, "", value)
                 self.said[name] = self.said.get(name) or value
             else:
-                self.pieces.setdefault(name, []).extend([] if value is None else [value])
+                self.pieces[name].add(value)
         return agrees
 
     @property
     def whole(self) -> JSONObject:
-        """Texts and lists are joined; of anything else the first that is no text stands for all, to be noticed."""
-        whole = dict(self.said)
-        for name, parts in self.pieces.items():
-            if not parts:
-                whole[name] = None
-            elif all(isinstance(part, str) for part in parts):
-                whole[name] = "".join(map(str, parts))
-            elif all(isinstance(part, list) for part in parts):
-                whole[name] = [*chain.from_iterable(cast("Any", parts))]
-            else:
-                whole[name] = next(part for part in parts if not isinstance(part, str))
-        return whole
+        return self.said | {name: member.whole for name, member in self.pieces.items()}
 
 
 @dataclass(slots=True)
@@ -201,7 +219,7 @@ class _Choice:
             return 0
         text = delta.get("content")
         if type(text) is str:
-            self.message.pieces.setdefault("content", []).append(text)
+            self.message.pieces["content"].add(text)
             return len(text)
         calls: Any = delta.get("tool_calls")
         call = calls[0] if type(calls) is list and len(calls) == 1 else None
@@ -212,7 +230,7 @@ class _Choice:
         arguments = function.get("arguments")
         if len(function) != 1 or type(arguments) is not str or "name" not in self.calls[index].function.said:
             return 0
-        self.calls[index].function.pieces.setdefault("arguments", []).append(arguments)
+        self.calls[index].function.pieces["arguments"].add(arguments)
         return len(arguments)
 
     def add(self, part: JSONObject) -> Issue | None:
@@ -263,20 +281,20 @@ class ChatSent:
 
     def __init__(self, *, usage: bool) -> None:
         self._usage = usage
-        self._texts: list[str] = []
+        self._text = StringIO()
         self._around: JSONObject = {}
 
     @property
     def text(self) -> str:
         """The text of the content that was passed on."""
-        return "".join(self._texts)
+        return self._text.getvalue()
 
     def add(self, event: JSON) -> None:
         """Take a chunk that is passed on: it holds nothing but text."""
         chunk: Any = event
         text = chunk["choices"][0]["delta"].get("content") if chunk["choices"] else None
         if text:
-            self._texts.append(text)
+            self._text.write(text)
         if not self._around:
             self._around = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
 

@@ -15,7 +15,7 @@ DONE = b"data: [DONE]\n\n"
 DONE_DATA = b"[DONE]"
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a CR at the end may be half of a CRLF
-_PLAIN = re.compile(rb"data: ([^\r\n]*)\n\n")
+_PLAIN = re.compile(rb"(?:event: ([a-z._]+)\n)?data: ([^\r\n]*)\n\n")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -53,7 +53,7 @@ class EventReader:
         at = 0
         while not self._raw and (plain := _PLAIN.match(rest, at)):  # how servers write all but a few
             at, self._has_feeds = plain.end(), True
-            yield Event("", plain[1], plain[0])
+            yield Event((plain[1] or b"").decode(), plain[2], plain[0])
         while end := _LINE_END.search(rest, at):
             self._has_feeds |= end[0] != b"\r"
             yield from self._line(rest[at : end.start()], rest[at : end.end()])

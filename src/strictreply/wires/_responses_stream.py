@@ -58,6 +58,7 @@ class ResponsesAssembly:
         self.size = 0
         self.delta: JSONObject = {}
         self.is_text_alone = False
+        self.is_piece = False
         self._is_text = True  # as long as nothing but text came
         self.items: dict[int, _Item] = {}
         self.around: JSONObject = {}
@@ -79,6 +80,7 @@ class ResponsesAssembly:
             elif handle is not None:
                 handle(self, chunk)
             self._is_text &= not str(kind).startswith(_OF_CALLS)
+        self.is_piece = kind == "response.output_text.delta"
         self.is_text_alone = self._is_text and not self.is_over
 
     def _is_in_order(self, event: JSONObject) -> bool:

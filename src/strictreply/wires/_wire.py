@@ -30,7 +30,8 @@ class Assembly(Protocol):
     ``fault`` is the first thing in them that is not what the API sends, None while there is none. ``is_done`` says that
     the stream said it is at its end, ``is_over`` that nothing more of it is to be read. ``size`` counts the characters
     of its texts. ``delta`` is what the last event added, as a delta of the message; ``is_text_alone`` says that the
-    event holds nothing but text of an answer, or nothing of the reply.
+    event holds nothing but text of an answer, or nothing of the reply; ``is_piece`` that it is one more piece of a text
+    or of arguments, and only that piece of it is kept.
     """
 
     fault: Issue | None
@@ -39,6 +40,7 @@ class Assembly(Protocol):
     size: int
     delta: JSONObject
     is_text_alone: bool
+    is_piece: bool
 
     def add(self, chunk: JSON) -> None:
         """Take one event."""

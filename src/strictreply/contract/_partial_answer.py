@@ -1,0 +1,155 @@
+"""A typed answer while it is written: an instance that has the members which are final, and valid, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, PydanticUserError, RootModel, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from strictreply.contract._models import instance_of
+from strictreply.contract._reuse import kept_on
+from strictreply.reading._incremental import Partial
+from strictreply.values._issues import pointer_tokens
+from strictreply.values._json import JSON
+from strictreply.values._replies import Invalid
+
+_Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
+"""By the name of a member in JSON: its attribute, its type, and what reads it; None where that needs the whole."""
+
+
+class PartialAnswer:
+    """One answer followed while it is written; it holds state, so each stream needs its own.
+
+    ``names`` are the names that the contract knows.
+    """
+
+    def __init__(self, kind: Any, adapter: TypeAdapter[Any], names: Collection[str]) -> None:
+        self._root = _Open(kind, adapter)
+        self._names = names
+        self._is_lost = False
+
+    def grown(self, partial: Partial[Any]) -> Any:
+        """Return the answer with what has become final; None as long as nothing can be shown of it."""
+        if not self._is_lost:
+            steps = [pointer_tokens(path)[-1] for path in partial.open[1:]]
+            self._is_lost = not self._root.grow(partial.value, steps if partial.open else None, self._names)
+        return self._root.made
+
+
+class _Open:
+    """A value that is still written: an object of a model or a list, with what of it is final; else it is not shown."""
+
+    def __init__(self, kind: Any, adapter: TypeAdapter[Any]) -> None:
+        kind = _bare(kind)
+        self._adapter = adapter
+        self._members = _members_of(kind)
+        self._items = _item_of(kind)
+        self._count = 0  # of the members or items that are final
+        self._child: tuple[str, _Open] | None = None
+        self.made: Any = None
+        if self._members is not None:
+            self.made = kind.model_construct(_fields_set=set())
+            vars(self.made).clear()  # no default stands for what is not there yet
+        elif self._items is not None:
+            self.made = []
+
+    def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
+        """Take what has become final; ``steps`` lead to what is open inside, None when all is final.
+
+        Return False for a value that the type refuses: nothing more is shown then.
+        """
+        if steps is None:
+            told = instance_of(self._adapter, value, at="", names=names)
+            self.made = self.made if isinstance(told, Invalid) else told
+            return not isinstance(told, Invalid)
+        fresh: Iterable[tuple[str, JSON]] = ()
+        if isinstance(value, dict) and self._members is not None:
+            last = len(value) - len(steps[:1])
+            fresh = [*islice(reversed(value.items()), len(steps[:1]), len(value) - self._count)][::-1]
+        elif isinstance(value, list) and self._items is not None:
+            last = len(value) - len(steps[:1])
+            fresh = [(str(index), value[index]) for index in range(self._count, last)]
+        else:
+            return True
+        self._count = last
+        if not all(self._take(key, whole, None, names) for key, whole in fresh):
+            return False
+        if not steps:
+            return True
+        inner: Any = value
+        return self._take(steps[0], inner[steps[0] if isinstance(value, dict) else int(steps[0])], steps[1:], names)
+
+    def _take(self, key: str, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
+        """Take a member or an item, final or still open."""
+        attribute, kind, adapter = (self._members or {}).get(key, (key, *(self._items or (None, None))))
+        if adapter is None:
+            return True  # of no member of the model, or shown with the whole
+        if steps is None:
+            shown = instance_of(adapter, value, at="", names=names)
+            fits = not isinstance(shown, Invalid)
+        else:
+            if self._child is None or self._child[0] != key:
+                self._child = key, _Open(kind, adapter)
+            fits, shown = self._child[1].grow(value, steps, names), self._child[1].made
+            if shown is None:
+                return fits
+        if fits and isinstance(self.made, list):
+            self.made[int(key) :] = [shown]
+        elif fits:
+            vars(self.made)[attribute] = shown
+            self.made.model_fields_set.add(attribute)
+        return fits
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without what is said about it, and without the null beside it."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    others = [one for one in get_args(kind) if one is not type(None)]
+    is_optional = get_origin(kind) in (Union, type(int | None)) and len(others) == 1
+    return _bare(others[0]) if is_optional else kind
+
+
+def _item_of(kind: Any) -> tuple[Any, TypeAdapter[Any]] | None:
+    """Return the type of the items of a list, and what reads one; None for any other type."""
+    return (get_args(kind)[0], TypeAdapter(get_args(kind)[0])) if get_origin(kind) is list and get_args(kind) else None
+
+
+def _members_of(kind: Any) -> _Members | None:
+    """Return the members of a model of which a part says something; None for a type that only makes sense whole."""
+    if not isinstance(kind, type) or not issubclass(kind, BaseModel) or issubclass(kind, RootModel):
+        return None
+    return kept_on(kind, (PartialAnswer,), lambda: _read(kind))
+
+
+def _read(kind: type[BaseModel]) -> _Members | None:
+    rules = kind.__pydantic_decorators__
+    if rules.model_validators or rules.root_validators or kind.__init__ is not BaseModel.__init__:
+        return None
+    checked = [rule.info.fields for rule in rules.field_validators.values()]
+    checked += [rule.info.fields for rule in rules.validators.values()]
+    own = set[str]().union(*checked)
+    return {
+        _spelled(name, field): (
+            name,
+            field.annotation,
+            None if own & {name, "*"} or field.discriminator else _adapter(kind, field),
+        )
+        for name, field in kind.model_fields.items()
+    }
+
+
+def _spelled(name: str, field: FieldInfo) -> str:
+    alias = field.validation_alias
+    return alias if isinstance(alias, str) else name
+
+
+def _adapter(kind: type[BaseModel], field: FieldInfo) -> TypeAdapter[Any]:
+    read: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    try:
+        return TypeAdapter(read, config=kind.model_config)
+    except PydanticUserError:  # a model has a configuration of its own
+        return TypeAdapter(read)
