@@ -66,18 +66,25 @@ class LoopPolicy:
 
         ``tools``, by name, say which calls may be repeated; one that is not among them may not.
         """
-        made = Counter(map(signature, earlier))
-        for call in calls:
+        before, asked = list(earlier), list(calls)
+        named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
+        made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
+        for call in asked:
+            if named[call.name] < self.suppress_at:  # as in most turns: no arguments have to be read
+                yield call, False
+                continue
             spelled = signature(call)
             made[spelled] += 1
-            yield call, made[spelled] >= self.suppress_at and not _is_repeatable(call, tools)
+            yield call, made[spelled] >= self.suppress_at
 
     def repeated(self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS) -> list[str]:
         """Return the names of the tools that were called with the same arguments ``warn_at`` times or more, each once.
 
         ``tools`` are those of :meth:`suppressed`.
         """
-        made = Counter((call.name, signature(call)) for call in calls if not _is_repeatable(call, tools))
+        counted = [call for call in calls if not _is_repeatable(call, tools)]
+        named = Counter(call.name for call in counted)
+        made = Counter((call.name, signature(call)) for call in counted if named[call.name] >= self.warn_at)
         return list(dict.fromkeys(name for (name, _), times in made.items() if times >= self.warn_at))
 
 

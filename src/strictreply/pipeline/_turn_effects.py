@@ -105,8 +105,8 @@ class TurnState:
     """What the steps of one turn share, and what of it is no plain JSON: ``asked``, the typed replies, in order.
 
     ``contract`` is what the model's replies are held to; ``new_id`` makes ids that nobody else has. ``calls`` are those
-    of the model's last reply. ``claiming`` is the manifest that the turn is claiming, and its name for that; ``claim``
-    the claim that it has.
+    of the model's last reply, ``suppressed`` the ids of those that repeat too often to be run. ``claiming`` is the
+    manifest that the turn is claiming, and its name for that; ``claim`` the claim that it has.
     """
 
     contract: Contract
@@ -116,6 +116,7 @@ class TurnState:
     new_id: Callable[[], str]
     asked: list[Asked] = field(default_factory=list)
     calls: tuple[ToolCall, ...] = ()
+    suppressed: frozenset[str] = frozenset()
     claiming: tuple[str, str] | None = None
     claim: SessionClaim | None = None
 
@@ -152,8 +153,3 @@ def refuse_unfit(manifest: ToolCallManifest) -> None:
     verdict = LOOP_VALIDATOR.validate_tool_call_manifest(manifest)
     if not verdict.successful:
         raise InvokeFailed(verdict.errors)
-
-
-def earlier_calls(turn: Turn, manifest: ToolCallManifest) -> tuple[AgentToolCall, ...]:
-    """Return the calls of a turn before those of its last reply, which ``manifest`` holds."""
-    return turn.tool_calls[: len(turn.tool_calls) - len(manifest.tool_calls)]

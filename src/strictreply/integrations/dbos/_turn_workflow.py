@@ -38,7 +38,8 @@ from strictreply.pipeline._sessions import MemorySessionStore
 from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
 from strictreply.pipeline._values import AgentContext, AgentToolCallResult
-from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
+from strictreply.running._threads import in_thread
+from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, numbering
 from strictreply.values._json import JSONObject
 
 _ASK: Final = {"name": "ask"}
