@@ -56,28 +56,21 @@ def call(number: int) -> dict[str, Any]:
 REPLIES = [completion(call(number)) for number in range(CALLS)] + [completion({"content": "Fine in all three."})]
 
 
-def handler() -> Callable[[Any], Any]:
-    """Serve the replies in turn, over and over."""
-    served = 0
-
-    def handle(_: Any) -> Any:
-        nonlocal served
-        served += 1
-        body = REPLIES[(served - 1) % len(REPLIES)]
-        return http.Response(200, content=body, headers={"content-type": "application/json"})
-
-    return handle
+def handle(request: Any) -> Any:
+    """Serve the reply that follows the results which are told behind the last user's turn."""
+    told = request.content.rpartition(b'"user"')[2].count(b'"tool_call_id"')
+    return http.Response(200, content=REPLIES[told], headers={"content-type": "application/json"})
 
 
 def sync_client() -> openai.OpenAI:
     """Make an SDK client over the mock transport."""
-    transport = http.Client(transport=http.MockTransport(handler()))
+    transport = http.Client(transport=http.MockTransport(handle))
     return openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
 
 
 def async_client() -> openai.AsyncOpenAI:
     """Make its async twin."""
-    transport = http.AsyncClient(transport=http.MockTransport(handler()))
+    transport = http.AsyncClient(transport=http.MockTransport(handle))
     return openai.AsyncOpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
 
 
