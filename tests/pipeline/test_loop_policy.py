@@ -16,8 +16,10 @@ from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentToolCall, ToolCallManifest
 from strictreply.values._errors import ContractError
 
-COUNTS = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars")
+COUNTS = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars", "max_tokens_total")
 NO_COUNTS: tuple[Any, ...] = (None, 2.5, 3.0, True, "4", float("nan"))
+
+UNBOUNDED = {("max_tokens_total", None)}
 
 
 def made(arguments: str, name: str = "search", id_: str = "tc1") -> AgentToolCall:
@@ -43,7 +45,7 @@ def spent(policy: LoopPolicy, *arguments: str) -> list[bool]:
         {"tool_timeout": float("nan")},
         {"tool_timeout": True},
         {"tool_timeout": "5"},
-        *({count: no_count} for count in COUNTS for no_count in NO_COUNTS),
+        *({count: no_count} for count in COUNTS for no_count in NO_COUNTS if (count, no_count) not in UNBOUNDED),
     ],
     ids=lambda bounds: "-".join(map(str, *bounds.items())),
 )

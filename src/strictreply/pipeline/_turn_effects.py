@@ -27,7 +27,7 @@ from strictreply.pipeline._values import (
 )
 from strictreply.reading._decoding import is_json
 from strictreply.values._attempts import Attempt, Usage
-from strictreply.values._errors import ToolError
+from strictreply.values._errors import ReplyHalted, ToolError
 from strictreply.values._json import Message
 from strictreply.values._replies import AssistantReply, ToolCall
 
@@ -121,9 +121,15 @@ class TurnState:
     claim: SessionClaim | None = None
 
     def refuse_endless(self, turn: Turn) -> None:
-        """Raise IterationsExceeded in a turn that may not ask again (requirement P68)."""
+        """Raise in a turn that may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
         if turn.iterations >= self.policy.max_iterations:
             raise IterationsExceeded(self.policy.max_iterations)
+        spent, bound = sum(asked.usage.total_tokens for asked in self.asked), self.policy.max_tokens_total
+        if bound is not None and spent >= bound:
+            attempts = tuple(attempt for asked in self.asked for attempt in asked.attempts)
+            raise ReplyHalted(
+                f"halted after {spent} tokens in {len(self.asked)} asks", reason="tokens", attempts=attempts
+            )
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
         """Return the turns that tell the model the results of its calls."""
