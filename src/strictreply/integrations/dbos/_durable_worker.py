@@ -160,7 +160,10 @@ class DurableWorker:
                 "executor_id": executor_id,
                 "log_level": "ERROR",
                 "enable_otlp": False,
-                "notification_coalesce_sec": 0.1,  # we send none; at DBOS's own 0.01 an idle worker wakes for nothing
+                # No notification of DBOS's is used. It would wake a hundred times a second to send some, and sleep a
+                # second, which a stop waits for, to look for some.
+                "notification_coalesce_sec": 0.1,
+                "notification_listener_polling_interval_sec": 0.1,
             }
         )
         if dbos.executor_id != executor_id:
