@@ -37,12 +37,15 @@ def postgres_server() -> Iterator[str]:
 
 
 @contextmanager
-def fresh_database(server: str) -> Iterator[str]:
-    """Give the URL of a database of its own on a server, gone in the end with whoever is still connected."""
+def fresh_database(server: str, *, template: str = "template1") -> Iterator[str]:
+    """Yield the URL of a database of its own on a server, gone in the end with whoever is still connected.
+
+    It is a copy of ``template``, a database that nobody is connected to.
+    """
     psycopg = pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
     name = f"strictreply_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield urlsplit(server)._replace(path=f"/{name}").geturl()
         finally:

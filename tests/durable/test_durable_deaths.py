@@ -46,12 +46,14 @@ def ended(run: DurableRun) -> str | None:
 def worked(workers: Workers, kill: Kill | None, runs: list[DurableRun]) -> bool:
     """Have a worker work until it dies, or all runs have ended; tell whether it died."""
     process: Any = workers.start(kill)
-    while process.is_alive():
-        if all(ended(run) is not None for run in runs):
+    left = list(runs)
+    while not multiprocessing.connection.wait([process.sentinel], timeout=POLL):
+        while left and ended(left[-1]) is not None:  # none of the others has to be looked at before
+            left.pop()
+        if not left:
             process.kill()
             process.join()
             return False
-        multiprocessing.connection.wait([process.sentinel], timeout=POLL)
     return True
 
 

@@ -40,12 +40,21 @@ class Workers:
 
     def start(self, kill: Kill | None = None) -> Any:
         """Start one, and wait until it serves."""
-        up = PROCESSES.Event()
-        process = PROCESSES.Process(target=work, args=(self.place, kill, up), daemon=True)
-        process.start()
-        self.started.append(process)
-        assert up.wait(PATIENCE)
+        (process,) = self.start_together(kill)
         return process
+
+    def start_together(self, *kills: Kill | None) -> list[Any]:
+        """Start one for each of ``kills``, and wait until all serve."""
+        ups = [PROCESSES.Event() for _ in kills]
+        processes: list[Any] = [
+            PROCESSES.Process(target=work, args=(self.place, kill, up), daemon=True)
+            for kill, up in zip(kills, ups, strict=True)
+        ]
+        for process in processes:
+            process.start()
+        self.started += processes
+        assert all(up.wait(PATIENCE) for up in ups)
+        return processes
 
     def die_of(self, kill: Kill, runs: Any) -> None:
         """Start one with a run in the queue, and wait until it is dead."""
@@ -131,7 +140,7 @@ def test_the_other_worker_finishes_what_a_killed_one_began(
     with served(shape) as (model, base_url):
         place, kill = Place(base_url, postgres_url, tmp_path / "journal"), Kill(number, moment, tmp_path / "dead")
         with Workers(place) as workers, place.runs() as runs:
-            both = [workers.start(kill), workers.start(kill)]
+            both = workers.start_together(kill, kill)
             assert_told(runs.start(QUESTION, id="run").result(poll_seconds=0.05), shape)
             assert sorted(str(process.exitcode) for process in both) == ["-9", "None"]
             assert len(ledger(runs.find("run"))) == len(STEPS[shape])

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.walking import App, answer, answering, asking, call, context
 from strictreply.contract._driving import drive
+from strictreply.pipeline._context_rules import CORE, STEPS
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.pipeline._line import Invoke, LineResult, LineStatus, StepBody, line_flow, plain_body
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
@@ -203,15 +204,17 @@ def test_a_step_that_leaves_something_wrong_is_the_last() -> None:
 
 @pytest.mark.req("P44")
 def test_a_caller_that_knows_its_bodies_names_the_steps_to_judge_behind() -> None:
-    """What a step leaves behind is judged at the steps that are named, and nowhere else; with none named everywhere."""
+    """What a step leaves is held to the rules that are named for it, and to no others; with none named to all."""
     line = Line()
     line.replace(STEP.AGENT_SESSION_CREATOR, lambda ctx: ctx)
     assert refused(line.run()) == [InvokeCode.SESSION_MISSING, InvokeCode.TURN_MISSING]
-    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR})) == [
+    left = STEPS[STEP.AGENT_SESSION_CREATOR].post or ()
+    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR: (left,)})) == [
         InvokeCode.SESSION_MISSING,
         InvokeCode.TURN_MISSING,
     ]
-    assert line.run(judged_behind={STEP.AGENT_CONTEXT_RESOLVER}).step > STEP.AGENT_SESSION_CREATOR
+    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR: (left[1:],)})) == [InvokeCode.TURN_MISSING]
+    assert line.run(judged_behind={STEP.AGENT_CONTEXT_RESOLVER: CORE}).step > STEP.AGENT_SESSION_CREATOR
 
 
 def test_the_seconds_of_each_step_are_told() -> None:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import pytest
 
 import strictreply as sr
 from running.conftest import FullWalk
-from running.loops import DONE, Opened, asking, codes, ids, spy
+from running.loops import DONE, Loop, Opened, asking, codes, ids, spy
 from scripted import USER, Client, call, completion
+from strictreply.contract._driving import drive
 from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._turn_effects import RunTools, ToolOutcome
-from strictreply.pipeline._turn_steps import TurnSteps
-from strictreply.pipeline._values import AgentContext, AgentToolCall, AgentToolCallResult, PipelineStep
+from strictreply.pipeline._line import line_flow
+from strictreply.pipeline._rule import PipelineRule
+from strictreply.pipeline._sessions import MemorySessionStore
+from strictreply.pipeline._turn_effects import Asked, AskModel, RunTools, ToolOutcome
+from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
+from strictreply.pipeline._validator import LOOP_VALIDATOR
+from strictreply.pipeline._values import (
+    AgentContext,
+    AgentPipelineContext,
+    AgentPipelineContextType,
+    AgentToolCall,
+    AgentToolCallResult,
+    Envelope,
+    PipelineStep,
+)
 from strictreply.values._replies import ToolCall
 
 NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}
@@ -95,3 +110,80 @@ def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: 
     with pytest.raises(sr.InvokeFailed) as caught:
         flow.send((ToolOutcome(replace(result, **changes)),))
     assert codes(caught.value) == [code]
+
+
+ENVELOPE = Envelope(org="o", user="u", instructions="Well?", messages=({"role": "user", "content": "Well?"},))
+
+
+@pytest.mark.parametrize(
+    ("changes", "agent", "answer", "codes_told"),
+    [
+        ({}, "a", "Yes.", []),
+        ({"org": " "}, "a", "Yes.", [InvokeCode.CORE_ORG]),
+        ({"user": None}, "a", "Yes.", [InvokeCode.CORE_USER]),
+        ({"org": "", "instructions": ""}, "a", "Yes.", [InvokeCode.CORE_ORG]),
+        ({"instructions": " "}, "a", "Yes.", [InvokeCode.INPUT_MISSING]),
+        ({}, " ", "Yes.", [InvokeCode.AGENT_CONTEXT_MISSING]),
+        ({}, "a", " ", [InvokeCode.OUTPUT_TEXT_MISSING]),
+    ],
+)
+def test_the_short_way_finds_what_the_thorough_way_finds(
+    changes: dict[str, Any], agent: str, answer: str, codes_told: list[InvokeCode], full_walk: FullWalk
+) -> None:
+    """A request, an agent or an answer that breaks a rule ends a turn with the same codes, however often it is judged.
+
+    Judged at every step, a fault may be found a step earlier: before the body that would have passed it on.
+    """
+    client = sr.wrap(Client(), tools=[spy("search", [])])
+    envelope = replace(ENVELOPE, **changes)
+
+    def turn() -> TurnSteps:
+        return TurnSteps(
+            contract=client.contract_for(model="m", messages=USER),
+            policy=sr.LoopPolicy(),
+            agent=AgentContext(id=agent),
+            model="m",
+            new_id=lambda: "i",
+        )
+
+    def perform(effect: Any) -> Any:
+        if isinstance(effect, AskModel):
+            return Asked({"role": "assistant", "content": answer}, sr.DirectAnswer(answer))
+        return effect.use(MemorySessionStore())
+
+    short = drive(turn_flow(envelope, turn(), time_stamp="t", correlation_id="c", cancelled=lambda: False), perform)
+    ctx = AgentPipelineContext(
+        type=AgentPipelineContextType.INITIAL, time_stamp="t", correlation_id="c", envelope=envelope
+    )
+    thorough = drive(
+        line_flow(ctx, turn().bodies, validator=LOOP_VALIDATOR, cancelled=lambda: False, clock=lambda: 0.0), perform
+    )
+    assert [[error.code for error in line.errors] for line in (short, thorough)] == [codes_told] * 2
+    full_walk.steps.clear()  # of the faulty turns
+
+
+def judged(replies: int) -> int:
+    """Return how many rules are asked in a run whose model calls a tool so often, and then answers."""
+    ran: list[str] = []
+    loop = Loop(*(asking(str(number)) for number in range(replies)), DONE, tools=[spy("search", ran)])
+    asked = 0
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal asked
+        asked += event == "call" and frame.f_code is PipelineRule.judge.__code__
+
+    sys.setprofile(count)
+    try:
+        loop.run()
+    finally:
+        sys.setprofile(None)
+    assert len(ran) == replies
+    return asked
+
+
+def test_a_turn_judges_each_thing_once() -> None:
+    """The request, the agent and the response are judged once a turn; each further reply costs the two rules of ids."""
+    once, twice, seven = map(judged, (1, 2, 7))
+    assert twice - once == 2
+    assert seven - once == 12
+    assert once <= 43

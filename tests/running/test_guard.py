@@ -41,6 +41,27 @@ def test_a_model_that_always_calls_is_asked_eight_times(opened: Opened) -> None:
     assert codes(exceeded.value) == ["AGENT_REASONER_MAX_ITERATIONS_EXCEEDED"]
 
 
+@pytest.mark.parametrize(("bound", "asks", "runs"), [(15, 1, 0), (16, 2, 1), (30, 2, 1), (31, 3, 2)])
+def test_a_run_that_has_spent_its_tokens_asks_no_more(opened: Opened, bound: int, asks: int, runs: int) -> None:
+    """The tokens of all asks of a run are bounded together: it ends before it runs calls that nobody would hear of."""
+    ran: list[str] = []
+    loop = opened(*[asking(str(number)) for number in range(20)], tools=[spy("search", ran)])
+    with pytest.raises(sr.ReplyHalted) as halted:
+        loop.run(loop=sr.LoopPolicy(max_tokens_total=bound))
+    assert (halted.value.reason, halted.value.usage.total_tokens) == ("tokens", 15 * asks)
+    assert (loop.asks, len(halted.value.attempts), len(ran)) == (asks, asks, runs)
+    assert "LoopPolicy" in halted.value.explain()
+
+
+def test_an_answer_is_never_too_dear(opened: Opened) -> None:
+    """A run whose answer is there has it, whatever it took; what goes on from it counts anew."""
+    loop = opened(DONE, asking("a"), DONE, tools=[spy("search", [])])
+    policy = sr.LoopPolicy(max_tokens_total=16)
+    first = loop.run(loop=sr.LoopPolicy(max_tokens_total=1))
+    assert first.answer == "done"
+    assert loop.run("more", after=first, loop=policy).usage.total_tokens == 30
+
+
 def test_the_asks_of_a_turn_are_counted_over_its_pauses(opened: Opened) -> None:
     """A turn that pauses goes on counting where it was; a call that nobody could hear of bothers no client."""
     loop = opened(asking("a", tool="locate"), asking("b", tool="locate"), DONE, tools=[LOCATE])

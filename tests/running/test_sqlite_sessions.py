@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from collections import Counter
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
-from strictreply.pipeline._values import Session
+from running.loops import DONE, Loop
+from strictreply.pipeline._sessions import SessionStoreFailed
+from strictreply.pipeline._values import Session, Turn
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 from strictreply.values._errors import ContractError
 
@@ -181,3 +186,126 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     for path in (text, tmp_path, tmp_path / "absent" / "sessions.db", ":memory:", ""):
         with pytest.raises(ContractError):
             SQLiteSessionStore(path)
+
+
+class Counted(SQLiteSessionStore):
+    """A store that notes its connections, and the first words of every statement."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin empty."""
+        self.connections = 0
+        self.statements: list[str] = []
+        super().__init__(path)
+        self.connections = 0
+        self.statements.clear()
+
+    def _connected(self) -> sqlite3.Connection:
+        """Connect, and watch it."""
+        connection = super()._connected()
+        self.connections += 1
+        connection.set_trace_callback(lambda statement: self.statements.append(statement.split()[0]))
+        return connection
+
+
+def test_a_turn_is_one_commit_on_a_connection_that_is_kept(tmp_path: Path) -> None:
+    """However many turns follow on each other: one connection, and of each turn one transaction that writes."""
+    store = Counted(tmp_path / "sessions.db")
+    loop = Loop(*[DONE] * 4, tools=[], store=store)
+    run = loop.run()
+    assert store.connections == 1
+    first = Counter(store.statements)
+    assert first == {"BEGIN": 1, "SELECT": 3, "INSERT": 2, "COMMIT": 1}
+    for _ in range(3):
+        store.statements.clear()
+        run = loop.run("more", after=run)
+    assert store.connections == 1
+    told = Counter(store.statements)
+    assert told == {"BEGIN": 3, "SELECT": 3 + 4, "INSERT": 2, "DELETE": 2, "COMMIT": 3}
+    assert [turn["content"] for turn in run.transcript[-2:]] == ["more", "done"]
+
+
+def test_what_is_saved_is_on_the_disk(tmp_path: Path) -> None:
+    """Each commit waits for the disk, whatever SQLite was built to do in WAL mode."""
+    store = SQLiteSessionStore(tmp_path / "sessions.db")
+    with closing(store._connected()) as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("how", ["replaced", "restored", "removed"])
+def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(tmp_path: Path, how: str) -> None:
+    """A kept connection does not go on with a file that is not there any more: what is there is read, or told."""
+    path, other = tmp_path / "sessions.db", tmp_path / "other.db"
+    for at, name in ((path, "mine"), (other, "other")):
+        store = SQLiteSessionStore(at)
+        store.save(replace(NEW, mode=name), FIRST)
+        if at is other:
+            store.close()
+    store = SQLiteSessionStore(path)
+    assert kept(store).mode == "mine"
+    if how == "replaced":
+        other.replace(path)
+    elif how == "restored":
+        path.write_bytes(other.read_bytes())
+    else:
+        path.unlink()
+    for beside in tmp_path.glob("sessions.db-*"):
+        beside.unlink()
+    if how == "removed":
+        with pytest.raises(SessionStoreFailed) as told:
+            store.session("s")
+        assert told.value.reason == "corrupt"
+    else:
+        assert kept(store).mode == "other"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
+    """A child that was forked beside kept connections saves what its parent reads, and the other way round."""
+    store = Counted(tmp_path / "sessions.db")
+    store.save(NEW, FIRST)
+    child = os.fork()
+    if not child:
+        session = store.session("s")
+        assert session is not None
+        store.save(session, Turn(id="t2"))
+        os._exit(0 if store.connections == 2 else 1)  # its own, behind the one before the fork
+    assert os.waitpid(child, 0)[1] == 0
+    assert kept(store).last_turn_id == "t2"
+    store.save(kept(store), Turn(id="t3"))
+    assert (kept(store).last_turn_id, store.connections) == ("t3", 2)
+
+
+def test_a_store_keeps_few_connections_and_closes_them(tmp_path: Path) -> None:
+    """Ten threads at once leave at most four connections, and closing the store leaves no file beside the database."""
+    store, gate = Counted(tmp_path / "sessions.db"), threading.Barrier(10)
+
+    def use() -> None:
+        with store.transaction(writing=False):
+            gate.wait(timeout=30)
+
+    threads = [threading.Thread(target=use) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert store.connections == 10
+    with ExitStack() as opened:
+        for _ in range(10):
+            opened.enter_context(store.transaction(writing=False))
+    assert 10 < store.connections <= 20
+    assert store.connections >= 16
+    store.save(NEW, FIRST)
+    store.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["sessions.db"]
+    assert kept(store).id == "s"
+
+
+def test_a_store_that_nobody_has_any_more_closes_its_connections(tmp_path: Path) -> None:
+    """What was kept goes with the store: SQLite then leaves no log beside the file."""
+    store = SQLiteSessionStore(tmp_path / "sessions.db")
+    store.save(NEW, FIRST)
+    assert (tmp_path / "sessions.db-wal").exists()
+    del store
+    gc.collect()
+    assert [each.name for each in tmp_path.iterdir()] == ["sessions.db"]

@@ -99,6 +99,11 @@ class Limited(SQLiteSessionStore):
 
     pragma = ""
 
+    def bound(self, pragma: str) -> None:
+        """Bound all connections from now on."""
+        self.pragma = pragma
+        self.close()
+
     def _connected(self) -> sqlite3.Connection:
         """Connect, and bound it."""
         connection = super()._connected()
@@ -120,7 +125,7 @@ def test_v14_a_file_that_may_not_be_written(tmp_path: Path, use: Callable[[Any],
     """A read-only database is told so by whatever writes, and can still be read."""
     store = Limited(tmp_path / "desk.sqlite")
     store.save(NEW, FIRST, waiting=WAITING)
-    store.pragma = "PRAGMA query_only = ON"
+    store.bound("PRAGMA query_only = ON")
     with pytest.raises(SessionStoreFailed) as told:
         use(store)
     assert told.value.reason == "read_only"
@@ -130,11 +135,11 @@ def test_v14_a_file_that_may_not_be_written(tmp_path: Path, use: Callable[[Any],
 def test_v14_a_disk_that_is_full(tmp_path: Path) -> None:
     """Nothing of a save is written when there is no room, and it can be made again."""
     store = Limited(tmp_path / "desk.sqlite")
-    store.pragma = "PRAGMA max_page_count = 8"
+    store.bound("PRAGMA max_page_count = 8")
     with pytest.raises(SessionStoreFailed) as told:
         USES["save"](store)
     assert (told.value.reason, store.session("t")) == ("full", None)
-    store.pragma = ""
+    store.bound("")
     USES["save"](store)
     assert store.session("t") is not None
 

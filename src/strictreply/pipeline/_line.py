@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from strictreply.contract._driving import adrive, drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._rule import RuleGroup, RuleSubject, judged_in_turn
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, Envelope, PipelineStep
 from strictreply.values._errors import ContractError
@@ -168,7 +169,7 @@ def line_flow(
     validator: AgentPipelineContextValidator,
     cancelled: Callable[[], bool],
     clock: Callable[[], float],
-    judged_behind: Collection[PipelineStep] | None = None,
+    judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None = None,
 ) -> Generator[Any, Any, LineResult]:
     """Walk a request down the line (requirements P43, P44).
 
@@ -177,8 +178,8 @@ def line_flow(
     LLMClient holds, whatever ``validator`` allows between (X13). Nothing bounds the rounds of Reasoner and LLMClient
     here: the Reasoner's body does (requirement P68). A BaseException that is no Exception goes through.
 
-    With ``judged_behind``, a caller that knows its bodies to keep to the rules has ``validator`` asked behind these
-    steps alone; None asks it before and behind every step.
+    With ``judged_behind``, a caller that knows its bodies to keep to the rules has these groups alone asked, each
+    behind its step; None asks ``validator`` before and behind every step.
     """
     published = replace(validator, allow_server_tool_calls=False)
     line = _Line(bodies, validator, published, cancelled, judged_behind)
@@ -202,7 +203,7 @@ class _Line:
     validator: AgentPipelineContextValidator
     published: AgentPipelineContextValidator
     cancelled: Callable[[], bool]
-    judged_behind: Collection[PipelineStep] | None
+    judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None
 
     def enter(self, ctx: AgentPipelineContext, step: PipelineStep) -> Generator[Any, Any, LineResult]:
         """Take one step; the result has the context that it left, or the one it found when it did not complete."""
@@ -225,11 +226,9 @@ class _Line:
             return replace(failed, errors=raised.errors if isinstance(raised, InvokeFailed) else unknown, cause=raised)
         if not isinstance(given, AgentPipelineContext):
             return replace(failed, errors=(_error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given"),))
-        if self.judged_behind is None or step in self.judged_behind:
-            errors = _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
-            if errors:
-                return replace(failed, errors=errors)
-        return replace(failed, status=LineStatus.COMPLETED, context=given)
+        if errors := self._behind(ctx, step, given):
+            return replace(failed, errors=errors)
+        return LineResult(status=LineStatus.COMPLETED, context=given, step=step)
 
     def _stopped(self, failed: LineResult) -> LineResult | None:
         try:
@@ -246,6 +245,17 @@ class _Line:
         if step is PipelineStep.RESPONSE_BUILDER:
             boundary = self.published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors
         return boundary or self.validator.validate_pre_step(ctx, step).errors
+
+    def _behind(
+        self, ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
+    ) -> tuple[InvokeError, ...]:
+        """Validate what a step leaves."""
+        if self.judged_behind is None:
+            return _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
+        groups = self.judged_behind.get(step)
+        if groups is None:
+            return ()
+        return _changed(ctx, step, given) or tuple(judged_in_turn(RuleSubject(given, self.validator), groups))
 
 
 def _error(step: PipelineStep, code: InvokeCode, rule: str) -> InvokeError:

@@ -22,7 +22,7 @@ REPEATED: Final = "repeat_tool_call_detected"
 MOST_RESULT_CHARS: Final = 150_000
 """The most that ``max_result_chars`` may be: so many characters, six bytes each at worst, stay within the limits."""
 
-_COUNTS: Final = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars")
+_COUNTS: Final = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars", "max_tokens_total")
 _NO_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({})
 
 
@@ -35,6 +35,8 @@ class LoopPolicy:
     the ``suppress_at``-th on: the model is told so instead of a result (requirement P72); calls of tools that are
     ``repeatable`` are never counted. At most ``concurrency`` calls of one reply run at the same time. ``tool_timeout``
     (seconds, None waits) is for tools that have none of their own. A result of more than ``max_result_chars`` is cut.
+    A run whose attempts have taken ``max_tokens_total`` tokens asks no more (None for no bound); a continuation counts
+    anew.
 
     Raises ContractError when a bound is no whole number or below 1, ``suppress_at`` is not above ``warn_at``,
     ``max_result_chars`` is above 150,000, or ``tool_timeout`` is no number above 0.
@@ -46,11 +48,12 @@ class LoopPolicy:
     concurrency: int = 4
     tool_timeout: float | None = None
     max_result_chars: int = 16_000
+    max_tokens_total: int | None = None
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
             bound: object = getattr(self, name)
-            if not is_count(bound, 1):
+            if not is_count(bound, 1) and (name != "max_tokens_total" or bound is not None):
                 raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")
         if self.max_result_chars > MOST_RESULT_CHARS:
             raise ContractError(f"max_result_chars must be {MOST_RESULT_CHARS} or less, not {self.max_result_chars!r}")
@@ -66,18 +69,25 @@ class LoopPolicy:
 
         ``tools``, by name, say which calls may be repeated; one that is not among them may not.
         """
-        made = Counter(map(signature, earlier))
-        for call in calls:
+        before, asked = list(earlier), list(calls)
+        named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
+        made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
+        for call in asked:
+            if named[call.name] < self.suppress_at:  # as in most turns: no arguments have to be read
+                yield call, False
+                continue
             spelled = signature(call)
             made[spelled] += 1
-            yield call, made[spelled] >= self.suppress_at and not _is_repeatable(call, tools)
+            yield call, made[spelled] >= self.suppress_at
 
     def repeated(self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS) -> list[str]:
         """Return the names of the tools that were called with the same arguments ``warn_at`` times or more, each once.
 
         ``tools`` are those of :meth:`suppressed`.
         """
-        made = Counter((call.name, signature(call)) for call in calls if not _is_repeatable(call, tools))
+        counted = [call for call in calls if not _is_repeatable(call, tools)]
+        named = Counter(call.name for call in counted)
+        made = Counter((call.name, signature(call)) for call in counted if named[call.name] >= self.warn_at)
         return list(dict.fromkeys(name for (name, _), times in made.items() if times >= self.warn_at))
 
 

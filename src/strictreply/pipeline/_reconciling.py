@@ -11,7 +11,7 @@ from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError,
 from strictreply.pipeline._reply_calls import id_stem, identified, turn_of, with_turns
 from strictreply.pipeline._sessions import SessionClaim, manifest_id
 from strictreply.pipeline._tool_results import capped, substitute_result, with_results
-from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, earlier_calls, refuse_unfit, stored
+from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, refuse_unfit, stored
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentToolCall,
@@ -186,7 +186,7 @@ def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn)
     answered = reconcile(
         waiting,
         envelope.tool_results,
-        earlier=earlier_calls(turn, waiting),
+        earlier=turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)],
         decided=envelope.decided,
         session_id=envelope.session_id,
         turn_id=envelope.turn_id,

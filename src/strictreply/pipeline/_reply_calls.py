@@ -71,7 +71,8 @@ def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = fr
     used = taken | {str(call.id) for call in calls}
     ids = (call.id or f"{stem}.{index}" for index, call in enumerate(calls))
     return tuple(
-        replace(call, id=_numbered(id_, used) if id_ in taken else id_) for call, id_ in zip(calls, ids, strict=True)
+        call if call.id and id_ not in taken else replace(call, id=_numbered(id_, used) if id_ in taken else id_)
+        for call, id_ in zip(calls, ids, strict=True)
     )
 
 
@@ -119,9 +120,13 @@ def _manifest_calls(state: TurnState, turn: Turn, message: Message) -> tuple[Age
         )
         for call in state.calls
     ]
+    repeated = state.policy.suppressed(made, turn.tool_calls, tools=tools)
+    state.suppressed = frozenset(call.tool_call_id for call, is_spent in repeated if is_spent)
     return tuple(
-        replace(call, requires_client_execution=False, needs_approval=False) if spent else call
-        for call, spent in state.policy.suppressed(made, turn.tool_calls, tools=tools)
+        replace(call, requires_client_execution=False, needs_approval=False)
+        if call.tool_call_id in state.suppressed
+        else call
+        for call in made
     )
 
 

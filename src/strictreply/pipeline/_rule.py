@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, Unpack
 
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError
-from strictreply.pipeline._values import PipelineStep
+from strictreply.pipeline._values import PipelineStep, Value
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.wires._opening import peek
 
@@ -41,6 +41,8 @@ def inert(value: object) -> object:
     kind = type(value)  # isinstance would ask the value, and a set would ask its class
     if value is None or kind is dict or kind is bool or kind is Object or value is UNREADABLE:
         return value
+    if issubclass(kind, Value):
+        return Object(value)
     for base, plain in _PLAIN:
         if issubclass(kind, base):
             return plain(value)
@@ -75,10 +77,14 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
 
 def member_of(value: object, name: str) -> object:
     """Read a member by its name; None where there is none, UNREADABLE where reading it raises."""
-    if not is_object(value):
+    if type(value) is dict:
+        return inert(value.get(name))
+    if not isinstance(value, Object):
         return UNREADABLE if value is UNREADABLE else None
     try:
-        return inert(peek(value.value if isinstance(value, Object) else value, name))
+        held = value.value
+        # of our own values the attribute, as ``peek`` would find after it has asked whether this is a mapping
+        return inert(getattr(held, name, None) if issubclass(type(held), Value) else peek(held, name))
     except Exception:  # noqa: BLE001 - an object's own code may raise anything
         return UNREADABLE
 

@@ -27,7 +27,7 @@ from strictreply.pipeline._values import (
 )
 from strictreply.reading._decoding import is_json
 from strictreply.values._attempts import Attempt, Usage
-from strictreply.values._errors import ToolError
+from strictreply.values._errors import ReplyHalted, ToolError
 from strictreply.values._json import Message
 from strictreply.values._replies import AssistantReply, ToolCall
 
@@ -105,8 +105,8 @@ class TurnState:
     """What the steps of one turn share, and what of it is no plain JSON: ``asked``, the typed replies, in order.
 
     ``contract`` is what the model's replies are held to; ``new_id`` makes ids that nobody else has. ``calls`` are those
-    of the model's last reply. ``claiming`` is the manifest that the turn is claiming, and its name for that; ``claim``
-    the claim that it has.
+    of the model's last reply, ``suppressed`` the ids of those that repeat too often to be run. ``claiming`` is the
+    manifest that the turn is claiming, and its name for that; ``claim`` the claim that it has.
     """
 
     contract: Contract
@@ -116,13 +116,20 @@ class TurnState:
     new_id: Callable[[], str]
     asked: list[Asked] = field(default_factory=list)
     calls: tuple[ToolCall, ...] = ()
+    suppressed: frozenset[str] = frozenset()
     claiming: tuple[str, str] | None = None
     claim: SessionClaim | None = None
 
     def refuse_endless(self, turn: Turn) -> None:
-        """Raise IterationsExceeded in a turn that may not ask again (requirement P68)."""
+        """Raise in a turn that may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
         if turn.iterations >= self.policy.max_iterations:
             raise IterationsExceeded(self.policy.max_iterations)
+        spent, bound = sum(asked.usage.total_tokens for asked in self.asked), self.policy.max_tokens_total
+        if bound is not None and spent >= bound:
+            attempts = tuple(attempt for asked in self.asked for attempt in asked.attempts)
+            raise ReplyHalted(
+                f"halted after {spent} tokens in {len(self.asked)} asks", reason="tokens", attempts=attempts
+            )
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
         """Return the turns that tell the model the results of its calls."""
@@ -152,8 +159,3 @@ def refuse_unfit(manifest: ToolCallManifest) -> None:
     verdict = LOOP_VALIDATOR.validate_tool_call_manifest(manifest)
     if not verdict.successful:
         raise InvokeFailed(verdict.errors)
-
-
-def earlier_calls(turn: Turn, manifest: ToolCallManifest) -> tuple[AgentToolCall, ...]:
-    """Return the calls of a turn before those of its last reply, which ``manifest`` holds."""
-    return turn.tool_calls[: len(turn.tool_calls) - len(manifest.tool_calls)]

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from strictreply.pipeline._context_rules import CORE, STEPS
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, StepBody, line_flow, type_of
 from strictreply.pipeline._loop_policy import suppressed_result
 from strictreply.pipeline._reconciling import resolve_results
 from strictreply.pipeline._reply_calls import ask, turn_of, with_turns
+from strictreply.pipeline._rule import PipelineRule, RuleGroup
 from strictreply.pipeline._sessions import SessionStore
 from strictreply.pipeline._tool_results import substitute_result, with_results
-from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, UseStore, earlier_calls, stored
+from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, UseStore, stored
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import (
     AgentPipelineContext,
@@ -124,9 +126,8 @@ class TurnSteps(TurnState):
             return ctx
         results: dict[str, AgentToolCallResult] = {}
         wanted: list[AgentToolCall] = []
-        earlier = earlier_calls(turn, manifest)
-        for call, spent in self.policy.suppressed(manifest.tool_calls, earlier, tools=self.contract.by_name):
-            if spent:
+        for call in manifest.tool_calls:
+            if call.tool_call_id in self.suppressed:
                 results[call.tool_call_id] = suppressed_result(call)
             elif not call.requires_client_execution:
                 wanted.append(call)
@@ -169,21 +170,32 @@ def _refused(code: InvokeCode, member: str, message: str = "") -> InvokeFailed:
     return InvokeFailed((code.error("loop.session", message, path=f"/envelope/{member}"),))
 
 
-JUDGED_BEHIND: Final = frozenset(
-    {
-        PipelineStep.REQUEST_HANDLER,  # the request, as the caller made it
-        PipelineStep.AGENT_CONTEXT_RESOLVER,  # the caller's agent
-        PipelineStep.AGENT_CONTEXT_LOADER,
-        PipelineStep.SESSION_RESTORER,  # what a store kept
-        PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
-        PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,  # the client's results, and what was kept of earlier ones
-        PipelineStep.RESPONSE_BUILDER,  # the model's words, and the session's, on their way out
-    }
-)
-"""The steps behind which the context holds something that this library has not made itself.
+def _left_by(step: PipelineStep) -> tuple[RuleGroup, ...]:
+    return (STEPS[step].post or (),)
 
-The rules are judged behind these steps alone: between them, one of our own bodies makes a frozen value from others that
-were judged before. ``tests/running/conftest.py`` judges every step of every turn, and finds nothing more.
+
+JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
+    PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it; that it changes is an error by itself
+    # the caller's agent
+    **{step: _left_by(step) for step in (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_CONTEXT_LOADER)},
+    # what a store kept, and what the client sent
+    PipelineStep.SESSION_RESTORER: _left_by(PipelineStep.SESSION_RESTORER),
+    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: _left_by(PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER),
+    PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: _left_by(PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER),
+    # the model's words, and the session's; that the rest is unchanged was just seen member by member, without hashes
+    PipelineStep.RESPONSE_BUILDER: (
+        tuple(
+            rule
+            for rule in STEPS[PipelineStep.RESPONSE_BUILDER].post or ()
+            if not isinstance(rule, PipelineRule) or rule.code is not InvokeCode.CONTEXT_CHANGED
+        ),
+    ),
+}
+"""The rules that are asked of a turn, by the step behind which they are.
+
+They are those of what this library has not made itself: between these steps, one of our own bodies makes a frozen value
+from others that were judged before. ``tests/running/conftest.py`` judges every step of every turn in full, and finds
+nothing more.
 """
 
 

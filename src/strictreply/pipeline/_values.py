@@ -387,7 +387,7 @@ def canonical(value: object) -> str:
     their kind: ``1`` and ``1.0`` differ. Raises ValueError for what is not JSON, or nested too deep.
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_json_members)
+        return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:
         raise ValueError("only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects") from error
 
@@ -408,3 +408,6 @@ def _json_members(value: object) -> dict[str, Any]:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     raise ValueError(f"a {type(value).__name__} has no members that JSON could hold")
+
+
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_json_members)

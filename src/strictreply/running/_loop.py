@@ -29,13 +29,8 @@ from strictreply.pipeline._turn_effects import TurnEffect
 from strictreply.pipeline._turn_steps import TurnSteps, release, turn_flow
 from strictreply.pipeline._values import PipelineStep
 from strictreply.running._run_values import AttemptMade, OnEvent, Run, RunEnded, RunEvent, RunKeywords, RunRequest
-from strictreply.running._turn_performing import (
-    AsyncTurnPerformer,
-    ToolRunner,
-    TurnPerformer,
-    finished_in_thread,
-    numbering,
-)
+from strictreply.running._threads import finished_in_thread
+from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, numbering
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._json import Message
 
@@ -58,7 +53,8 @@ def run(client: StrictClient, messages: str | Iterable[Message] | None = None, *
     """
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     turn = _RunningTurn(client, messages, keywords)
-    performer = TurnPerformer(client.watched(turn.tell_attempt), turn.keywords, turn.tools, turn.sessions)
+    asked = client.watched(turn.tell_attempt) if turn.is_heard else client
+    performer = TurnPerformer(asked, turn.keywords, turn.tools, turn.sessions)
     with turn:
         return turn.ended(drive(turn.flow(), performer))
 
@@ -69,7 +65,8 @@ async def arun(
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     turn = _RunningTurn(client, messages, keywords)
-    performer = AsyncTurnPerformer(client.watched(turn.tell_attempt), turn.keywords, turn.tools, turn.sessions)
+    asked = client.watched(turn.tell_attempt) if turn.is_heard else client
+    performer = AsyncTurnPerformer(asked, turn.keywords, turn.tools, turn.sessions)
     async with turn:
         return turn.ended(await adrive(turn.flow(), performer))
 
@@ -145,6 +142,7 @@ class _RunningTurn:
     ) -> None:
         request, asked = RunRequest.split(messages, keywords)
         contract = client.contract_for(**asked)
+        self.is_heard = request.on_event is not None
         self.tools = ToolRunner(request.loop, _listener(request.on_event))
         for tool in contract.by_name.values():  # before anything is asked: a sync run could not await it
             if tool.function is not None:
@@ -192,19 +190,19 @@ class _RunningTurn:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Release the claim of a turn that was interrupted: an exception of a step has done so already."""
-        settle = release(self.steps)
-        if kind is None or settle is None:
-            return
-        with unharmed("the session store"):  # what interrupted the turn is raised, and the claim lapses by itself
-            settle(self.sessions)
+        settle = None if kind is None else release(self.steps)
+        if settle is not None:
+            with unharmed("the session store"):  # what interrupted the turn is raised, and the claim lapses by itself
+                settle(self.sessions)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Release the claim in a thread, which a cancellation waits for."""
-        with anyio.CancelScope(shield=True):
-            await finished_in_thread(partial(self.__exit__, kind))
+        if kind is not None:
+            with anyio.CancelScope(shield=True):
+                await finished_in_thread(partial(self.__exit__, kind))
 
 
 def _refuse_other(client: object, kind: type, message: str) -> None:

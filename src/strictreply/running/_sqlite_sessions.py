@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from strictreply.pipeline._sessions import (
@@ -49,11 +53,48 @@ _REASONS: Final[dict[int, str]] = {
 _TABLES: Final[dict[type[Value], str]] = {Session: "sessions", Turn: "turns", WaitingManifest: "manifests"}
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A connection between two uses; ``files`` is how its files were left, to tell when they are no longer the same.
+
+    A connection reads on from a file that was removed or written over, and knows nothing of it.
+    """
+
+    connection: sqlite3.Connection
+    files: tuple[int, ...]
+
+
+_KEEPING: Final = threading.Lock()
+"""Held for moments, to take a connection or give it back; and while a process forks."""
+
+_IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Kept]]()
+"""The connections that each store keeps; none is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6)."""
+
+_MOST_IDLE: Final = 4
+"""How many connections a store keeps: as many as threads use it at the same time, in most programs."""
+
+
+def _before_fork() -> None:
+    _KEEPING.acquire()
+    for kept in _IDLE.values():
+        _close(kept)
+
+
+def _close(kept: list[_Kept]) -> None:
+    while kept:
+        kept.pop().connection.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_KEEPING.release, after_in_child=_KEEPING.release)
+
+
 class SQLiteSessionStore(TransactionalSessionStore):
     """Keeps sessions in the SQLite database at ``path``, which is made when there is none, for its owner alone (0600).
 
-    Safe for threads, forks and several processes: each call is one transaction on a connection of its own. ``clock``
-    gives seconds since 1970, for claims to lapse ``claim_seconds`` after they were made.
+    Safe for threads, forks and several processes: each call is one transaction, which is on the disk when it returns.
+    Connections are kept between calls until :meth:`close`. ``clock`` gives seconds since 1970, for claims to lapse
+    ``claim_seconds`` after they were made.
 
     Raises ContractError when the file cannot be opened, is no database of ours, or was made by a newer version; later
     SessionStoreFailed, by every method, when it cannot be used any more.
@@ -78,21 +119,60 @@ class SQLiteSessionStore(TransactionalSessionStore):
             if isinstance(error, ContractError):
                 raise
             raise ContractError(f"{self._path!r} cannot be used to keep sessions: {error}") from error
+        kept: list[_Kept] = []
+        with _KEEPING:
+            _IDLE[self] = kept
+        weakref.finalize(self, _close, kept)
+
+    def close(self) -> None:
+        """Close the connections that are kept, as before the file is moved; the next call makes one again."""
+        with _KEEPING:
+            _close(_IDLE[self])
 
     def failure(self, error: Exception) -> SessionStoreFailed:
         """Return the error that stands for one of SQLite, by its code: its words may quote what a session holds."""
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
 
     def _connected(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = FULL")  # some builds of SQLite do without in WAL mode
+        return connection
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:
         """Read from one state of the file, or lock it for writing; an exception undoes everything."""
-        with closing(self._connected()) as connection:
+        with _KEEPING:
+            idle = _IDLE[self]
+            kept = idle.pop() if idle else None
+        if kept is not None and kept.files != _state_of(self._path):
+            kept.connection.close()
+            kept = None
+        connection = self._connected() if kept is None else kept.connection
+        try:
             connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
             with connection:
                 yield _SQLiteRecords(connection)
+        except BaseException:
+            connection.close()  # whatever state it is in
+            raise
+        kept = _Kept(connection, _state_of(self._path))
+        with _KEEPING:
+            if kept.files and len(idle) < _MOST_IDLE:
+                idle.append(kept)
+                return
+        connection.close()
+
+
+def _state_of(path: str) -> tuple[int, ...]:
+    """Tell a file, its content and its log from others; nothing where they cannot be seen.
+
+    Commits go to the log, so the file itself changes with a checkpoint alone.
+    """
+    try:
+        file, log = Path(path).stat(), Path(f"{path}-wal").stat()
+    except OSError:
+        return ()
+    return (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, log.st_ino)
 
 
 class _SQLiteRecords:

@@ -6,18 +6,17 @@ Several calls of one reply run at the same time, each within its time, and every
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import anyio
 
@@ -32,13 +31,12 @@ from strictreply.pipeline._tool_results import error_json, result_json
 from strictreply.pipeline._turn_effects import Asked, AskModel, RunTool, RunTools, ToolOutcome, TurnEffect, UseStore
 from strictreply.pipeline._values import AgentToolCallResult
 from strictreply.running._run_values import OnEvent, ToolFinished, ToolStarted
+from strictreply.running._threads import finished_in_thread, in_thread
 from strictreply.values._errors import StrictReplyError, ToolError, ToolExecutionError
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject
 
 logger = logging.getLogger("strictreply")
-
-ThreadResult = TypeVar("ThreadResult")
 
 _UNDEMANDING: Final = (None, "auto", "none")
 
@@ -159,6 +157,8 @@ class ToolRunner:
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls like :meth:`run_all`, awaiting; tools that are not async run in threads, which needs asyncio."""
+        if len(runs) == 1 and not runs[0].tool.is_async:  # no code of the tool's runs in this task
+            return (self.told(runs[0], await self._arun(runs[0])),)
         limiter = anyio.CapacityLimiter(self.policy.concurrency)
         outcomes: dict[int, ToolOutcome] = {}
 
@@ -280,31 +280,3 @@ def _result(run: RunTool, text: str, start: float) -> AgentToolCallResult:
     """Make the result of a call that began at ``start``."""
     spent = round((time.perf_counter() - start) * 1000)
     return AgentToolCallResult(tool_call_id=str(run.call.id), name=run.call.tool, execution_ms=spent, result_json=text)
-
-
-def in_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
-    """Work in a thread that does not keep the program alive, with the caller's context.
-
-    Whoever stops waiting leaves it behind. An exit or an interrupt of the thread is the caller's as well.
-    """
-    future: Future[ThreadResult] = Future()
-    future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
-
-    def fulfil() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
-            future.set_exception(error)
-
-    threading.Thread(target=contextvars.copy_context().run, args=(fulfil,), daemon=True).start()
-    return future
-
-
-async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
-    """Work in a thread, and wait for its end even when cancelled meanwhile: what it does is then known to be done."""
-    future = asyncio.wrap_future(in_thread(work))
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        await asyncio.wait([future])
-        raise

@@ -46,7 +46,7 @@ ADVICE: dict[Remedy, str] = {
 _LATER = "Try again later, or allow more RetryPolicy.transport_retries; error.cause has the SDK's own exception."
 REASON_ADVICE: dict[str, str] = {
     "deadline": "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each.",
-    "tokens": "Raise RetryPolicy.max_tokens_total, or send a shorter conversation.",
+    "tokens": "Raise max_tokens_total of RetryPolicy, or of a run's LoopPolicy, or send a shorter conversation.",
     "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
     "category": "Read what the model got wrong (attempt.raw), or take its category out of RetryPolicy.stop_on.",
     "authentication_failed": "Check the API key and the base URL of the client.",

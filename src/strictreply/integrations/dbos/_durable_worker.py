@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -52,9 +52,6 @@ class SQLitePresence:
             raise ContractError(
                 f"another process works on these runs in {self._path}; several workers need PostgreSQL: url='postgresql://…'"
             ) from error
-
-    def take_over(self) -> None:
-        """Do nothing: no other process works on this file."""
 
     def close(self) -> None:
         """Release the lock."""
@@ -145,7 +142,9 @@ class DurableWorker:
             with store_errors(self.url):
                 presence.hold()
             served = self._own_dbos(presence.executor_id) if self.launch else self._app_dbos()
-            with served, self._watching(presence.take_over):
+            # nobody else works on a file
+            watched = nullcontext() if isinstance(presence, SQLitePresence) else self._watching(presence.take_over)
+            with served, watched:
                 yield
         finally:
             presence.close()
@@ -161,6 +160,10 @@ class DurableWorker:
                 "executor_id": executor_id,
                 "log_level": "ERROR",
                 "enable_otlp": False,
+                # No notification of DBOS's is used. It would wake a hundred times a second to send some, and sleep a
+                # second, which a stop waits for, to look for some.
+                "notification_coalesce_sec": 0.1,
+                "notification_listener_polling_interval_sec": 0.1,
             }
         )
         if dbos.executor_id != executor_id:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -38,7 +38,8 @@ from strictreply.pipeline._sessions import MemorySessionStore
 from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
 from strictreply.pipeline._values import AgentContext, AgentToolCallResult
-from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
+from strictreply.running._threads import in_thread
+from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, numbering
 from strictreply.values._json import JSONObject
 
 _ASK: Final = {"name": "ask"}
@@ -164,12 +165,8 @@ class StepPerformer:
                 told: Any = asked_from(json.loads(dbos.run_step(_ASK, ask)), self.contract)
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
-                with ThreadPoolExecutor(inner.tools.policy.concurrency) as pool:
-                    done = [
-                        pool.submit(contextvars.copy_context().run, partial(step.run, _step_of(run), run_tool, run))
-                        for step, run in zip(steps, runs, strict=True)
-                    ]
-                told = tuple(_outcome_from(future.result()) for future in done)
+                done = [partial(step.run, _step_of(run), run_tool, run) for step, run in zip(steps, runs, strict=True)]
+                told = tuple(map(_outcome_from, _all_of(done, inner.tools.policy.concurrency)))
             case _:
                 told = inner(effect)
         self.trial.settle()
@@ -203,6 +200,15 @@ class StepPerformer:
                 told = await inner(effect)
         self.trial.settle()
         return told
+
+
+def _all_of(work: Sequence[Callable[[], str]], concurrency: int) -> list[str]:
+    """Do all of it, in threads unless it is one thing."""
+    if len(work) == 1:
+        return [work[0]()]
+    with ThreadPoolExecutor(concurrency) as pool:
+        done = [pool.submit(contextvars.copy_context().run, one) for one in work]
+    return [future.result() for future in done]
 
 
 def call_key() -> str | None:
