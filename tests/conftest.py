@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from lanes import is_quick, touches_sdk
+from tasks import unretrieved
 
 pytest_plugins = ["pytester"]
 
@@ -51,3 +53,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("one_lane")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("one_lane")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Fail the test that leaves a Task with an exception: who would be told of it is a later one."""
+    yield
+    if left := unretrieved():
+        pytest.fail(f"nobody asked for the exceptions of these Tasks: {left}")

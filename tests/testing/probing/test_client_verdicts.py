@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from dataclasses import replace
@@ -32,7 +31,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def probed(app: str, fault: str) -> ProbeRun:
     """Probe a sample app in a process of its own with one fault and give the run."""
     probe = Probe(app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), names=[fault], jobs=1)
-    asyncio.run(probe.run(on_plan=lambda *_: None, on_run=lambda _: None))
+    probe.run(on_plan=lambda *_: None, on_run=lambda _: None)
     report = probe.report()
     assert report is not None
     return report.runs[0]
