@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from lanes import is_quick, touches_sdk
+from lanes import is_for_one_lane, is_quick, touches_sdk
 from tasks import unretrieved
 
 pytest_plugins = ["pytester"]
@@ -50,9 +50,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect what takes long and holds on every lane, when asked to."""
     if not config.getoption("sdk_only") and not config.getoption("quick"):
         return
-    left_out = [item for item in items if item.get_closest_marker("one_lane")]
+    left_out = [item for item in items if is_for_one_lane(item)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker("one_lane")]
+    items[:] = [item for item in items if not is_for_one_lane(item)]
 
 
 @pytest.hookimpl(wrapper=True)

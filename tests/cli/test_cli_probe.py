@@ -20,6 +20,8 @@ from strictreply.cli._terminal import Status
 from strictreply.testing._server import LoopbackServer
 from testing.probing import sample_apps
 
+pytestmark = pytest.mark.one_lane
+
 SAMPLES = Path(sample_apps.__file__).parent
 SOME = ("trailing_comma", "unknown_tool", "empty_choices")
 CHOSEN = [word for name in SOME for word in ("--fault", name)]
