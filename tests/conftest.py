@@ -28,6 +28,13 @@ settings.load_profile("strictreply")
 setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010 - Hypothesis does not export it
 
 
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Let the pytest that a test runs do without plugins that no such test is about: they take seconds to load."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest")
+    return pytester
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that choose a part of the tests."""
     parser.addoption("--sdk-only", action="store_true", help="run what reaches an SDK, and no test marked one_lane")
