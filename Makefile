@@ -4,8 +4,9 @@
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
-# Tests run on every processor; WORKERS=0 runs them in one process, as a debugger needs it.
-WORKERS ?= auto
+# Tests run on every processor, and one worker more is there while others wait for a process, a server or a time-out;
+# WORKERS=0 runs them in one process, as a debugger needs it.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-llamacpp/.ready \
     .venv-docs/.ready
@@ -31,8 +32,8 @@ test-newest: .venv/.ready ## run all tests on the newest openai
 test-openai2: .venv-openai2/.ready ## run the tests that reach an SDK on openai 2.x
 	@.venv-openai2/bin/python $(PYTEST) --sdk-only $(ARGS)
 
-test-instructor: .venv-instructor/.ready ## run the tests of the integrations and of the client with instructor
-	@.venv-instructor/bin/python $(PYTEST) tests/integrations tests/test_client*.py $(ARGS)
+test-instructor: .venv-instructor/.ready ## run the tests of instructor and of the client with instructor
+	@.venv-instructor/bin/python $(PYTEST) --sdk-only tests/integrations/test_instructor*.py tests/test_client*.py $(ARGS)
 
 test-langchain: .venv-frameworks-newest/.ready ## run the pages about LangChain, where LangChain is
 	@PYTHONPATH=src .venv-frameworks-newest/bin/python -m pytest -p no:xdist tests/test_first_pages.py -k langchain $(ARGS)
@@ -42,7 +43,7 @@ test-tracers: .venv-tracers/.ready ## run the tests of the tracers, with the rea
 
 llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
 
-survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes/, each in its library's own environment
+survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes/, in its library's environment (ARGS=--sample)
 	@$(PY) tools/probe_peers.py $(ARGS)
 
 frameworks: .venv/.ready ## run a small program under each framework, with and without the guard (ARGS=--only=NAME,…)

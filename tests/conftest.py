@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from lanes import is_quick, touches_sdk
+from lanes import is_for_one_lane, is_quick, touches_sdk
+from tasks import unretrieved
 
 pytest_plugins = ["pytester"]
 
@@ -24,6 +26,13 @@ settings.load_profile("strictreply")
 # the tests that ran before, and which are local on the checkout's path, so that derandomize alone repeats nothing.
 # Hypothesis has no setting for it; tests/test_reproducible.py fails when this line no longer works.
 setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010 - Hypothesis does not export it
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Let the pytest that a test runs do without plugins that no such test is about: they take seconds to load."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest")
+    return pytester
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,6 +57,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect what takes long and holds on every lane, when asked to."""
     if not config.getoption("sdk_only") and not config.getoption("quick"):
         return
-    left_out = [item for item in items if item.get_closest_marker("one_lane")]
+    left_out = [item for item in items if is_for_one_lane(item)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker("one_lane")]
+    items[:] = [item for item in items if not is_for_one_lane(item)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Fail the test that leaves a Task with an exception: who would be told of it is a later one."""
+    yield
+    if left := unretrieved():
+        pytest.fail(f"nobody asked for the exceptions of these Tasks: {left}")

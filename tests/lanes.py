@@ -1,4 +1,4 @@
-"""Which test files run where: what reaches an SDK on every SDK's lane, what takes long not in ``make quick``."""
+"""Which tests run where: what reaches an SDK on every SDK's lane, what takes long not in ``make quick``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,30 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 SDK_WORDS = re.compile(r"openai|httpx|respx|LoopbackServer|[\"']examples[\"']")
 """What a file mentions that calls an SDK, serves one, or runs a program that uses one."""
 
 SLOW_WORDS = re.compile("subprocess|multiprocessing|LoopbackServer|pytester|langgraph|faults")
 """What a file mentions that starts processes or servers, or goes through the whole catalogue of faults."""
+
+
+ONE_LANE_FIXTURES = frozenset({"postgres", "postgres_url", "pytester"})
+"""Who asks for one of these starts a server or another pytest: that takes long, and holds whatever the SDK."""
+
+
+def is_for_one_lane(item: pytest.Item) -> bool:
+    """Report whether a test takes long and holds whatever the SDK: by its mark, its fixtures, or as its file kills."""
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return bool(item.get_closest_marker("one_lane")) or not ONE_LANE_FIXTURES.isdisjoint(fixtures) or kills(item.path)
+
+
+@cache
+def kills(path: Path) -> bool:
+    """Report whether a test file kills processes."""
+    return "SIGKILL" in path.read_text("utf-8")
 
 
 def touches_sdk(path: Path) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lanes import TESTS, touches_sdk
+from lanes import TESTS, is_for_one_lane, kills, touches_sdk
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,22 @@ def test_the_lane_is_a_part_of_the_tests() -> None:
     found = [touches_sdk(path) for path in TESTS.rglob("test_*.py")]
     assert found.count(True) > 0
     assert found.count(False) > len(found) / 4
+
+
+@pytest.mark.one_lane
+def test_what_is_marked_is_for_one_lane(request: pytest.FixtureRequest) -> None:
+    """The mark says it."""
+    assert is_for_one_lane(request.node)
+
+
+def test_what_runs_another_pytest_is_for_one_lane(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> None:
+    """The fixture says it."""
+    assert is_for_one_lane(request.node)
+
+
+@pytest.mark.parametrize(("name", "killing"), [("SIGKILL", True), ("SIGINT", False)])
+def test_a_file_that_kills_is_for_one_lane(name: str, killing: bool, tmp_path: Path) -> None:
+    """The name of the signal says it."""
+    path = tmp_path / "test_new.py"
+    path.write_text(f"os.kill(pid, signal.{name})", "utf-8")
+    assert kills(path) is killing

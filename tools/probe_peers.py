@@ -1,6 +1,7 @@
 """Run the survival probe on every app of ``probes/``, each in its library's own environment, and print one table.
 
-``python tools/probe_peers.py`` prints it as Markdown; ``--write`` puts it between the marker lines of docs/survival.md.
+``python tools/probe_peers.py`` prints it as Markdown; ``--write`` puts it between the marker lines of docs/survival.md;
+``--sample`` tries a part of the faults with each library, and all of them with the wrapped client.
 It needs the standard library only; environments that are missing, or older than their lock, are made on the way.
 """
 
@@ -106,18 +107,22 @@ def _apps() -> tuple[App, ...]:
 
 
 APPS = {app.module: app for app in _apps()}
+GUARDED = "strictreply"
+SAMPLE = ("tool", "finish", "envelope")
+"""The kinds of faults that a sample tries with another library: none of these waits for a time-out."""
 
 
 class ProbeFailed(Exception):
     """The probe ended without its report."""
 
 
-def probe(app: App, folder: Path) -> Mapping[str, int]:
-    """Run the probe on one app, leave its report in ``folder`` and give the count of each outcome."""
+def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
+    """Run the probe on one app, leave its report in ``folder`` and give the count of each outcome; no kinds are all."""
     report = folder / f"{app.module}.json"
     report.unlink(missing_ok=True)
     print(f"probing {app.target} ...", file=sys.stderr)
     command = [app.lane.command("strictreply"), "probe", "--app", app.target, "--json", str(report)]
+    command += [word for kind in kinds for word in ("--kind", kind)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     # Its status tells whether the app survived, which is for the table to say; a report there must be.
     if not report.is_file():
@@ -163,13 +168,14 @@ def placed(page: str, text: str) -> str:
     return f"{before}{begin}\n{text}\n{end}{after}"
 
 
-def run(apps: Iterable[App], folder: Path, jobs: int) -> list[tuple[App, Mapping[str, int]]]:
+def run(apps: Iterable[App], folder: Path, jobs: int, *, sample: bool) -> list[tuple[App, Mapping[str, int]]]:
     """Prepare the environments, then probe the apps, ``jobs`` at a time."""
     apps = list(apps)
     for lane in dict.fromkeys(app.lane for app in apps):
         lane.prepare()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        return list(zip(apps, pool.map(lambda app: probe(app, folder), apps), strict=True))
+        kinds = [SAMPLE if sample and app.library != GUARDED else () for app in apps]
+        return list(zip(apps, pool.map(lambda app, some: probe(app, folder, some), apps, kinds), strict=True))
 
 
 def arguments() -> argparse.Namespace:
@@ -177,13 +183,14 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("apps", nargs="*", metavar="APP", help=f"of {', '.join(APPS)}; all when none is named")
     parser.add_argument("--write", action="store_true", help="put the table into docs/survival.md (all apps only)")
+    parser.add_argument("--sample", action="store_true", help=f"try {', '.join(SAMPLE)} faults with other libraries")
     parser.add_argument("--reports", type=Path, metavar="FOLDER", help="keep the probe's JSON report of each app here")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="apps probed at a time (%(default)s)")
     given = parser.parse_args()
     if unknown := [name for name in given.apps if name not in APPS]:
         parser.error(f"no such app: {', '.join(unknown)}; there are {', '.join(APPS)}")
-    if given.write and given.apps:
-        parser.error("--write takes no apps: the page's table shows all of them")
+    if given.write and (given.apps or given.sample):
+        parser.error("--write takes no apps and no sample: the page's table shows all of them")
     return given
 
 
@@ -196,7 +203,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(given.reports or scratch).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        text = table(run([APPS[name] for name in given.apps or APPS], folder, given.jobs))
+        apps = [APPS[name] for name in given.apps or APPS]
+        text = table(run(apps, folder, given.jobs, sample=given.sample))
     if page is not None:
         PAGE.write_text(placed(page, text), encoding="utf-8")
     print(text)

@@ -15,6 +15,8 @@ from shared_data import SHARED, needs_shared
 from strictreply.cli._check_command import MIN_SHARED_BYTES
 from strictreply.cli._terminal import Status
 
+pytestmark = pytest.mark.one_lane
+
 HOSTILE = "</pre><script>alert(1)</script>" + "x" * 500
 
 

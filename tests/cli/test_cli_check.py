@@ -15,6 +15,8 @@ from shared_data import SHARED, needs_shared
 from strictreply.cli._check_tally import JudgedLine, ReplyTally
 from strictreply.cli._terminal import Status
 
+pytestmark = pytest.mark.one_lane
+
 
 def record(name: str, arguments: str, model: str = "m1") -> str:
     """Write one line in the layout of the recorded replies beside the checkout."""

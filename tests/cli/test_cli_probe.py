@@ -20,9 +20,11 @@ from strictreply.cli._terminal import Status
 from strictreply.testing._server import LoopbackServer
 from testing.probing import sample_apps
 
+pytestmark = pytest.mark.one_lane
+
 SAMPLES = Path(sample_apps.__file__).parent
 SOME = ("trailing_comma", "unknown_tool", "empty_choices")
-CHOSEN = [word for name in SOME for word in ("--fault", name)]
+CHOSEN = [*(word for name in SOME for word in ("--fault", name)), "--jobs", "1"]  # a worker takes a second to begin
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +46,7 @@ def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> No
     """The status is 1; table, JSON, XML and page agree, and say how to look at a finding and reproduce it."""
     paths = {form: tmp_path / f"report.{form}" for form in ("json", "junit", "html")}
     files = [word for form, path in paths.items() for word in (f"--{form}", str(path))]
-    done = command("probe", "--app", "sample_apps:careless", "--jobs", "1", *CHOSEN, *files)
+    done = command("probe", "--app", "sample_apps:careless", *CHOSEN, *files)
     assert done.exit_code == Status.INVALID
     assert all(f"strictreply faults --show {name}" in done.stdout for name in ("trailing_comma", "unknown_tool"))
     assert "llm.script(faults.unknown_tool(refund))" in done.stdout
@@ -57,7 +59,7 @@ def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> No
 def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: Path) -> None:
     """With the findings of an earlier report the status is 0; a finding that it does not hold makes it 1."""
     earlier = tmp_path / "earlier.json"
-    words = ("probe", "--app", "sample_apps:careless", "--jobs", "1")
+    words = ("probe", "--app", "sample_apps:careless")
     assert command(*words, *CHOSEN, "--json", str(earlier)).exit_code == Status.INVALID
     known = command(*words, *CHOSEN, "--baseline", str(earlier), "--json", str(tmp_path / "now.json"))
     assert known.exit_code == 0
@@ -66,7 +68,7 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
     more = command(*words, *CHOSEN, "--fault", "fenced", "--baseline", str(earlier), "--junit", str(junit))
     assert more.exit_code == Status.INVALID
     assert ET.parse(junit).getroot()[0].get("failures") == "1"  # noqa: S314 - our own XML
-    other = command("probe", "--app", "sample_apps:strict", "--jobs", "1", *CHOSEN, "--baseline", str(earlier))
+    other = command("probe", "--app", "sample_apps:strict", *CHOSEN, "--baseline", str(earlier))
     assert (other.exit_code, "not of sample_apps:strict" in other.stderr) == (0, True)
 
 
@@ -100,7 +102,7 @@ def test_a_probe_that_tries_nothing_is_no_success(command: Command) -> None:
 
 def test_what_the_author_vouches_for_is_clean(command: Command) -> None:
     """``--clean`` names an exception that is no crash."""
-    words = ("probe", "--app", "sample_apps:crashing", "--fault", "trailing_comma")
+    words = ("probe", "--app", "sample_apps:crashing", "--fault", "trailing_comma", "--jobs", "1")
     assert command(*words).exit_code == Status.INVALID
     assert command(*words, "--clean", "builtins:LookupError").exit_code == 0
 
@@ -181,7 +183,7 @@ def test_a_running_service_is_probed(command: Command, service: tuple[str, int])
 def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path) -> None:
     """Ctrl-C ends with 130, one line, no traceback, and the report so far, marked as incomplete."""
     path = tmp_path / "report.json"
-    words = ("--app", "sample_apps:stuck", "--timeout", "60", "--jobs", "1", "--json", str(path))
+    words = ("--app", "sample_apps:stuck", "--timeout", "60", "--json", str(path))
     started: subprocess.Popen[str] = process("probe", *words, *CHOSEN)
     assert started.stderr is not None
     assert any("KeyError" in line for line in started.stderr)  # the first finding; at the second reply it hangs
@@ -196,7 +198,17 @@ def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path
 
 def test_an_app_on_the_responses_api_is_probed_alike(command: Command, tmp_path: Path) -> None:
     """The server knows the API by its path: a careless reader of a truth value is found, a wrapped client survives."""
-    chosen = ("--fault", "boolean_as_text", "--fault", "extra_key", "--fault", "trailing_comma", "--json")
+    chosen = (
+        "--fault",
+        "boolean_as_text",
+        "--fault",
+        "extra_key",
+        "--fault",
+        "trailing_comma",
+        "--jobs",
+        "1",
+        "--json",
+    )
     careless = command("probe", "--app", "sample_apps:careless_by_responses", *chosen, str(tmp_path / "careless.json"))
     assert careless.exit_code == Status.INVALID
     assert "llm.script(faults.boolean_as_text(notify" in careless.stdout

@@ -31,7 +31,7 @@ def test_an_example_survives_what_models_get_wrong(
     """Nothing malformed is accepted, crashes it or leaks; with good replies after the fault it recovers."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), str(Path(strictreply.__file__).parents[1])]))
     monkeypatch.syspath_prepend(EXAMPLES)
-    chosen = ("--kind", "finish", "--kind", "tool")
+    chosen = ("--kind", "finish", "--kind", "tool", "--jobs", "1")
     done = command("probe", "--app", f"{example}:ask", *chosen, *SAID[example])
     assert done.exit_code == 0, done.stdout
     assert "Survived all" in done.stdout

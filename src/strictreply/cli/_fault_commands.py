@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,7 +65,7 @@ def probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path |
     interrupted = False
     try:
         with watcher.progress:
-            asyncio.run(prober.run(on_plan=watcher.planned, on_run=watcher.ran))
+            prober.run(on_plan=watcher.planned, on_run=watcher.ran)
     except KeyboardInterrupt:
         interrupted = True
     except Unusable as unusable:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from traceback import walk_tb
 from typing import Self, cast
@@ -20,7 +19,7 @@ from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Step
 from strictreply.testing._targets import ReplyPlace, Target
-from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._json import JSON, JSONObject
@@ -91,28 +90,15 @@ def scripts_of(
     given = cast("object", tools)
     if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
         raise TypeError("tools= must be a list, even for one tool: tools=[search]")
-    declared = list(tools)
-    chooses = kinds is not None or bool(names)
-    recorded_only = cassette is not None and not (declared or chooses)
-    wanted = () if recorded_only else BY_THE_MODEL if kinds is None else kinds
-    chosen = _entries(wanted, [names] if isinstance(names, str) else list(names))
+    declared, wanted = list(tools), [names] if isinstance(names, str) else list(names)
+    chooses = kinds is not None or bool(wanted)
+    if cassette is not None and not (declared or chooses):
+        kinds = ()
+    chosen = _entries(BY_THE_MODEL if kinds is None else kinds, wanted)
     after = () if then is None else (then,) if isinstance(then, Step) else tuple(then)
-    gentle = bool(declared) and not (chooses or everything)
-    runs: list[Malformed] = []
-    made: set[str] = set()
-    for tool, demand in _asked(declared, place, dict(request or {})):
-        name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
-        written = place or (None if tool is None else "call")
-        entries = [entry for entry in chosen if not gentle or entry.kind is Kind.ARGS or entry.name not in made]
-        for fault in (fault for entry in entries for fault in entry.all_for(tool, place=written)):
-            if gentle and Harm.accepting(fault.code, fault.kind) is Harm.ACCEPTS:
-                continue
-            if not demand.missing(fault.needs) and demand.refuses(fault):
-                following = after or _good(tool, demand, fault.place)
-                if following:
-                    made.add(fault.name)
-                    runs.append(_run(name, fault, following))
-    _all_made(chosen if names else [], runs, declared, place, request or {})
+    asked = _asked(declared, place, dict(request or {}))
+    runs = list(_runs(chosen, asked, place, after, gentle=bool(declared) and not (chooses or everything)))
+    _all_made(chosen if wanted else [], runs, declared, place, request or {})
     if cassette is not None:
         recorded = Cassette(cassette).failures(declared or None)
         runs += [_run("", fault, after or (ok.answer(),)) for fault in recorded]
@@ -124,12 +110,38 @@ def scripts_of(
 
 def _entries(kinds: Iterable[Kind | str] | str, names: Sequence[str]) -> list[Entry]:
     """Choose from the catalogue, by name if any is given."""
+    if names:
+        named = [entry_named(name) for name in names]
+        return [entry for entry in CATALOGUE.values() if entry in named]
     wanted = {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}
-    for name in names:
-        if name not in CATALOGUE:
-            near = ", ".join(get_close_matches(name, CATALOGUE))
-            raise ValueError(f"there is no fault {name!r}{f'; did you mean {near}?' if near else ''}")
-    return [one for one in CATALOGUE.values() if (one.name in names if names else one.kind in wanted)]
+    return [entry for entry in CATALOGUE.values() if entry.kind in wanted]
+
+
+def _runs(
+    entries: Iterable[Entry],
+    asked: Iterable[tuple[object, Demand]],
+    place: ReplyPlace | None,
+    after: tuple[Step, ...],
+    *,
+    gentle: bool,
+) -> Iterator[Malformed]:
+    """Make of each tool the faults that its request does not take, each with the steps that follow it.
+
+    ``gentle`` leaves out what an app would not act on, and makes faults beside the arguments of one tool alone.
+    """
+    made: set[str] = set()
+    for tool, demand in asked:
+        name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
+        for entry in entries:
+            if gentle and entry.name in made and entry.kind is not Kind.ARGS:
+                continue
+            for fault in entry.all_for(tool, place=place or (None if tool is None else "call")):
+                acts = Harm.accepting(fault.code, fault.kind) is not Harm.ACCEPTS
+                if (gentle and not acts) or demand.missing(fault.needs) or not demand.refuses(fault):
+                    continue
+                if following := after or _good(tool, demand, fault.place):
+                    made.add(entry.name)
+                    yield _run(name, fault, following)
 
 
 def _all_made(

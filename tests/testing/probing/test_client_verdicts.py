@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,44 +29,47 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
 
 
-def probed(app: str, fault: str) -> ProbeRun:
-    """Probe a sample app in a process of its own with one fault and give the run."""
-    probe = Probe(app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), names=[fault], jobs=1)
-    asyncio.run(probe.run(on_plan=lambda *_: None, on_run=lambda _: None))
+BEHAVIOURS = [
+    ("hasty", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
+    ("hasty_and_stuck", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
+    ("hasty_and_leaking", "number_as_text", "leaked", "tool_run_on_refused_reply", "leaks"),
+    ("strict", "number_as_text", "clean", None, None),
+    ("looking_up", "number_as_text", "clean", None, None),
+    ("looking_up", "rate_limited_seconds", "clean", None, None),
+    ("storming", "internal_server_error", "misbehaved", "retry_storm", "degrades"),
+    ("sleepy", "internal_server_error", "clean", None, None),
+    ("fanning", "internal_server_error", "clean", None, None),
+    ("fanning", "rate_limited_seconds", "clean", None, None),
+    ("sleepy", "rate_limited_seconds", "misbehaved", "retry_after_ignored", "degrades"),
+    ("sleepy", "rate_limited_zero", "clean", None, None),
+    ("sleepy", "rate_limited_hour", "clean", None, None),
+    ("waiting", "service_unavailable", "clean", None, None),
+    ("obedient", "rate_limited_seconds", "clean", None, None),
+    ("obedient", "rate_limited_milliseconds", "clean", None, None),
+    ("obedient", "rate_limited_date", "clean", None, None),
+    ("trusting_stream", "stream_ends_early", "accepted", "truncated_stream_accepted", "acts on invalid data"),
+    ("hopeful", "number_as_text", "nothing", None, None),
+]
+
+
+@cache
+def probed(app: str) -> dict[str, ProbeRun]:
+    """Probe a sample app in one process of its own with its faults of the table; gives the first run of each."""
+    names = list(dict.fromkeys(row[1] for row in BEHAVIOURS if row[0] == app))
+    probe = Probe(app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), names=names, jobs=1)
+    probe.run(on_plan=lambda *_: None, on_run=lambda _: None)
     report = probe.report()
     assert report is not None
-    return report.runs[0]
+    return {run.fault: run for run in reversed(report.runs)}
 
 
-@pytest.mark.parametrize(
-    ("app", "fault", "outcome", "verdict", "harm"),
-    [
-        ("hasty", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
-        ("hasty_and_stuck", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
-        ("hasty_and_leaking", "number_as_text", "leaked", "tool_run_on_refused_reply", "leaks"),
-        ("strict", "number_as_text", "clean", None, None),
-        ("looking_up", "number_as_text", "clean", None, None),
-        ("looking_up", "rate_limited_seconds", "clean", None, None),
-        ("storming", "internal_server_error", "misbehaved", "retry_storm", "degrades"),
-        ("sleepy", "internal_server_error", "clean", None, None),
-        ("fanning", "internal_server_error", "clean", None, None),
-        ("fanning", "rate_limited_seconds", "clean", None, None),
-        ("sleepy", "rate_limited_seconds", "misbehaved", "retry_after_ignored", "degrades"),
-        ("sleepy", "rate_limited_zero", "clean", None, None),
-        ("sleepy", "rate_limited_hour", "clean", None, None),
-        ("waiting", "service_unavailable", "clean", None, None),
-        ("obedient", "rate_limited_seconds", "clean", None, None),
-        ("obedient", "rate_limited_milliseconds", "clean", None, None),
-        ("obedient", "rate_limited_date", "clean", None, None),
-        ("trusting_stream", "stream_ends_early", "accepted", "truncated_stream_accepted", "acts on invalid data"),
-        ("hopeful", "number_as_text", "nothing", None, None),
-    ],
-)
+@pytest.mark.one_lane
+@pytest.mark.parametrize(("app", "fault", "outcome", "verdict", "harm"), BEHAVIOURS)
 def test_a_probe_sees_what_a_client_does_on_the_way(
     app: str, fault: str, outcome: str, verdict: str | None, harm: str | None
 ) -> None:
     """An app in another process: what it ran, how long it waited, how often it asked, and what it took."""
-    run = probed(app, fault)
+    run = probed(app)[fault]
     assert (run.outcome, run.verdict) == (outcome, verdict)
     assert harm in {None, run.harm}
 

@@ -30,6 +30,8 @@ from testing.probing.sample_apps import REFUND, strict
 
 Result = TypeVar("Result")
 
+pytestmark = pytest.mark.one_lane
+
 GOOD = ScriptedModel(then=ok.reply(REFUND))
 FAULT = CATALOGUE["trailing_comma"](REFUND)
 BAD = ScriptedModel(then=FAULT)

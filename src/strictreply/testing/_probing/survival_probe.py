@@ -209,11 +209,27 @@ class Probe:
     def __post_init__(self) -> None:
         self._began = (datetime.now(UTC), time.monotonic())
 
-    async def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
+    def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
         """Probe the app; raises Unusable when it does not work with good replies either, or has no room for a name.
 
-        ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends.
+        ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends. After
+        KeyboardInterrupt :meth:`report` returns what was found before it.
         """
+        error = asyncio.run(self._run(on_plan, on_run))
+        if error is not None:
+            raise error
+
+    async def _run(
+        self, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]
+    ) -> KeyboardInterrupt | SystemExit | None:
+        """Return what ends the program instead of raising it: asyncio would keep it, unretrieved, with this task."""
+        try:
+            await self._probed(on_plan, on_run)
+        except (KeyboardInterrupt, SystemExit) as error:
+            return error
+        return None
+
+    async def _probed(self, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
         async with AsyncExitStack() as stack:
             stages = [ProbeStage(self.connect, timeout=self.timeout, port=self.port) for _ in range(self.jobs)]
             for stage in stages:
