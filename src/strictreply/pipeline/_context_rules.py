@@ -10,20 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
-from strictreply.pipeline._invoke_result import Breach, InvokeCode
+from strictreply.pipeline._invoke_result import Breach
+from strictreply.pipeline._invoke_result import InvokeCode as Code
 from strictreply.pipeline._manifest_rules import CALLS, MANIFEST, MANIFEST_RESULTS, RESPONSE
 from strictreply.pipeline._rule import (
     ARRAYS,
     Included,
     PipelineRule,
-    Predicate,
     RuleCondition,
     RuleEntry,
     RuleGroup,
     RuleStage,
     RuleSubject,
+    asked_when,
     entries,
     extended,
     has_entries,
@@ -34,14 +35,17 @@ from strictreply.pipeline._rule import (
     is_populated,
     is_present,
     member_of,
+    member_rule,
+    members_rule,
     placed,
-    unless,
-    where,
-    where_each,
+    whole_rule,
 )
 from strictreply.pipeline._values import AgentPipelineContextType, PipelineStep, ResponseType, fingerprint
 
 _INPUT: Final = ("/envelope/instructions", "/envelope/input_artifacts", "/envelope/clip_board_images")
+_SESSION_ID: Final = "/envelope/session_id"
+_TURN_ID: Final = "/envelope/turn_id"
+_RESULTS: Final = "/envelope/tool_results"
 _TEXT: Final = "/response_payload/primary_output_text"
 _OUTGOING: Final = "/outgoing_manifest"
 _BUILT_FROM: Final = (ResponseType.FINAL, ResponseType.TOOL_CONTINUATION)
@@ -66,74 +70,46 @@ def _agent_is_named(subject: RuleSubject) -> bool:
     return is_empty(subject["/envelope/conversation_context_id"]) or is_present(subject["/envelope/agent_context_id"])
 
 
-def _of_request(
-    kind: str, request: str, when: RuleCondition, *rows: tuple[str, InvokeCode, Predicate, str]
-) -> tuple[PipelineRule, ...]:
-    return tuple(
-        PipelineRule(
-            f"{kind}.{member}_{'empty' if holds is is_empty else 'present'}",
-            code,
-            where(f"/envelope/{member}", holds),
-            f"{request} {words}",
-            when,
-        )
-        for member, code, holds, words in rows
-    )
-
-
-_ITS_SESSION: Final = ("session_id", InvokeCode.SESSION_ID_MISSING, is_present, "must name its session")
-_NO_RESULTS: Final = ("tool_results", InvokeCode.TOOL_RESULTS_NOT_EMPTY, is_empty, "must not bring tool results")
 _core: Final = partial(placed, "core", stage=RuleStage.CORE)
 
 CORE: Final[tuple[RuleGroup, ...]] = (
-    _core(PipelineRule("context", InvokeCode.NULL_CONTEXT, where("", lambda ctx: not is_null(ctx))), section="2.1"),
+    _core(member_rule("context", Code.NULL_CONTEXT, "", lambda ctx: not is_null(ctx)), section="2.1"),
     _core(
-        PipelineRule("type", InvokeCode.CORE_TYPE, where("/type", is_one_of(AgentPipelineContextType))),
-        PipelineRule("time_stamp", InvokeCode.CORE_TIMESTAMP, where("/time_stamp", is_present)),
-        PipelineRule("correlation_id", InvokeCode.CORE_CORRELATION, where("/correlation_id", is_present)),
-        PipelineRule("org", InvokeCode.CORE_ORG, where("/envelope/org", is_present)),
-        PipelineRule("user", InvokeCode.CORE_USER, where("/envelope/user", is_present)),
+        member_rule("type", Code.CORE_TYPE, "/type", is_one_of(AgentPipelineContextType)),
+        member_rule("time_stamp", Code.CORE_TIMESTAMP, "/time_stamp", is_present),
+        member_rule("correlation_id", Code.CORE_CORRELATION, "/correlation_id", is_present),
+        member_rule("org", Code.CORE_ORG, "/envelope/org", is_present),
+        member_rule("user", Code.CORE_USER, "/envelope/user", is_present),
         section="3",
     ),
     _core(
-        PipelineRule("input", InvokeCode.INPUT_MISSING, unless(_has_input, "/envelope"), when=_HAS_WORDS),
-        *_of_request(
-            "initial",
-            "an initial request",
+        *asked_when(_HAS_WORDS, whole_rule("input", Code.INPUT_MISSING, "/envelope", _has_input)),
+        *asked_when(
             _INITIAL,
-            ("session_id", InvokeCode.SESSION_ID_NOT_EMPTY, is_empty, "must not name a session"),
-            ("turn_id", InvokeCode.TURN_ID_NOT_EMPTY, is_empty, "must not name a turn"),
-            _NO_RESULTS,
+            member_rule("initial.session_id_empty", Code.SESSION_ID_NOT_EMPTY, _SESSION_ID, is_empty),
+            member_rule("initial.turn_id_empty", Code.TURN_ID_NOT_EMPTY, _TURN_ID, is_empty),
+            member_rule("initial.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
+            *extended(
+                whole_rule(
+                    "initial.agent_context_id_present",
+                    Code.AGENT_CONTEXT_ID_MISSING,
+                    "/envelope/agent_context_id",
+                    _agent_is_named,
+                )
+            ),
         ),
-        PipelineRule(
-            "initial.agent_context_id_present",
-            InvokeCode.AGENT_CONTEXT_ID_MISSING,
-            unless(_agent_is_named, "/envelope/agent_context_id"),
-            when=_INITIAL,
-            profile="extended",
-        ),
-        *_of_request(
-            "follow_on",
-            "a follow-on request",
+        *asked_when(
             _FOLLOW_ON,
-            _ITS_SESSION,
-            ("turn_id", InvokeCode.TURN_ID_MISSING, is_present, "must name the turn it follows on"),
-            _NO_RESULTS,
+            member_rule("follow_on.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
+            member_rule("follow_on.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
+            member_rule("follow_on.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
         ),
-        *_of_request(
-            "continuation",
-            "a continuation",
+        *asked_when(
             _CONTINUATION,
-            _ITS_SESSION,
-            ("turn_id", InvokeCode.TURN_ID_MISSING, is_present, "must name the turn it goes on with"),
-            ("tool_results", InvokeCode.TOOL_RESULTS_MISSING, has_entries, "must bring at least one tool result"),
-        ),
-        PipelineRule(
-            "continuation.input_absent",
-            InvokeCode.INPUT_FORBIDDEN,
-            where_each(_INPUT, is_empty),
-            when=_CONTINUATION,
-            profile="extended",
+            member_rule("continuation.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
+            member_rule("continuation.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
+            member_rule("continuation.tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries),
+            *extended(members_rule("continuation.input_absent", Code.INPUT_FORBIDDEN, _INPUT, is_empty)),
         ),
         section="3.1",
     ),
@@ -143,57 +119,44 @@ CORE: Final[tuple[RuleGroup, ...]] = (
 
 def _is_same_turn(subject: RuleSubject) -> bool:
     turn_id = subject["/turn/id"]
-    return is_present(turn_id) and turn_id == subject["/envelope/turn_id"]
+    return is_present(turn_id) and turn_id == subject[_TURN_ID]
 
 
-_SESSION, _TURN, *_CONTEXTS = (
-    PipelineRule(f"{member}_populated", code, where(f"/{member}", is_populated))
-    for member, code in (
-        ("session", InvokeCode.SESSION_MISSING),
-        ("turn", InvokeCode.TURN_MISSING),
-        ("agent_context", InvokeCode.AGENT_CONTEXT_MISSING),
-        ("conversation_context", InvokeCode.CONVERSATION_CONTEXT_MISSING),
-    )
-)
-_NOT_BEGUN: Final = (
-    PipelineRule("session_null", InvokeCode.SESSION_NOT_NULL, where("/session", is_null)),
-    PipelineRule("turn_null", InvokeCode.TURN_NOT_NULL, where("/turn", is_null)),
-)
-_NO_CONTEXTS: Final = extended(
-    PipelineRule("agent_context_null", InvokeCode.AGENT_CONTEXT_NOT_NULL, where("/agent_context", is_null)),
-    PipelineRule(
-        "conversation_context_null", InvokeCode.CONVERSATION_CONTEXT_NOT_NULL, where("/conversation_context", is_null)
+_SESSION: Final = member_rule("session_populated", Code.SESSION_MISSING, "/session", is_populated)
+_TURN: Final = member_rule("turn_populated", Code.TURN_MISSING, "/turn", is_populated)
+_CONTEXTS: Final = (
+    member_rule("agent_context_populated", Code.AGENT_CONTEXT_MISSING, "/agent_context", is_populated),
+    member_rule(
+        "conversation_context_populated", Code.CONVERSATION_CONTEXT_MISSING, "/conversation_context", is_populated
     ),
 )
-_MODE: Final = PipelineRule(
-    "session_mode",
-    InvokeCode.SESSION_MODE_MISSING,
-    where("/session/mode", is_present),
-    when=lambda subject: is_populated(subject["/session"]),
+_NOT_BEGUN: Final = (
+    member_rule("session_null", Code.SESSION_NOT_NULL, "/session", is_null),
+    member_rule("turn_null", Code.TURN_NOT_NULL, "/turn", is_null),
 )
-_SAME_TURN: Final = PipelineRule("turn_same", InvokeCode.TURN_NOT_SAME, unless(_is_same_turn, "/turn/id"))
-_READY: Final = PipelineRule(
-    "prompt_ready", InvokeCode.PROMPT_NOT_READY, where("/prompt/ready", lambda ready: ready is True)
+_NO_CONTEXTS: Final = extended(
+    member_rule("agent_context_null", Code.AGENT_CONTEXT_NOT_NULL, "/agent_context", is_null),
+    member_rule("conversation_context_null", Code.CONVERSATION_CONTEXT_NOT_NULL, "/conversation_context", is_null),
 )
-_MANIFEST_NOT_EMPTY: Final = PipelineRule(  # what the definition of a valid manifest leaves open (requirement P63)
-    "manifest_not_empty",
-    InvokeCode.EMPTY_MANIFEST,
-    where("/tool_call_manifest", lambda manifest: member_of(manifest, "tool_calls") not in ([], ())),
-    when=_CONTINUATION,
+_MODE: Final = asked_when(
+    lambda subject: is_populated(subject["/session"]),
+    member_rule("session_mode", Code.SESSION_MODE_MISSING, "/session/mode", is_present),
+)
+_SAME_TURN: Final = whole_rule("turn_same", Code.TURN_NOT_SAME, "/turn/id", _is_same_turn)
+_READY: Final = member_rule("prompt_ready", Code.PROMPT_NOT_READY, "/prompt/ready", lambda ready: ready is True)
+_HAS_MANIFEST: Final = member_rule("manifest_not_null", Code.NULL_MANIFEST, "/tool_call_manifest", is_object)
+_MANIFEST_NOT_EMPTY: Final = asked_when(  # what the definition of a valid manifest leaves open (requirement P63)
+    _CONTINUATION,
+    member_rule(
+        "manifest_not_empty",
+        Code.EMPTY_MANIFEST,
+        "/tool_call_manifest",
+        lambda manifest: member_of(manifest, "tool_calls") not in ([], ()),
+    ),
 )
 # Each of the two restorers serves its own requests: what they do with the turn differs (X14).
-_NOT_CONTINUED: Final = PipelineRule(
-    "path",
-    InvokeCode.WRONG_PATH,
-    unless(lambda subject: not _CONTINUATION(subject), "/type"),
-    "a continuation goes by the ClientToolCallSessionRestorer",
-)
-_CONTINUED: Final = PipelineRule(
-    "path",
-    InvokeCode.WRONG_PATH,
-    unless(_CONTINUATION, "/type"),
-    "only a continuation goes by the ClientToolCallSessionRestorer",
-)
+_CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", _CONTINUATION)
+_NOT_CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", lambda subject: not _CONTINUATION(subject))
 
 
 def _pending_calls(subject: RuleSubject) -> list[RuleEntry]:
@@ -204,9 +167,22 @@ def _pending_calls(subject: RuleSubject) -> list[RuleEntry]:
     return [call for call in calls if call.id not in answered]
 
 
+def _has_pending_calls(subject: RuleSubject) -> bool:
+    return bool(_pending_calls(subject))
+
+
+def _unanswered(subject: RuleSubject) -> list[Breach]:
+    return [call.breach("tool_call_id") for call in _pending_calls(subject)]
+
+
+def _has_text_or_calls(subject: RuleSubject) -> bool:
+    """Return whether the model gave anything; a blank answer is refused where the response is built."""
+    return isinstance(subject[_TEXT], str) or _has_pending_calls(subject)
+
+
 def _has_both(subject: RuleSubject) -> bool:
     calls = subject[_OUTGOING + CALLS]
-    called = bool(_pending_calls(subject)) or not (is_null(calls) or isinstance(calls, ARRAYS))
+    called = _has_pending_calls(subject) or not (is_null(calls) or isinstance(calls, ARRAYS))
     return called and not is_null(subject["/response_payload"])
 
 
@@ -231,7 +207,7 @@ def _leads_to(outcome: ResponseType) -> RuleCondition:
     return lambda subject: subject["/response_type"] == outcome
 
 
-_Rules: TypeAlias = tuple[PipelineRule | Included, ...] | None
+_Rules = tuple[PipelineRule | Included, ...] | None
 
 NOT_APPLICABLE: Final = None
 """Nothing is asked, not even the core: there may be no context yet (X21)."""
@@ -247,25 +223,19 @@ class StepRules:
     Of ``pre`` and ``post``, None is :data:`NOT_APPLICABLE`, and an empty group :data:`CORE_ALONE`.
     """
 
-    step: PipelineStep
     section: str
     pre: RuleGroup | None
     post: RuleGroup | None
 
-    @property
-    def rules(self) -> tuple[PipelineRule, ...]:
-        """The step's own rules in order, those of other sections that it refers to left out."""
-        return tuple(rule for rule in (*(self.pre or ()), *(self.post or ())) if isinstance(rule, PipelineRule))
 
-
-def _step(step: PipelineStep, section: str, pre: _Rules, post: _Rules) -> StepRules:
+def _step(step: PipelineStep, section: str, pre: _Rules, post: _Rules) -> tuple[PipelineStep, StepRules]:
     before, after = (
         None
         if rules is None
         else placed(f"{step.name.lower()}.{stage}", *rules, section=section, stage=stage, step=step)
         for stage, rules in ((RuleStage.PRE, pre), (RuleStage.POST, post))
     )
-    return StepRules(step, section, before, after)
+    return step, StepRules(section, before, after)
 
 
 _BY_STEP: Final = (
@@ -275,29 +245,23 @@ _BY_STEP: Final = (
         "4.2",
         pre=(
             _NOT_CONTINUED,
-            PipelineRule(
-                "ids_present",
-                InvokeCode.REQUEST_ID_MISSING,
-                where_each(("/envelope/session_id", "/envelope/turn_id"), is_present),
-            ),
+            members_rule("ids_present", Code.REQUEST_ID_MISSING, (_SESSION_ID, _TURN_ID), is_present),
             *_NOT_BEGUN,
         ),
         post=(
             _NOT_CONTINUED,
             _SESSION,
             _TURN,
-            PipelineRule(
-                "turn_differs", InvokeCode.TURN_NOT_NEW, unless(lambda subject: not _is_same_turn(subject), "/turn/id")
-            ),
-            _MODE,
+            whole_rule("turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda subject: not _is_same_turn(subject)),
+            *_MODE,
         ),
     ),
-    _step(PipelineStep.AGENT_CONTEXT_RESOLVER, "4.3", _NOT_BEGUN, (*_CONTEXTS,)),
+    _step(PipelineStep.AGENT_CONTEXT_RESOLVER, "4.3", _NOT_BEGUN, _CONTEXTS),
     _step(  # that it is a continuation says that the envelope names its session and turn
         PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
         "4.2",
         (_CONTINUED, *_NOT_BEGUN),
-        (_CONTINUED, _SESSION, _SAME_TURN, _MODE),
+        (_CONTINUED, _SESSION, _SAME_TURN, *_MODE),
     ),
     _step(
         PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
@@ -305,37 +269,24 @@ _BY_STEP: Final = (
         pre=(
             _SESSION,
             _TURN,
-            PipelineRule(
-                "tool_results_present", InvokeCode.TOOL_RESULTS_MISSING, where("/envelope/tool_results", has_entries)
-            ),
+            member_rule("tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries),
             *_NO_CONTEXTS,
         ),
         post=(
             Included("/tool_call_manifest", MANIFEST),
-            _MANIFEST_NOT_EMPTY,
+            *_MANIFEST_NOT_EMPTY,
             _SAME_TURN,
             *extended(_SESSION),
             *_NO_CONTEXTS,
         ),
     ),
     _step(PipelineStep.AGENT_SESSION_CREATOR, "4.5", (*_CONTEXTS, *_NOT_BEGUN), (_SESSION, _TURN)),
-    _step(PipelineStep.AGENT_CONTEXT_LOADER, "4.6", (_SESSION, _TURN), (*_CONTEXTS,)),
+    _step(PipelineStep.AGENT_CONTEXT_LOADER, "4.6", (_SESSION, _TURN), _CONTEXTS),
     _step(PipelineStep.ACP_COMMAND_HANDLER, "", CORE_ALONE, CORE_ALONE),
     _step(
         PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER,
         "4.7",
-        pre=(
-            _SESSION,
-            _TURN,
-            *_CONTEXTS,
-            PipelineRule(
-                "manifest_not_null",
-                InvokeCode.NULL_MANIFEST,
-                where("/tool_call_manifest", is_object),
-                "a continuation must have a manifest",
-                _CONTINUATION,
-            ),
-        ),
+        pre=(_SESSION, _TURN, *_CONTEXTS, *asked_when(_CONTINUATION, _HAS_MANIFEST)),
         post=(_READY,),
     ),
     _step(PipelineStep.REASONER, "4.8", (_READY, *extended(_SESSION, _TURN, *_CONTEXTS)), CORE_ALONE),
@@ -343,56 +294,40 @@ _BY_STEP: Final = (
         PipelineStep.LLM_CLIENT,
         "4.9",
         pre=(
-            PipelineRule("payload_null", InvokeCode.PAYLOAD_NOT_NULL, where("/response_payload", is_null)),
+            member_rule("payload_null", Code.PAYLOAD_NOT_NULL, "/response_payload", is_null),
             Included("/tool_call_manifest", MANIFEST, _CONTINUATION),
-            _MANIFEST_NOT_EMPTY,
-            PipelineRule(
-                "calls_answered",
-                InvokeCode.CALLS_PENDING,
-                lambda subject: [call.breach("tool_call_id") for call in _pending_calls(subject)],
-                profile="extended",
-            ),
+            *_MANIFEST_NOT_EMPTY,
+            *extended(PipelineRule("calls_answered", Code.CALLS_PENDING, _unanswered)),
         ),
         post=(
-            PipelineRule("not_both", InvokeCode.BOTH, unless(lambda subject: not _has_both(subject))),
-            PipelineRule(  # a blank answer is refused where the response is built
-                "not_neither",
-                InvokeCode.NEITHER,
-                unless(lambda subject: isinstance(subject[_TEXT], str) or bool(_pending_calls(subject))),
-            ),
-            PipelineRule("calls_for_client", InvokeCode.SERVER_CALL_LEFT, _left_for_the_server),
+            whole_rule("not_both", Code.BOTH, "", lambda subject: not _has_both(subject)),
+            whole_rule("not_neither", Code.NEITHER, "", _has_text_or_calls),
+            PipelineRule("calls_for_client", Code.SERVER_CALL_LEFT, _left_for_the_server),
         ),
     ),
     _step(
         PipelineStep.RESPONSE_BUILDER,
         "4.10",
         pre=(
-            PipelineRule(
-                "response_type",
-                InvokeCode.RESPONSE_TYPE,
-                where("/response_type", lambda leads_to: leads_to in _BUILT_FROM),
+            member_rule(
+                "response_type", Code.RESPONSE_TYPE, "/response_type", lambda leads_to: leads_to in _BUILT_FROM
             ),
-            PipelineRule(
-                "final_text",
-                InvokeCode.OUTPUT_TEXT_MISSING,
-                where(_TEXT, is_present),
-                when=_leads_to(ResponseType.FINAL),
+            *asked_when(
+                _leads_to(ResponseType.FINAL),
+                member_rule("final_text", Code.OUTPUT_TEXT_MISSING, _TEXT, is_present),
             ),
-            PipelineRule(
-                "continuation_calls",
-                InvokeCode.TOOL_CALLS_MISSING,
-                unless(lambda subject: bool(_pending_calls(subject)), _OUTGOING),
-                "a tool continuation needs a manifest with a call that waits",
+            *asked_when(
                 _leads_to(ResponseType.TOOL_CONTINUATION),
+                whole_rule("continuation_calls", Code.TOOL_CALLS_MISSING, _OUTGOING, _has_pending_calls),
             ),
         ),
         post=(
-            PipelineRule("response_built", InvokeCode.RESPONSE_MISSING, unless(_is_built, "/built")),
-            PipelineRule("context_unchanged", InvokeCode.CONTEXT_CHANGED, unless(_is_unchanged), when=_is_built),
+            whole_rule("response_built", Code.RESPONSE_MISSING, "/built", _is_built),
+            *asked_when(_is_built, whole_rule("context_unchanged", Code.CONTEXT_CHANGED, "", _is_unchanged)),
             Included("/built/response", RESPONSE, _is_built),
         ),
     ),
 )
 
-STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType({each.step: each for each in _BY_STEP})
+STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType(dict(_BY_STEP))
 """Every step with what is asked at it, in the order of their numbers."""

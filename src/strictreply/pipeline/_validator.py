@@ -6,12 +6,12 @@ It judges and does nothing else: no step is executed here, nothing is stored, no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, get_args
 
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._context_rules import CORE, STEPS, StepRules
+from strictreply.pipeline._context_rules import CORE, STEPS
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeResult
 from strictreply.pipeline._manifest_rules import MANIFEST, RESPONSE
 from strictreply.pipeline._rule import (
@@ -23,7 +23,7 @@ from strictreply.pipeline._rule import (
     ValidatorOptions,
     inert,
     judged_in_turn,
-    where,
+    member_rule,
 )
 from strictreply.pipeline._values import AgentPipelineContext, PipelineStep, ToolCallManifest
 from strictreply.values._errors import ContractError
@@ -45,22 +45,16 @@ def step_of(step: object) -> PipelineStep | None:
     return None
 
 
-STEP_KNOWN: Final = PipelineRule(
-    "step.known", InvokeCode.UNKNOWN_STEP, where("", lambda step: step_of(step) is not None), section="2.1"
+STEP_KNOWN: Final = replace(
+    member_rule("step.known", InvokeCode.UNKNOWN_STEP, "", lambda step: step_of(step) is not None), section="2.1"
 )
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
     """List every rule in the order in which it is asked, those of the extended profile too (requirement P9)."""
-    own = (rule for step in STEPS.values() for rule in step.rules)
-    shared = (rule for groups in (MANIFEST, RESPONSE) for group in groups for rule in group)
-    every = (STEP_KNOWN, *(rule for group in CORE for rule in group), *own, *shared)
-    return tuple(rule for rule in every if isinstance(rule, PipelineRule))
-
-
-def list_steps() -> tuple[StepRules, ...]:
-    """List what is asked at every step, in the order of their numbers; one without rules says so (requirement P8)."""
-    return tuple(STEPS.values())
+    of_steps = (group for step in STEPS.values() for group in (step.pre, step.post) if group is not None)
+    groups = ((STEP_KNOWN,), *CORE, *of_steps, *MANIFEST, *RESPONSE)
+    return tuple(rule for group in groups for rule in group if isinstance(rule, PipelineRule))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
