@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.walking import App, PlainBody, asking, call, context
 from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._line import Body, Invoke, LineResult, LineStatus, PipelineRunner, plain_body, steps_of
+from strictreply.pipeline._line import OPENINGS, ROUND, Body, Invoke, LineResult, LineStatus, PipelineRunner, plain_body
 from strictreply.pipeline._sessions import MemorySessionStore
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, PipelineStep
@@ -52,7 +52,7 @@ def bodies(*says: Any) -> dict[PipelineStep, PlainBody]:
 
 def only(kind: AgentPipelineContextType, *says: Any) -> dict[PipelineStep, Any]:
     """Give the bodies of one walk."""
-    return {step: body for step, body in bodies(*says).items() if step in steps_of(kind)}
+    return {step: body for step, body in bodies(*says).items() if step in (*OPENINGS[kind], *ROUND)}
 
 
 def ran(runner: PipelineRunner, how: str, **options: Any) -> LineResult:

@@ -59,11 +59,6 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     return InvokeResult(errors=tuple(broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing))
 
 
-def first_step(ctx: AgentPipelineContext) -> PipelineStep:
-    """Return the step that a request enters by."""
-    return OPENINGS.get(ctx.type, (PipelineStep.REQUEST_HANDLER,))[0]
-
-
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
     """Return the step that follows on ``done``, when ``done`` left ``ctx`` behind; None after the ResponseBuilder.
 
@@ -85,11 +80,6 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
             if done not in opening:
                 raise ContractError(f"step {int(done)} is not on the walk of this request")
             return opening[opening.index(done) + 1]
-
-
-def steps_of(kind: AgentPipelineContextType) -> tuple[PipelineStep, ...]:
-    """Return every step of a walk once, in the order in which they are first met."""
-    return (*OPENINGS[kind], *ROUND)
 
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Generator[Any, Any, AgentPipelineContext]]
@@ -183,7 +173,7 @@ def line_flow(
     published = replace(validator, allow_server_tool_calls=False)
     line = _Line(bodies, validator, published, cancelled, judged_behind)
     trace: tuple[StepTrace, ...] = ()
-    step = first_step(ctx)
+    step = PipelineStep.REQUEST_HANDLER
     while True:
         begun = clock()
         ended = yield from line.enter(ctx, step)
@@ -288,7 +278,7 @@ class PipelineRunner:
         validator: AgentPipelineContextValidator | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        wanted = {step for kind in serves for step in steps_of(kind)}
+        wanted = {step for kind in serves for step in (*OPENINGS[kind], *ROUND)}
         if not wanted:
             raise ContractError("serves= must name at least one AgentPipelineContextType")
         if missing := sorted(wanted - bodies.keys()):

@@ -97,59 +97,6 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
 """Why a store fails: what happened, and what to do."""
 
 
-class SessionStore(Protocol):
-    """Keeps sessions; safe for threads and, where the store outlives one, for processes.
-
-    All methods are sync: an async shell calls them in a thread.
-    """
-
-    def session(self, session_id: str) -> Session | None:
-        """Return a session as it was saved last, None when there is none."""
-
-    def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Return the last turn of a session, with the calls that wait and their results so far; None for any other."""
-
-    def save(
-        self,
-        session: Session,
-        turn: Turn,
-        *,
-        waiting: ToolCallManifest | None = None,
-        consumed: SessionClaim | None = None,
-    ) -> None:
-        """Keep a turn's end, all of it or nothing.
-
-        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` takes its
-        place in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
-        ``consumed`` is the claim that the turn went on with, and is spent for ever. The turn before, and what waited on
-        it, is forgotten. Saving exactly what is kept already changes nothing, so that a save may be repeated.
-
-        Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
-        before, or the claim is not held any more; and ContractError when the claim is one of another turn.
-        """
-
-    def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
-        """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
-
-        ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
-        lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
-        """
-        ...
-
-    def keep(self, claim: SessionClaim) -> None:
-        """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
-
-    def release(self, claim: SessionClaim) -> None:
-        """Release a claim, so that corrected results can be sent.
-
-        ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
-        when the claim is not held any more.
-        """
-
-    def delete(self, session_id: str) -> None:
-        """Forget a session, its last turn and what waits on it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingManifest(Value):
     """A manifest as a store keeps it: ``holder`` claimed it last, at ``claimed_at`` seconds of the store's clock."""
@@ -179,10 +126,12 @@ class Records(Protocol):
 Kept = TypeVar("Kept", bound=Value)
 
 
-class TransactionalSessionStore(SessionStore, ABC):
-    """The rules of a :class:`SessionStore`, over any place that keeps texts in transactions.
+class SessionStore(ABC):
+    """Keeps sessions in any place that keeps texts in transactions: the rules are here, a store is one ``transaction``.
 
-    ``claim_seconds`` is when a claim lapses; ``clock`` gives seconds that all users of the place agree on.
+    ``claim_seconds`` is when a claim lapses; ``clock`` gives seconds that all users of the place agree on. It is safe
+    for threads and, where the place outlives one, for processes. All methods are sync: an async shell calls them in a
+    thread. Whatever fails in the place is SessionStoreFailed.
     """
 
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
@@ -215,10 +164,12 @@ class TransactionalSessionStore(SessionStore, ABC):
             raise self.failure(error) from None
 
     def session(self, session_id: str) -> Session | None:
+        """Return a session as it was saved last, None when there is none."""
         with self._opened(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
+        """Return the last turn of a session, with the calls that wait and their results so far; None for any other."""
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
@@ -233,6 +184,16 @@ class TransactionalSessionStore(SessionStore, ABC):
         waiting: ToolCallManifest | None = None,
         consumed: SessionClaim | None = None,
     ) -> None:
+        """Keep a turn's end, all of it or nothing.
+
+        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` takes its
+        place in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
+        ``consumed`` is the claim that the turn went on with, and is spent for ever. The turn before, and what waited on
+        it, is forgotten. Saving exactly what is kept already changes nothing, so that a save may be repeated.
+
+        Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
+        before, or the claim is not held any more; and ContractError when the claim is one of another turn.
+        """
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
@@ -257,6 +218,11 @@ class TransactionalSessionStore(SessionStore, ABC):
                 _forget(records, spent)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
+        """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
+
+        ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
+        lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
+        """
         if not holder:
             raise ContractError("holder must not be empty; give a name that no other request has")
         with self._opened(writing=True) as records:
@@ -271,12 +237,24 @@ class TransactionalSessionStore(SessionStore, ABC):
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
     def keep(self, claim: SessionClaim) -> None:
+        """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _held(entry, claim):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
+    def release(self, claim: SessionClaim) -> None:
+        """Release a claim, so that corrected results can be sent.
+
+        ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
+        when the claim is not held any more.
+        """
+        with self._opened(writing=True) as records:
+            if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
+                _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
+
     def delete(self, session_id: str) -> None:
+        """Forget a session, its last turn and what waits on it."""
         with self._opened(writing=True) as records:
             session = _read(records, Session, session_id)
             if session is not None:
@@ -286,13 +264,8 @@ class TransactionalSessionStore(SessionStore, ABC):
     def _is_alive(self, entry: WaitingManifest) -> bool:
         return entry.claimed_at > self._clock() - self._claim_seconds
 
-    def release(self, claim: SessionClaim) -> None:
-        with self._opened(writing=True) as records:
-            if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
-                _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
 
-
-class MemorySessionStore(TransactionalSessionStore):
+class MemorySessionStore(SessionStore):
     """Keeps sessions as long as the process lives; safe for threads. What is given out is a copy."""
 
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:

@@ -36,9 +36,6 @@ from strictreply.pipeline._values import (
 from strictreply.values._json import Message
 
 _CONVERSATION: Final = "default"
-_NO_SESSION: Final = (
-    "no session has this id here; a session that another process began needs a store that both can reach"
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +97,8 @@ class TurnSteps(TurnState):
         session = yield from self._session(ctx)
         turn: Turn | None = yield from stored(lambda store: store.turn(envelope.session_id, envelope.turn_id))
         if turn is None:
-            raise _refused(InvokeCode.NOT_FOUND, "turn_id", "no turn of this session has this id")
+            message = "no turn of this session has this id"
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),))
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
     def load_contexts(self, ctx: AgentPipelineContext) -> TurnStep:
@@ -159,14 +157,11 @@ class TurnSteps(TurnState):
         envelope = ctx.envelope
         session: Session | None = yield from stored(lambda store: store.session(envelope.session_id))
         if session is None or (session.org, session.user) != (envelope.org, envelope.user):
-            raise _refused(InvokeCode.NOT_FOUND, "session_id", _NO_SESSION)
+            message = "no session has this id here; one that another process began needs a store that both can reach"
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),))
         if session.last_turn_id != envelope.turn_id:
-            raise _refused(InvokeCode.STALE_TURN, "turn_id")
+            raise InvokeFailed((InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),))
         return session
-
-
-def _refused(code: InvokeCode, member: str, message: str = "") -> InvokeFailed:
-    return InvokeFailed((code.error("loop.session", message, path=f"/envelope/{member}"),))
 
 
 JUDGED_BEHIND: Final = frozenset(

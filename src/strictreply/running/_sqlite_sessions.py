@@ -13,8 +13,8 @@ from strictreply.pipeline._sessions import (
     CLAIM_SECONDS,
     Record,
     Records,
+    SessionStore,
     SessionStoreFailed,
-    TransactionalSessionStore,
     WaitingManifest,
 )
 from strictreply.pipeline._values import Session, Turn, Value
@@ -49,7 +49,7 @@ _REASONS: Final[dict[int, str]] = {
 _TABLES: Final[dict[type[Value], str]] = {Session: "sessions", Turn: "turns", WaitingManifest: "manifests"}
 
 
-class SQLiteSessionStore(TransactionalSessionStore):
+class SQLiteSessionStore(SessionStore):
     """Keeps sessions in the SQLite database at ``path``, which is made when there is none, for its owner alone (0600).
 
     Safe for threads, forks and several processes: each call is one transaction on a connection of its own. ``clock``
