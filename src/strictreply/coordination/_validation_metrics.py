@@ -11,7 +11,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from operator import add
 from typing import Final, TypeAlias
 
@@ -21,7 +21,6 @@ from strictreply.coordination._runs.run_state import Now, utc_now
 from strictreply.values._attempts import Attempt, plain, type_name
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
-from strictreply.values._json import JSONObject
 
 _HISTORY_ROWS: Final = 1_000
 
@@ -39,10 +38,6 @@ class ValidationCounts:
     def __add__(self, other: ValidationCounts) -> ValidationCounts:
         return ValidationCounts(*map(add, astuple(self), astuple(other)))
 
-    def to_dict(self) -> dict[str, int]:
-        """Return the counters by their published names."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class ValidationRecord:
@@ -59,10 +54,6 @@ class ValidationRecord:
     error: str | None = None
     code: str = ""
     category: Category | None = None
-
-    def to_dict(self) -> JSONObject:
-        """Return the row as JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +76,6 @@ class ValidationSnapshot:
             if agent in (None, name):
                 codes[code] += times
         return max(sorted(codes), key=codes.__getitem__, default=None)
-
-    def to_dict(self) -> JSONObject:
-        """Return the counters as JSON: the totals by their published names, and each agent's."""
-        agents = {
-            name: counts.to_dict()
-            | {"faults": {code: times for (owner, code), times in self.faults.items() if owner == name}}
-            for name, counts in self.by_agent.items()
-        }
-        return self.totals.to_dict() | {"agents": agents, "history": [row.to_dict() for row in self.history]}
 
 
 class ValidationMetrics:

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
@@ -40,7 +40,6 @@ from strictreply.coordination._runs.run_state import (
 from strictreply.coordination._runs.state_schema import NAME, StateSchema, record
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
-from strictreply.values._json import JSONObject
 from strictreply.values._limits import is_count
 
 T = TypeVar("T", bound=Hashable)
@@ -260,11 +259,6 @@ class RouteDecision:
     failures: tuple[RuleFailure, ...] = ()
     loop: tuple[str, ...] = ()
 
-    def to_dict(self) -> JSONObject:
-        """Return the decision as JSON."""
-        failures = [asdict(failure) for failure in self.failures]
-        return asdict(self) | {"reason": self.reason.value, "failures": failures, "loop": list(self.loop)}
-
 
 def route_next(
     state: AgentState, max_loop_count: int = DEFAULT_MAX_LOOP_COUNT, *, routes: Routes = DEFAULT_ROUTES
@@ -310,23 +304,6 @@ def explain_route(
         failures=tuple(failures),
         loop=loop,
     )
-
-
-def conditional_edge(
-    routes: Routes = DEFAULT_ROUTES,
-    *,
-    max_loop_count: int = DEFAULT_MAX_LOOP_COUNT,
-    observe: Callable[[RouteDecision], None] | None = None,
-) -> Callable[[AgentState], str]:
-    """Make the function for ``add_conditional_edges`` from a table; ``observe`` is told each decision, to count it."""
-
-    def route(state: AgentState) -> str:
-        decision = explain_route(state, max_loop_count, routes=routes)
-        if observe is not None:
-            observe(decision)
-        return decision.target
-
-    return route
 
 
 def history_limit(routes: Routes) -> int:

@@ -71,11 +71,6 @@ class ActivityTally:
         """Return the tally with one more."""
         return ActivityTally(self.total + 1, self.succeeded + succeeded, self.seconds + (seconds if succeeded else 0.0))
 
-    def to_dict(self) -> JSONObject:
-        """Return the tally as JSON, with what follows from it."""
-        names = ("total", "succeeded", "failed", "success_rate", "average_seconds")
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
@@ -97,20 +92,6 @@ class MetricsSnapshot:
         total, succeeded = sum(one.total for one in found), sum(one.succeeded for one in found)
         return ActivityTally(total, succeeded, sum(one.seconds for one in found))
 
-    def to_dict(self) -> JSONObject:
-        """Return the counters as JSON."""
-        named: dict[str, JSONObject] = {activity.value: {} for activity in Activity}
-        for (activity, name), tally in self.by_name.items():
-            named[activity.value][name] = tally.to_dict()
-        return {
-            "routes": self.routes,
-            "targets": dict(self.targets),
-            "reasons": dict(self.reasons),
-            "strategies": dict(self.strategies),
-            "activities": {activity.value: self.tally(activity).to_dict() for activity in Activity},
-            "by_name": named,
-        }
-
 
 class RunMetrics:
     """Counters that any thread or task may add to; ``clock`` gives seconds that never go back."""
@@ -123,7 +104,7 @@ class RunMetrics:
         self._clear()
 
     def routed(self, decision: RouteDecision) -> None:
-        """Count one decision; pass this as ``observe`` of ``conditional_edge``."""
+        """Count one decision of :func:`explain_route`."""
         with self._lock:
             self._targets[decision.target] += 1
             self._reasons[decision.reason.value] += 1
