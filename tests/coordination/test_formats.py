@@ -158,7 +158,8 @@ def test_the_default_format_is_that_of_who_names_none() -> None:
     """A format that is made the default is how prompts, and the steering of a router, say that replies are written."""
     script = """
 from strictreply.coordination import AgentContext, Branch, CoordinationContext, Router, RoutingContext
-from strictreply.coordination import SystemPromptBuilder, Topology, ValidationProcessor, XMLResponseFormat
+from strictreply.coordination import SystemPromptBuilder, Topology, ValidationProcessor
+from strictreply.coordination.formats import XMLResponseFormat
 from strictreply.coordination import register_format, set_default_format
 team, context = Topology.of({"A": ["User"]}), RoutingContext(current_agent="A")
 register_format("xml", XMLResponseFormat)

@@ -51,14 +51,13 @@ from strictreply.coordination.formats import (
     CoordinationContext,
     JSONResponseFormat,
     SystemPromptBuilder,
-    XMLResponseFormat,
     get_format,
     is_format_registered,
     list_formats,
     register_format,
     set_default_format,
 )
-from strictreply.coordination.routing import RouteCache, RouteKey, Router, predict_next_route
+from strictreply.coordination.routing import Router, predict_next_route
 from strictreply.coordination.validation import ValidationProcessor
 
 __all__ = [
@@ -91,8 +90,6 @@ __all__ = [
     "ProcessorChain",
     "Reaction",
     "ResponseProcessor",
-    "RouteCache",
-    "RouteKey",
     "RouteRule",
     "RouteStrategy",
     "Router",
@@ -110,7 +107,6 @@ __all__ = [
     "ValidationMetrics",
     "ValidationProcessor",
     "ValidationResult",
-    "XMLResponseFormat",
     "clear_human_input_request",
     "counted",
     "create_initial_state",
