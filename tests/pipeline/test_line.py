@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from pipeline.walking import App, answer, answering, asking, call, context
 from strictreply.contract._driving import drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
-from strictreply.pipeline._line import Invoke, LineResult, LineStatus, StepBody, line_flow, plain_body
+from strictreply.pipeline._line import LineResult, LineStatus, StepBody, line_flow
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import (
@@ -137,13 +138,22 @@ def test_a_submit_that_failed_may_be_corrected(store: SessionStore, wrong: dict[
     assert responded(App(store, "done").turn(answering(waiting, answer("map")))).primary_output_text == "done"
 
 
+def effect_of(function: Callable[[AgentPipelineContext], Any]) -> StepBody:
+    """Make a body whose effect is to call a function."""
+
+    def body(ctx: AgentPipelineContext) -> Generator[Any, Any, Any]:
+        return (yield partial(function, ctx))
+
+    return body
+
+
 class Line:
     """One initial request on the line, with bodies to change; ``log`` has who was asked and what ran, in order."""
 
     def __init__(self, *says: Any) -> None:
         """Take the bodies of the small app."""
         self.app = App(MemorySessionStore(), *(says or ("hi",)))
-        self.bodies = {step: plain_body(body) for step, body in self.app.bodies.items()}
+        self.bodies = {step: effect_of(body) for step, body in self.app.bodies.items()}
         self.log: list[str] = []
         self.answers: list[bool] = []
         self.now = 0.0
@@ -151,7 +161,7 @@ class Line:
 
     def replace(self, step: PipelineStep, function: Callable[[AgentPipelineContext], Any]) -> None:
         """Let a step do something else."""
-        self.bodies[step] = plain_body(function)
+        self.bodies[step] = effect_of(function)
 
     def run(self, validator: AgentPipelineContextValidator = LOOP, **options: Any) -> LineResult:
         """Drive the line."""
@@ -163,11 +173,11 @@ class Line:
         self.log.append("cancelled?")
         return self.answers.pop(0) if self.answers else False
 
-    def perform(self, effect: Invoke) -> Any:
+    def perform(self, effect: Callable[[], Any]) -> Any:
         """Call a body; it takes a second."""
         self.log.append("body")
         self.now += 1
-        return effect.function(effect.context)
+        return effect()
 
 
 @pytest.mark.req("P44")

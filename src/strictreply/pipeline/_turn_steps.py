@@ -46,7 +46,7 @@ class TurnSteps(TurnState):
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
         """The body of each step of the three walks."""
         return {
-            PipelineStep.REQUEST_HANDLER: self.receive,
+            PipelineStep.REQUEST_HANDLER: lambda ctx: ctx,  # as it is: the core rules are held to it behind this step
             PipelineStep.SESSION_RESTORER: self.restore_session,
             PipelineStep.AGENT_CONTEXT_RESOLVER: self.load_contexts,
             PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: self.restore_turn,
@@ -59,14 +59,8 @@ class TurnSteps(TurnState):
             PipelineStep.RESPONSE_BUILDER: self.build_response,
         }
 
-    def receive(self, ctx: AgentPipelineContext) -> TurnStep:
-        """Take the request as it is: the core rules are held to it behind this step."""
-        yield from ()
-        return ctx
-
-    def create_session(self, ctx: AgentPipelineContext) -> TurnStep:
+    def create_session(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Begin a session with what the caller brought, and its first turn with the user's words."""
-        yield from ()
         *before, last = ctx.envelope.messages
         session = Session(
             id=self.new_id(),
@@ -101,15 +95,13 @@ class TurnSteps(TurnState):
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),))
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
-    def load_contexts(self, ctx: AgentPipelineContext) -> TurnStep:
+    def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Set the agent context and the conversation context."""
-        yield from ()
         conversation = ConversationContext(id=_CONVERSATION, model=self.model)
         return replace(ctx, agent_context=self.agent, conversation_context=conversation)
 
-    def compose_prompt(self, ctx: AgentPipelineContext) -> TurnStep:
+    def compose_prompt(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Compose what stands before the turn's own messages."""
-        yield from ()
         system = [{"role": "system", "content": self.agent.instructions}] if self.agent.instructions else []
         before = ctx.session.messages if ctx.session else ()
         return replace(ctx, prompt=PromptContent(ready=True, messages=(*system, *before)))
@@ -135,9 +127,8 @@ class TurnSteps(TurnState):
         turn = with_turns(turn, self.result_turns(manifest))
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
-    def build_response(self, ctx: AgentPipelineContext) -> TurnStep:
+    def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response, and leave everything else as it is."""
-        yield from ()
         final = ctx.response_type is ResponseType.FINAL
         session, turn = ctx.session or Session(id=""), turn_of(ctx)
         response = AgentResponse(
