@@ -33,8 +33,7 @@ from pipeline.contexts import (
     rules,
     waiting,
 )
-from strictreply.pipeline._context_rules import STEPS
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
 from strictreply.pipeline._values import PipelineStep, PromptContent, ResponseType, ToolCallManifest
 
 VALIDATOR = AgentPipelineContextValidator()

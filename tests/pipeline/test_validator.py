@@ -450,7 +450,7 @@ ALLOWED = {
     *("pydantic", "pydantic_core", "strictreply"),
 }
 BELOW = {"contract", "pipeline", "reading", "values", "wires"}
-WITHIN = {"_context_rules", "_invoke_result", "_manifest_rules", "_rule", "_validator", "_values"}
+WITHIN = {"_invoke_result", "_manifest_rules", "_rule", "_validator", "_values"}
 
 
 @pytest.mark.req("P75")

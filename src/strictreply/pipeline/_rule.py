@@ -2,7 +2,7 @@
 
 An object's own code may raise anything, so a rule never holds one: it reads texts, numbers and arrays of the builtin
 kinds, and a dict or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null,
-populated. The rules themselves stand in ``_context_rules`` and ``_manifest_rules``.
+populated. The rules themselves stand in ``_validator`` and ``_manifest_rules``.
 """
 
 from __future__ import annotations
