@@ -55,7 +55,7 @@ LEAVE = ["terminal_error", "terminate_workflow"]
 
 
 def codes(text: str, **limits: int) -> list[str]:
-    """Give the codes of a refused text, none for a read one."""
+    """Return the codes of a refused text, none for a read one."""
     read = read_tagged(text, Limits(**limits))
     return [issue.code for issue in read.issues] if isinstance(read, Invalid) else []
 
@@ -369,7 +369,7 @@ class Lines(KeyedFormat):
             return str(response).startswith("action:")
 
         def process(self, response: Any) -> dict[str, Any]:
-            """Give the rest as an answer."""
+            """Return the rest as an answer."""
             return {"next_action": "final_response", "content": response.partition(":")[2]}
 
         def priority(self) -> int:

@@ -248,7 +248,7 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
     """The argument wins over the state, the state over the table, the table over the environment, that over 10."""
 
     def limit(state: AgentState, *arguments: int, routes: Routes = Routes()) -> int:  # noqa: B008 - frozen
-        """Give the limit that held: at this count the run goes on, at the next it ends."""
+        """Return the limit that held: at this count the run goes on, at the next it ends."""
         held = explain_route(state, *arguments, routes=routes).max_loop_count
         for over, target in enumerate(("coordinator", "end")):
             counted = changed(state, loop_count=held + over, next_agent="coordinator")
@@ -440,7 +440,7 @@ def test_weights_share_the_conversations() -> None:
     ids = [f"conversation-{number}" for number in range(400)]
 
     def shares(first: int, second: int, experiment: str = "") -> list[str]:
-        """Give the strategy of each conversation."""
+        """Return the strategy of each conversation."""
         strategies = (RouteStrategy("a", first), RouteStrategy("b", second))
         routes = Routes(strategies=strategies, experiment=experiment)
         return [str(explain_route(state_with(conversation_id=one), routes=routes).strategy) for one in ids]

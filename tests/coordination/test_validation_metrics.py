@@ -32,7 +32,7 @@ DENIED = invalid(FAULTS[Category.PERMISSION_ERROR])
 
 
 def still() -> datetime:
-    """Tell a time that stands still."""
+    """Return a time that stands still."""
     return NOON
 
 

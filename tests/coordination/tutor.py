@@ -48,7 +48,7 @@ def asked(**fields: Any) -> PendingHuman:
 
 
 def last_answer(state: AgentState) -> SettledHuman | None:
-    """Give the request that was answered last, with its decision; None when none was."""
+    """Return the request that was answered last, with its decision; None when none was."""
     found = read_ledger(ledger_of(state))
     answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
     return max(answers, key=lambda one: one.settled_at, default=None)

@@ -45,24 +45,24 @@ ASKED = [STEP.PROMPT_CONTENT_PROVIDER_INITIALIZER, STEP.REASONER, STEP.LLM_CLIEN
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
-    """Give an empty store of each kind."""
+    """Make an empty store of each kind."""
     return MemorySessionStore() if request.param == "memory" else SQLiteSessionStore(tmp_path / "sessions.db")
 
 
 def responded(line: LineResult) -> AgentResponse:
-    """Give the response of a line that completed."""
+    """Return the response of a line that completed."""
     assert (line.status, line.errors, line.cause) == (LineStatus.COMPLETED, (), None)
     assert line.context.built is not None
     return line.context.built.response
 
 
 def walked(line: LineResult) -> list[PipelineStep]:
-    """Give the steps that a line entered."""
+    """Return the steps that a line entered."""
     return [entry.step for entry in line.trace]
 
 
 def refused(line: LineResult) -> list[InvokeCode]:
-    """Give the codes that a line failed with."""
+    """Return the codes that a line failed with."""
     assert line.status is LineStatus.FAILED
     return [error.code for error in line.errors]
 
@@ -169,7 +169,7 @@ class Line:
         return drive(line_flow(self.first, self.bodies, **options), self.perform)
 
     def cancelled(self) -> bool:
-        """Say what a test wants said, no when it wants nothing."""
+        """Answer as a test wants, no when it wants nothing."""
         self.log.append("cancelled?")
         return self.answers.pop(0) if self.answers else False
 

@@ -46,12 +46,12 @@ class Callable_:  # noqa: N801 - a class whose instances are called
 
 
 def bodies(*says: Any) -> dict[PipelineStep, PlainBody]:
-    """Give the bodies of the small app, without a store behind them."""
+    """Return the bodies of the small app, without a store behind them."""
     return App(MemorySessionStore(), *(says or ("hi",))).bodies
 
 
 def only(kind: AgentPipelineContextType, *says: Any) -> dict[PipelineStep, Any]:
-    """Give the bodies of one walk."""
+    """Return the bodies of one walk."""
     return {step: body for step, body in bodies(*says).items() if step in (*OPENINGS[kind], *ROUND)}
 
 

@@ -31,7 +31,7 @@ def answer(number: int, **members: Any) -> AgentToolCallResult:
 
 
 def errors(manifest: ToolCallManifest, *results: AgentToolCallResult, **options: Any) -> tuple[InvokeError, ...]:
-    """Give the errors of a reconciliation that must fail; the manifest stays as it was."""
+    """Return the errors of a reconciliation that must fail; the manifest stays as it was."""
     before = manifest.to_json()
     result = reconcile(manifest, results, **options)
     assert isinstance(result, InvokeResult)

@@ -118,7 +118,7 @@ JSON = st.recursive(
 
 
 def paths_of(value: object, at: str = "") -> Iterator[str]:
-    """Give the path of each member of a value, of every depth."""
+    """Return the path of each member of a value, of every depth."""
     members: Mapping[Any, object] = {}
     if is_dataclass(value):
         members = {each.name: getattr(value, each.name) for each in fields(value)}
