@@ -11,7 +11,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from operator import add
 from typing import Final, TypeAlias
 
@@ -97,14 +97,14 @@ class ValidationMetrics:
         """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
-        self._add(agent, action, error, result.issues, ValidationCounts(1, 0, 0, int(retry), int(steered)))
+        self._add(agent, action, error, result.issues, retry=retry, steered=steered)
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
         """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
-            asked = ValidationCounts(1, 0, 0, int(attempt.tier > 0), int(attempt.correction is not None))
-            self._add(agent, action, error, attempt.issues, asked)
+            retry, steered = attempt.tier > 0, attempt.correction is not None
+            self._add(agent, action, error, attempt.issues, retry=retry, steered=steered)
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
@@ -119,10 +119,17 @@ class ValidationMetrics:
             self._history.clear()
 
     def _add(
-        self, agent: str, action: ActionType | None, error: str | None, issues: tuple[Issue, ...], one: ValidationCounts
+        self,
+        agent: str,
+        action: ActionType | None,
+        error: str | None,
+        issues: tuple[Issue, ...],
+        *,
+        retry: bool,
+        steered: bool,
     ) -> None:
         valid = error is None
-        one = replace(one, successful_validations=int(valid), failed_validations=int(not valid))
+        one = ValidationCounts(1, valid, not valid, retry, steered)
         code, category = (issues[0].code, issues[0].category) if issues else ("", None)
         with self._lock:
             self._last = max(self._last, self._now().timestamp())

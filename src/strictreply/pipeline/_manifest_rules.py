@@ -216,12 +216,12 @@ REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
 """What the judge of replies leaves open in the calls of a model's reply: ids of text that UTF-8 cannot encode."""
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _is_list_of(holds: Predicate) -> Predicate:
     return lambda value: isinstance(value, ARRAYS) and all(map(holds, entries(value)))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 _SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
