@@ -94,7 +94,7 @@ class AgentSteering:
         try:
             self.mode: SteeringMode = SteeringMode(mode)
         except ValueError:
-            raise ContractError(f"a steering mode is one of {', '.join(SteeringMode)}") from None
+            raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}") from None
         self._by_mode: Counter[SteeringMode] = Counter()
         self._by_category: Counter[Category] = Counter()
         self._lock = threading.Lock()

@@ -361,7 +361,7 @@ def action_named(name: str) -> ActionType:
     try:
         return ActionType(name)
     except ValueError:
-        raise ContractError(f"{name!r} is no action; the actions are: {', '.join(ActionType)}") from None
+        raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}") from None
 
 
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:

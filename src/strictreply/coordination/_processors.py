@@ -332,7 +332,7 @@ class ProcessorChain:
         given = published if processors is None else tuple(processors)
         for processor in given:
             if not isinstance(cast("object", processor), ResponseProcessor):
-                raise ContractError(f"a processor is an instance of ResponseProcessor, not {type(processor).__name__}")
+                raise ContractError(f"a processor must be a ResponseProcessor, not {type(processor).__name__}")
         self.processors = tuple(sorted(given, key=lambda processor: -processor.priority()))
 
     async def process(self, response: object) -> JSONObject | None:

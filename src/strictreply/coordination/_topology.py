@@ -195,7 +195,7 @@ class Topology:
 
     def _answer(self, table: Mapping[str, tuple[str, ...]], node: str) -> tuple[str, ...]:
         if node not in table:
-            raise ContractError(f"{node!r} is no agent of this topology; the agents are: {', '.join(self.agents)}")
+            raise ContractError(f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}")
         return table[node]
 
 

@@ -328,5 +328,5 @@ def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanD
 
 def _to(topology: Topology, target: str | None, reason: RoutingReason) -> RoutingDecision:
     if target not in topology.agents:
-        return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to go on with")
+        return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to continue with")
     return go_on(reason, ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=target))

@@ -340,7 +340,7 @@ class ValidationProcessor:
         judgement = self._judgement(agent, branch, exec_state)
         allowed, written = judgement.terms.permitted, self.response_format
         if not allowed.actions:
-            raise ContractError(f"{allowed.agent!r} may do nothing: review its edges and tools")
+            raise ContractError(f"{allowed.agent!r} has no permitted action: review its edges and tools")
         if not isinstance(written, JSONResponseFormat):
             return ActionAnswer(None, name="answer", judgement=judgement, written=written, watch=self._watch)
         schema = action_schema(allowed, judgement.terms.extra)
@@ -366,7 +366,7 @@ class ValidationProcessor:
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
         name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
         if not isinstance(name, str):
-            raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")
+            raise ContractError(f"an agent must be a name, or an object with a name, not {type(agent).__name__}")
         own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
         return name, self._toolsets.of(name, own)
 

@@ -54,7 +54,7 @@ class InvokeCode(Worded):
     PROMPT_NOT_READY = "PROMPT_NOT_READY", "the prompt must be ready"
     EMPTY_MANIFEST = "EMPTY_MANIFEST", "a continuation must answer at least one call"
     PAYLOAD_NOT_NULL = "PAYLOAD_NOT_NULL", "there must be no answer yet"
-    CALLS_PENDING = "CALLS_PENDING", "no call of the model's last reply may wait for its result"
+    CALLS_PENDING = "CALLS_PENDING", "every call of the model's last reply must have its result"
     BOTH = "BOTH", "there must be an answer or tool calls, not both"
     NEITHER = "NEITHER", "there must be an answer or tool calls"
     SERVER_CALL_LEFT = "SERVER_CALL_LEFT", "a call that waits must be the client's to answer"
@@ -81,7 +81,7 @@ class InvokeCode(Worded):
     RESPONSE_MODE = "RESPONSE_MODE", "a response must have the display name of its session's mode"
     FORBIDDEN_MEMBER = "FORBIDDEN_MEMBER", "a response of this kind must not hold this member, not even an empty one"
     RESPONSE_SHAPE = "RESPONSE_SHAPE", "this member must be of the kind that AGN-033 gives it"
-    STALE_TURN = "STALE_TURN", "the session has gone on since this turn"
+    STALE_TURN = "STALE_TURN", "the session has moved on since this turn"
     TOOLS_CHANGED = (
         "TOOLS_CHANGED",
         "the reply that waits does not fit these tools; give those that it was made with",
@@ -111,7 +111,7 @@ class InvokeCode(Worded):
         'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
     )
     DECISION_ELSEWHERE = "DECISION_ELSEWHERE", "the decision is for another run or turn; decide on the calls that wait"
-    DECISION_EXPECTED = "DECISION_EXPECTED", "this call waits for a decision of the program; a client's result is none"
+    DECISION_EXPECTED = "DECISION_EXPECTED", "the program decides on this call; a client's result cannot"
     DECISION_MISMATCH = "DECISION_MISMATCH", "the decision is on other arguments"
     DECISION_UNEXPECTED = "DECISION_UNEXPECTED", "this call waits for the client's result, no decision"
 

@@ -331,4 +331,4 @@ async def _aperform(effect: Any) -> Any:
 def _refuse_foreign(effect: object) -> None:
     if not isawaitable(effect):
         kind = type(effect).__name__
-        raise ContractError(f"a body yielded {kind}; this runner awaits, and does no more: drive line_flow for others")
+        raise ContractError(f"a body yielded {kind}, which cannot be awaited; drive line_flow to perform other effects")

@@ -88,9 +88,9 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
     "busy": ("is locked by another program", "try again when that has ended"),
     "full": ("has no room left on its disk", "make room, and try again"),
     "read_only": ("may not be written", "let this process write the file and its folder, and try again"),
-    "corrupt": ("is damaged, or no store any more", "restore the file from a copy, or begin with a new one"),
+    "corrupt": ("is damaged, or is not a session store", "restore the file from a copy, or begin with a new one"),
     "unreachable": ("cannot be opened or read", "see that the file, its folder and their permissions are there"),
-    "unreadable": ("holds a record that is none", "restore the file from a copy, or delete the session"),
+    "unreadable": ("holds a record that cannot be read", "restore the file from a copy, or delete the session"),
     "too_big": ("does not take a record of this size", "keep less in one session"),
     "failed": ("failed", "see the error's cause"),
 }
