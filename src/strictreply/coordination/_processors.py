@@ -7,7 +7,7 @@ its shape, is judged after all of them alike.
 
 from __future__ import annotations
 
-import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -24,6 +24,7 @@ from strictreply.coordination._permissions import member_names
 from strictreply.reading._decoding import decode
 from strictreply.reading._extraction import extract
 from strictreply.schema import SchemaRule
+from strictreply.values._attempts import plain
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue, quote
 from strictreply.values._json import JSON, Extraction, JSONObject
@@ -37,15 +38,34 @@ UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERR
 """The fault of a reply that cannot be looked at as JSON."""
 
 
-def plain_copy(value: object, limits: Limits = DEFAULT_LIMITS) -> JSON | Invalid:
-    """Copy a value that is JSON as it stands, in the eyes of the strict reader; Invalid for any other."""
-    try:
-        copied = decode(json.dumps(value, allow_nan=False), limits)
-        if not isinstance(copied, Invalid) and copied == value:  # no tuple, no number as a name
-            return copied
-    except Exception:  # noqa: BLE001, S110 - an object's own code may raise anything
-        pass
-    return Invalid((UNREADABLE,))
+def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
+    """Report a value that is not made of dicts with text as names, lists, text, finite numbers, booleans and None.
+
+    It is also no JSON when it is nested deeper or has more values than ``limits`` say, as one that holds itself does.
+    Work is bounded by them.
+    """
+    level, nodes = [value], 1
+    for _ in range(limits.depth + 1):
+        if not all(map(_is_plain, level)):
+            return (UNREADABLE,)
+        holders = [cast("dict[str, object] | list[object]", one) for one in level if isinstance(one, dict | list)]
+        level = [child for one in holders for child in (one.values() if isinstance(one, dict) else one)]
+        nodes += len(level)
+        if not level:
+            return ()
+        if nodes > limits.nodes:
+            break
+    return (UNREADABLE,)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_plain(name) for name in cast("dict[object, object]", value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, list | int)
 
 
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
@@ -359,8 +379,8 @@ class ProcessorChain:
             outcome = _asked(processor, view)
             if isinstance(outcome, dict) and not view.decoded(outcome):
                 # not from the strict reader: held to what that refuses, and copied, for it may change later
-                copied = plain_copy(outcome, view.limits)
-                outcome = copied if isinstance(copied, dict | Invalid) else None
+                issues = plain_issues(outcome, view.limits)
+                outcome = Invalid(issues) if issues else cast("JSONObject", plain(outcome))
             if isinstance(outcome, dict):
                 return Candidate(
                     outcome, processor.origin, Source(processor.format_name, tuple(failures), view.leniency)

@@ -35,7 +35,7 @@ from strictreply.coordination._permissions import (
     read_leave,
     refusal_of,
 )
-from strictreply.coordination._processors import plain_copy
+from strictreply.coordination._processors import plain_issues
 from strictreply.coordination._routing_decision import (
     BranchSpec,
     ExecutionStep,
@@ -55,7 +55,6 @@ from strictreply.values._attempts import plain
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._json import JSONObject
-from strictreply.values._replies import Invalid
 
 __all__ = [
     "BranchSpec",
@@ -91,7 +90,7 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
         yield "it is the verdict on another agent's reply"
     if not (parsed is None or isinstance(parsed, dict)):
         yield "its parsed_response is not an object"
-    if parsed and isinstance(plain_copy([cast("JSONObject", parsed).get(name) for name in _REPORTED]), Invalid):
+    if parsed and plain_issues([cast("JSONObject", parsed).get(name) for name in _REPORTED]):
         yield "what it reports of an error is not JSON"
     if not _all_are(result.issues, tuple, Issue):
         yield "its issues are not a tuple of Issue"

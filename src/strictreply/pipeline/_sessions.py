@@ -209,9 +209,7 @@ class SessionStore(ABC):
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
-            waits = _read(records, WaitingManifest, spent) if spent else None
-            answered = waits is not None and waits.holder and not waits.consumed and self._is_alive(waits)
-            if began_with != session.last_turn_id or not fresh or answered:
+            if began_with != session.last_turn_id or not fresh or self._is_claimed(records, spent):
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
             if spent:
@@ -260,6 +258,10 @@ class SessionStore(ABC):
             if session is not None:
                 records.pop((Session, session_id), None)
                 _forget(records, manifest_id(session_id, session.last_turn_id))
+
+    def _is_claimed(self, records: Records, key: str) -> bool:
+        entry = _read(records, WaitingManifest, key) if key else None
+        return entry is not None and entry.holder != "" and not entry.consumed and self._is_alive(entry)
 
     def _is_alive(self, entry: WaitingManifest) -> bool:
         return entry.claimed_at > self._clock() - self._claim_seconds
