@@ -72,6 +72,7 @@ class CoordinationCode(CategorisedCode):
     STATE_BLANK = "state.blank", "must not be blank"
     STATE_UNKNOWN_NODE = "state.unknown_node", "must be null or one of {nodes}"
     STATE_UNKNOWN_WORD = "state.unknown_word", "must be one of {expected}"
+    STATE_NOT_JSON = "state.not_json", "must be plain JSON that reads back equal"
 
 
 class DeclarationError(ContractError):
