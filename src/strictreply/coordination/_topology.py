@@ -117,14 +117,8 @@ class Topology:
         if named is None:
             named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
         declared = named if agents is None else list(agents)
-        pairs = [(_trimmed(one), _trimmed(other)) for one, other in conversations]
-        either_way = [*pairs, *((other, one) for one, other in pairs)]
-        ways = [(edge.source, edge.target) for edge in edges]
-        missing = [pair for pair in pairs if pair not in ways and pair[::-1] not in ways]
-        _refuse(CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair)) for pair in missing)
-        marked = (TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way) for e in edges)
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
-        return cls(tuple(one for one in declared if one not in RESERVED), tuple(marked), entries)
+        return cls(tuple(one for one in declared if one not in RESERVED), _marked(edges, conversations), entries)
 
     def neighbours(self, node: str) -> tuple[str, ...]:
         """Return every node that an edge of ``node`` leads to; for an unknown one all questions raise ContractError."""
@@ -217,12 +211,7 @@ def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
 
 def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:
     if isinstance(source, Mapping):
-        named = cast("Mapping[str, object]", source)
-        for agent, targets in named.items():  # a lone text would be read letter by letter
-            if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
-                raise _malformed(pointer("", agent), "a list of names")
-        lists = cast("Mapping[str, Iterable[str]]", named)
-        return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
+        return _read_targets(cast("Mapping[str, object]", source))
     agents: list[str] | None = None
     edges: Any = source
     if hasattr(source, "nodes") and hasattr(source, "edges"):
@@ -233,6 +222,23 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
     elif not isinstance(source, Iterable) or isinstance(source, str | bytes):
         raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
     return agents, [_edge(item, index) for index, item in enumerate(edges)]
+
+
+def _read_targets(named: Mapping[str, object]) -> tuple[list[str], list[TopologyEdge]]:
+    for agent, targets in named.items():  # a lone text would be read letter by letter
+        if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
+            raise _malformed(pointer("", agent), "a list of names")
+    lists = cast("Mapping[str, Iterable[str]]", named)
+    return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
+
+
+def _marked(edges: list[TopologyEdge], conversations: Iterable[tuple[str, str]]) -> tuple[TopologyEdge, ...]:
+    pairs = [(_trimmed(one), _trimmed(other)) for one, other in conversations]
+    either_way = [*pairs, *((other, one) for one, other in pairs)]
+    ways = [(edge.source, edge.target) for edge in edges]
+    missing = [pair for pair in pairs if pair not in ways and pair[::-1] not in ways]
+    _refuse(CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair)) for pair in missing)
+    return tuple(TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way) for e in edges)
 
 
 def _edge(item: object, index: int) -> TopologyEdge:

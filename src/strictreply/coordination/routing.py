@@ -94,8 +94,11 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
         yield "what it reports of an error is not JSON"
     if not _all_are(result.issues, tuple, Issue):
         yield "its issues are not a tuple of Issue"
-    if not result.is_valid:
-        return
+    if result.is_valid:
+        yield from _action_flaws(result)
+
+
+def _action_flaws(result: ValidationResult) -> Iterator[str]:
     if result.action_type not in _ACTIONS:
         yield "it is valid without an action"
     if not _all_are(result.invocations, list, AgentInvocation):

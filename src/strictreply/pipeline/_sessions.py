@@ -201,9 +201,7 @@ class SessionStore(ABC):
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
-            left = None if entry is None or consumed is None else replace(entry, consumed=True)
-            if waiting is not None:
-                left = WaitingManifest(manifest=waiting)
+            left = _left(entry, waiting, consumed)
             if (before, kept, entry) == (moved, turn, left):
                 return
             began_with = "" if before is None else before.last_turn_id
@@ -308,6 +306,15 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
 def _forget(records: Records, key: str) -> None:
     records.pop((Turn, key), None)
     records.pop((WaitingManifest, key), None)
+
+
+def _left(
+    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
+) -> WaitingManifest | None:
+    """Return what a turn's end leaves: the calls that wait now, or those that were answered, spent for ever."""
+    if waiting is not None:
+        return WaitingManifest(manifest=waiting)
+    return None if entry is None or consumed is None else replace(entry, consumed=True)
 
 
 def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:

@@ -345,27 +345,30 @@ def _chosen(
     next_agent: object = state["next_agent"]
     target = known.get(next_agent) if isinstance(next_agent, str) else None
     ending = RouteReason(state.get("ending") or RunEnding.COMPLETED)
-    rules: list[tuple[int, _RuleChoice | RouteRule | None]] = [
-        (COMPLETION_PRIORITY, _RuleChoice(END, ending, "completion") if state["is_complete"] else None),
-        (HUMAN_PRIORITY, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input") if pending else None),
-        (NEXT_PRIORITY, None if target is None else _RuleChoice(target, RouteReason.NEXT_AGENT, "next_agent")),
-        *((rule.priority, rule) for rule in users),
-    ]
+    built_in = (
+        (COMPLETION_PRIORITY, state["is_complete"], _RuleChoice(END, ending, "completion")),
+        (HUMAN_PRIORITY, pending, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
+        (NEXT_PRIORITY, target is not None, _RuleChoice(target or END, RouteReason.NEXT_AGENT, "next_agent")),
+    )
+    rules: list[tuple[int, _RuleChoice | RouteRule]] = [(at, choice) for at, applies, choice in built_in if applies]
+    rules += [(rule.priority, rule) for rule in users]
     for _, rule in sorted(rules, key=lambda one: -one[0]):
-        if isinstance(rule, _RuleChoice):
-            return rule
-        if rule is None:
-            continue
-        try:
-            chosen: object = rule.decide(MappingProxyType(state))
-        except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
-            failures.append(RuleFailure(rule.name, type(error).__name__))
-            continue
-        if isinstance(chosen, str) and chosen in known:
-            return _RuleChoice(known[chosen], RouteReason.USER_RULE, rule.name)
-        if chosen is not None:
-            failures.append(RuleFailure(rule.name, None))
+        asked = rule if isinstance(rule, _RuleChoice) else _asked(rule, state, known)
+        if isinstance(asked, _RuleChoice):
+            return asked
+        if asked is not None:
+            failures.append(asked)
     return _RuleChoice(END, RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET, "fallback")
+
+
+def _asked(rule: RouteRule, state: AgentState, nodes: Mapping[str, str]) -> _RuleChoice | RuleFailure | None:
+    try:
+        chosen: object = rule.decide(MappingProxyType(state))
+    except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
+        return RuleFailure(rule.name, type(error).__name__)
+    if isinstance(chosen, str) and chosen in nodes:
+        return _RuleChoice(nodes[chosen], RouteReason.USER_RULE, rule.name)
+    return None if chosen is None else RuleFailure(rule.name, None)
 
 
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
