@@ -152,10 +152,14 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
+    elif peek(raw, "role") == ERROR_ROLE or not _is_message(raw):
         return view(reply=raw)
     opened = wire_of(raw).opened(raw)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
+
+
+def _is_message(raw: object) -> bool:
+    return is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)
 
 
 def _is_envelope(known: Mapping[str, Any]) -> bool:

@@ -286,6 +286,11 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
             yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
         if agent in RESERVED:
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason="is a reserved name, not an agent's")
+    yield from _edge_issues(edges, known)
+    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
+
+
+def _edge_issues(edges: list[TopologyEdge], known: list[str]) -> Iterator[Issue]:
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
         if times > 1:
@@ -294,7 +299,6 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
         yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)
-    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
 
 
 def _unknown(name: str, known: list[str], place: str) -> Issue:

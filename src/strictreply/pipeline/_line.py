@@ -207,10 +207,8 @@ class _Line:
             return replace(failed, errors=raised.errors if isinstance(raised, InvokeFailed) else unknown, cause=raised)
         if not isinstance(given, AgentPipelineContext):
             return replace(failed, errors=(_error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given"),))
-        if self.judged_behind is None or step in self.judged_behind:
-            errors = _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
-            if errors:
-                return replace(failed, errors=errors)
+        if errors := self._after(ctx, step, given):
+            return replace(failed, errors=errors)
         return replace(failed, status=LineStatus.COMPLETED, context=given)
 
     def _stopped(self, failed: LineResult) -> LineResult | None:
@@ -228,6 +226,13 @@ class _Line:
         if step is PipelineStep.RESPONSE_BUILDER:
             boundary = self.published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors
         return boundary or self.validator.validate_pre_step(ctx, step).errors
+
+    def _after(
+        self, ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
+    ) -> tuple[InvokeError, ...]:
+        if self.judged_behind is not None and step not in self.judged_behind:
+            return ()
+        return _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
 
 
 def _error(step: PipelineStep, code: InvokeCode, rule: str) -> InvokeError:
