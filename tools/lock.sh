@@ -19,6 +19,7 @@ lock dev pyproject.toml --extra cli --extra testing --extra langgraph --extra du
 lock openai2 pyproject.toml --extra cli --extra testing
 lock instructor pyproject.toml --extra cli --extra testing --extra instructor
 lock tracers pyproject.toml --extra cli --extra testing --extra otel
+lock litellm pyproject.toml --extra testing --extra litellm
 lock llamacpp
 lock docs
 lock uv
