@@ -1,5 +1,5 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers llamacpp survival frameworks suites
+.PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm bench-litellm llamacpp survival frameworks suites
 .PHONY: coverage bounds lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -7,8 +7,8 @@ PY := .venv/bin/python
 # Tests run on every processor; WORKERS=0 runs them in one process, as a debugger needs it.
 WORKERS ?= auto
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
-LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-llamacpp/.ready \
-    .venv-docs/.ready
+LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
+    .venv-llamacpp/.ready .venv-docs/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
@@ -39,6 +39,12 @@ test-langchain: .venv-frameworks-newest/.ready ## run the pages about LangChain,
 
 test-tracers: .venv-tracers/.ready ## run the tests of the tracers, with the real ones: none skips
 	@STRICTREPLY_TRACERS_LANE=1 .venv-tracers/bin/python $(PYTEST) tests/tracers $(ARGS)
+
+test-litellm: .venv-litellm/.ready ## run the tests of the guard in LiteLLM's proxy, with the real one: none skips
+	@.venv-litellm/bin/python -m pytest tests/gateways $(ARGS)
+
+bench-litellm: .venv-litellm/.ready ## measure what the guard adds to a request through LiteLLM's proxy
+	@.venv-litellm/bin/python benchmarks/litellm_proxy.py $(ARGS)
 
 llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
 

@@ -18,9 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from gateways.proxy import Proxy, running
-
 import strictreply as sr
+from gateways.proxy import Proxy, running
 from strictreply.testing import ok
 
 PARAMETERS: Any = {

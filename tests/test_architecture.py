@@ -65,6 +65,7 @@ PUBLIC = {
     "strictreply.integrations.dbos",
     "strictreply.integrations.instructor",
     "strictreply.integrations.langgraph",
+    "strictreply.integrations.litellm",
     "strictreply.integrations.otel",
     "strictreply.pipeline",
     "strictreply.running",

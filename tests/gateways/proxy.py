@@ -21,6 +21,7 @@ from strictreply.testing import LoopbackServer, ScriptedModel, Step
 
 KEY = "sk-loopback-3f9d1c77a5e84b02b6d0"
 PATIENCE = 180.0  # seconds until the proxy listens: it imports a great deal, and the machine may be busy
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm would look prices up on import
 LITELLM = Path(sys.executable).parent / "litellm"
 
 DECLARED = """
@@ -103,7 +104,7 @@ class Proxy:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002 - the measurement's
+def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
     """Return the proxy's configuration: some models of one server, the guard with its settings, a log."""
     names = ("own", "declared", "filed", "broken")
     models = [
@@ -132,7 +133,7 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:  # noqa:
 def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
     """Run the proxy in a folder of its own, until it has listened and been used."""
     upstream = Upstream()
-    with LoopbackServer(upstream) as server, _free_port() as port:
+    with LoopbackServer(upstream) as server, free_port() as port:
         (folder / "config.yaml").write_text(json.dumps(configuration(server.base_url, guard)))  # JSON is YAML
         (folder / "beside.py").write_text(DECLARED)
         (folder / "filed.json").write_text(json.dumps(FILED))
@@ -171,7 +172,8 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _free_port() -> Iterator[int]:
+def free_port() -> Iterator[int]:
+    """Give a port of loopback that is free."""
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

@@ -47,7 +47,8 @@ def called(proxy: Proxy, key: str, **more: Any) -> list[tuple[str, Any]]:
 def streamed(proxy: Proxy, key: str, **more: Any) -> tuple[str, list[str], str | None]:
     """Ask for a stream; give its text, the arguments of its calls, and its finish reason."""
     asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS} | more
-    text, calls, reason = "", {}, None
+    text, reason = "", None
+    calls: dict[int, str] = {}
     with proxy.client.chat.completions.create(**{**asked, "stream": True}) as stream:
         for chunk in stream:
             for choice in chunk.choices:
@@ -110,7 +111,8 @@ def is_valid(given: Any) -> bool:
 @pytest.mark.parametrize("how", [called, streamed])
 def test_the_catalogue_is_mended(proxy: Proxy, how: Callable[..., Any]) -> None:
     """Whatever a model gets wrong is asked for again until it is right, plain or streamed: by the guard what LiteLLM
-    can read, by LiteLLM's own retry what it cannot."""
+    can read, by LiteLLM's own retry what it cannot.
+    """
     kinds = (Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ARGS)
     cases = [fault for fault in faults.all_for(SEARCH, kinds=kinds, place="call") if not fault.needs]
     got = outcomes(proxy, cases, partial(how, extra_body={"num_retries": 1}))
@@ -135,7 +137,9 @@ def ends(served: Any) -> bool:
     if not isinstance(served, HTTPReply):
         return True
     waits = any(not isinstance(part, bytes) for part in served.parts)
-    return not (served.endless or served.ending is WireEnding.HANG or waits or "retry-after" in str(served.headers).lower())
+    return not (
+        served.endless or served.ending is WireEnding.HANG or waits or "retry-after" in str(served.headers).lower()
+    )
 
 
 def test_a_rejected_reply_is_an_error_of_the_api(proxy: Proxy) -> None:
@@ -196,7 +200,8 @@ def test_text_is_live(proxy: Proxy) -> None:
 
 def test_no_cut_stream_yields_a_call(proxy: Proxy) -> None:
     """Of 200 streams that are cut anywhere before their end, by an orderly end, a broken one or a reset, none has a
-    call in it; one that is cut behind its end has the whole call."""
+    call in it; one that is cut behind its end has the whole call.
+    """
     chosen = random.Random(7)
     whole = render(GOOD.served, {"stream": True})
     events = [event + b"\n\n" for event in whole.body.split(b"\n\n") if event]

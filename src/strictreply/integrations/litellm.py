@@ -19,7 +19,7 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, Literal, Never, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, Never, TypeAlias, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -34,13 +34,7 @@ from strictreply.values._errors import CallFailed, ContractError, ReplyRejected,
 from strictreply.values._json import JSONObject
 from strictreply.wires._opening import peek
 
-__all__ = ["Guard", "ReplyWithheld", "guard"]
-
-_CustomLogger: Final = load("litellm.integrations.custom_logger").CustomLogger
-
-CONTRACT: Final = "STRICTREPLY_CONTRACT"
-"""The variable of the environment that names the contract where the proxy's configuration does not."""
-
+__all__ = ["Guard", "ReplyWithheld"]
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
 _CHAT: Final = frozenset({"completion", "acompletion"})
@@ -75,8 +69,7 @@ class ReplyWithheld(Exception):
         self.message, self.type, self.code, self.status_code = message, kind, code, status_code
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
+class _Settings(NamedTuple):
     contracts: Contract | Mapping[str, Contract] | None
     policy: RetryPolicy
     usage: UsageOf
@@ -91,10 +84,7 @@ class _Settings:
 
 @dataclass(slots=True)
 class _Call:
-    """A guarded call: what the client asked for, the messages as they were sent, and every ask so far.
-
-    ``chunks`` are those that LiteLLM has read of the stream, which say how it ended.
-    """
+    """What a client asked for, the messages as they were sent, every ask so far, and what LiteLLM read of a stream."""
 
     contract: Contract
     request: JSONObject
@@ -104,22 +94,31 @@ class _Call:
     outcome: str = "accepted"
 
 
-class Guard(_CustomLogger):  # type: ignore[misc]  # pyright: ignore[reportUntypedBaseClass]  # litellm is optional
+try:
+    _Callback: Any = load("litellm.integrations.custom_logger").CustomLogger
+except ImportError:  # told when a guard is made: this module can be read without LiteLLM, as all of the package can
+    _Callback = object
+
+
+class Guard(_Callback):  # type: ignore[misc]  # pyright: ignore[reportUntypedBaseClass]  # known only where it is
     """A callback for the proxy: each chat completion is valid by its contract, or an error of OpenAI's form.
 
     ``contract`` holds for all models, or is a mapping from their names in the proxy; None, and a model that is not in
     the mapping, leaves the request's own ``tools`` and ``response_format``, and requests without either are passed on
     untouched. ``policy`` None means ``RetryPolicy(veto="off")``: the proxy logs the tokens of a stream only when it was
-    read to its end. ``usage`` says which tokens the client reads in its completion:
-    those of all asks (``total``) or of the ``last``. ``other_routes`` says what becomes of requests with tools to
-    routes that are not guarded (``/v1/responses``, ``/v1/messages``): ``refuse`` or ``pass``.
+    read to its end. ``usage`` says which tokens the client reads: those of all asks (``total``) or of the ``last``.
+    ``other_routes`` says what becomes of tools by ``/v1/responses`` and ``/v1/messages``: ``refuse`` or ``pass``.
 
     A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings: strictreply:`` of the proxy's
     configuration when the first request comes. There ``policy`` is a mapping of the keywords of a RetryPolicy, and a
     contract ``module:name``, or a JSON file that holds a list of tools or the keywords of a Contract.
 
-    Raises ContractError when a setting is wrong; from a configuration, at each request.
+    Raises ContractError when a setting is wrong; from a configuration, at each request. A class cannot be derived from
+    it: LiteLLM looks for the hooks of streams on a callback's own class alone, so that streams would pass unguarded.
     """
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("a Guard has no subclasses: LiteLLM would not see its hooks; make an instance of it")
 
     def __init__(
         self,
@@ -130,6 +129,7 @@ class Guard(_CustomLogger):  # type: ignore[misc]  # pyright: ignore[reportUntyp
         usage: UsageOf | None = None,
         other_routes: OtherRoutes | None = None,
     ) -> None:
+        load("litellm.proxy")
         super().__init__()
         given: JSONObject = {"contract": contract, "policy": policy, "usage": usage, "other_routes": other_routes}
         self._given = {name: value for name, value in given.items() if value is not None}
@@ -142,21 +142,12 @@ class Guard(_CustomLogger):  # type: ignore[misc]  # pyright: ignore[reportUntyp
     def _settings(self) -> _Settings:
         return _settings_of(self._given or getattr(import_module("litellm"), "strictreply", None) or {})
 
-    async def async_pre_call_hook(
-        self,
-        user_api_key_dict: Any,  # noqa: ARG002 - the names are LiteLLM's
-        cache: Any,  # noqa: ARG002
-        data: JSONObject,
-        call_type: str,
-    ) -> JSONObject | None:
+    async def async_pre_call_hook(self, *, data: JSONObject, call_type: str, **_: Any) -> JSONObject | None:
         """Refuse what cannot be guaranteed before anything is sent; write a declared contract into the request."""
         with _told():
             settings = self._settings
             if call_type in _OTHER and settings.other_routes == "refuse" and data.get("tools"):
-                raise ContractError(
-                    f"a request with tools by the route {call_type!r} is not guarded: use /chat/completions, or allow"
-                    " it with other_routes: pass"
-                )
+                raise ContractError(f"tools by {call_type} are not guarded; use chat completions, or other_routes")
             declared = settings.contract_for(data.get("model"))
             if call_type not in _CHAT or (declared is None and not _demands(data)):
                 return None
@@ -168,7 +159,7 @@ class Guard(_CustomLogger):  # type: ignore[misc]  # pyright: ignore[reportUntyp
         self._calls[data["litellm_logging_obj"]] = _Call(contract, request, data["messages"])
         return data
 
-    async def async_post_call_success_hook(self, data: JSONObject, user_api_key_dict: Any, response: Any) -> Any:  # noqa: ARG002
+    async def async_post_call_success_hook(self, *, data: JSONObject, response: Any, **_: Any) -> Any:
         """Return a whole reply that is valid: the one that came, or a later one."""
         call = self._call_of(data)
         if call is None:
@@ -179,11 +170,11 @@ class Guard(_CustomLogger):  # type: ignore[misc]  # pyright: ignore[reportUntyp
         if given is first:
             return None
         mended = load("litellm").ModelResponse(**given)
-        mended._hidden_params = response._hidden_params  # noqa: SLF001 - what the proxy writes its headers from
+        mended._hidden_params = response._hidden_params  # what the proxy writes its headers from
         return mended
 
     async def async_post_call_streaming_iterator_hook(
-        self, user_api_key_dict: Any, response: Any, request_data: JSONObject  # noqa: ARG002
+        self, *, response: Any, request_data: JSONObject, **_: Any
     ) -> AsyncGenerator[Any]:
         """Yield a stream whose calls are held back until the whole reply is valid; text of an answer passes at once."""
         call = self._call_of(request_data)
@@ -201,19 +192,12 @@ class Guard(_CustomLogger):  # type: ignore[misc]  # pyright: ignore[reportUntyp
             finally:
                 await pieces.close()
 
-    async def async_post_call_streaming_deployment_hook(
-        self, request_data: JSONObject, response_chunk: Any, call_type: Any  # noqa: ARG002
-    ) -> None:
+    async def async_post_call_streaming_deployment_hook(self, *, response_chunk: Any, **_: Any) -> None:
         """Mark the last chunk of a stream; LiteLLM does not call this for an end that it makes up."""
-        response_chunk._hidden_params[_ENDED] = True  # noqa: SLF001 - passed along with the chunk, and not sent
+        response_chunk._hidden_params[_ENDED] = True  # passed along with the chunk, and not sent
 
     async def async_post_call_response_headers_hook(
-        self,
-        data: JSONObject,
-        user_api_key_dict: Any,  # noqa: ARG002
-        response: Any,
-        request_headers: Any = None,  # noqa: ARG002
-        litellm_call_info: Any = None,  # noqa: ARG002
+        self, *, data: JSONObject, response: Any, **_: Any
     ) -> dict[str, str] | None:
         """Return the headers that say what became of the reply; of a stream they go out before that is known."""
         call = self._call_of(data)
@@ -258,16 +242,20 @@ def _settings_of(given: JSONObject) -> _Settings:
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
     if unknown := given.keys() - _SETTINGS:
         raise ContractError(f"strictreply has no setting {min(unknown)!r}: there are {', '.join(sorted(_SETTINGS))}")
-    named = given.get("contract") or os.environ.get(CONTRACT)
+    named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
     contracts = {str(model): _contract(one) for model, one in named.items()} if isinstance(named, Mapping) else None
     policy = given.get("policy") or {}
+    if isinstance(policy, Mapping):
+        keywords: dict[str, Any] = {"veto": "off", **policy}
+        policy = RetryPolicy(**keywords)
+    must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
     usage, other_routes = given.get("usage", "total"), given.get("other_routes", "refuse")
     for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):
         if value not in get_args(allowed):
             raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
     return _Settings(
         _contract(named) if contracts is None and named else contracts,
-        RetryPolicy(**{"veto": "off", **policy}) if isinstance(policy, Mapping) else policy,
+        policy,
         usage,
         other_routes,
     )
@@ -312,13 +300,13 @@ class _Model:
 
 
 async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
-    """Ask a model as the proxy does, in a call with a log of its own, which names the one that it belongs to."""
+    """Ask a model as the proxy does, in a call of its own in the log, which names the one that it belongs to."""
     kept = {name: value for name, value in data.items() if name not in _OF_ONE_ASK and not name.startswith("_")}
-    told = {"call_id": data.get("litellm_call_id"), "attempt": len(call.attempts) + 1, "issues": _codes(call)}
+    wrong = [issue.code for issue in call.attempts[-1].issues]
+    told = {"call_id": data.get("litellm_call_id"), "attempt": len(call.attempts) + 1, "issues": wrong}
     asked = kept | keywords | {"litellm_call_id": str(uuid4()), "num_retries": 0, "metadata": _metadata(data, told)}
     server, routing = load("litellm.proxy.proxy_server"), load("litellm.proxy.route_llm_request")
-    asking = await routing.route_request(asked, server.llm_router, server.user_model, route_type="acompletion")
-    response = await asking
+    response = await (await routing.route_request(asked, server.llm_router, server.user_model, "acompletion"))
     return _Ended(response, response.chunks) if hasattr(response, "chunks") else response.model_dump()
 
 
@@ -335,10 +323,9 @@ class _Chunk:
 
 
 class _Ended:
-    """The chunks of a stream up to an end that its server sent.
+    """The chunks of a stream as its server sent them.
 
-    LiteLLM gives a stream that was cut a ``finish_reason`` of its own making. What it keeps in ``chunks`` has only
-    those that came.
+    LiteLLM gives a stream that was cut a ``finish_reason`` of its own making; the ``chunks`` that it keeps have none.
     """
 
     def __init__(self, response: Any, chunks: Any) -> None:
@@ -351,15 +338,13 @@ class _Ended:
                 yield _Chunk(chunk)  # else read on: what was asked for is in the proxy's log only when all was read
 
     def _has_ended(self, chunk: Any) -> bool:
-        if _ENDED in chunk._hidden_params:  # noqa: SLF001 - see the hook that marks it
-            return True
-        return any(_finish_reason(one) is not None for one in reversed(self._chunks or ()))
+        is_marked = _ENDED in chunk._hidden_params
+        return is_marked or any(_finish_reason(one) is not None for one in reversed(self._chunks or ()))
 
     async def aclose(self) -> None:
         """Close the stream: a server that is still generating stops."""
-        close = getattr(self._response, "aclose", None)
-        if close is not None:
-            await close()
+        if hasattr(self._response, "aclose"):
+            await self._response.aclose()
 
 
 def _finish_reason(chunk: Any) -> object:
@@ -386,19 +371,11 @@ def _withhold(error: Exception, kind: str, code: str, status_code: int) -> Never
     raise ReplyWithheld(str(error), kind=kind, code=code, status_code=status_code) from None
 
 
-def _codes(call: _Call) -> list[str]:
-    """Return what was wrong with the last reply."""
-    return [issue.code for issue in call.attempts[-1].issues] if call.attempts else []
-
-
 def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
     """Return the metadata of a call with what is told of it, where custom callbacks and the spend log read it."""
     metadata = data.get("metadata") or {}
-    return {
-        **metadata,
-        "strictreply": told,
-        "spend_logs_metadata": {**(metadata.get("spend_logs_metadata") or {}), "strictreply": told},
-    }
+    spend = {**(metadata.get("spend_logs_metadata") or {}), "strictreply": told}
+    return {**metadata, "strictreply": told, "spend_logs_metadata": spend}
 
 
 def _record(call: _Call, data: JSONObject) -> None:
@@ -406,12 +383,19 @@ def _record(call: _Call, data: JSONObject) -> None:
     told = {
         "outcome": call.outcome,
         "attempts": len(call.attempts),
-        "issues": [code for attempt in call.attempts for code in (issue.code for issue in attempt.issues)],
-        "tokens": total_usage(call.attempts).total_tokens,
+        "issues": [issue.code for attempt in call.attempts for issue in attempt.issues],
+        "tokens": total_usage(tuple(call.attempts)).total_tokens,
     }
     logger.info("litellm call %s: %s", data.get("litellm_call_id"), told)
     data.setdefault("metadata", {}).update(_metadata(data, told))
 
 
-guard = Guard()
-"""The guard that the proxy's configuration sets up."""
+guard: Guard
+"""The guard that the proxy's configuration names; made when it is asked for."""
+
+
+def __getattr__(name: str) -> Guard:
+    if name != "guard":
+        raise AttributeError(name)
+    made = globals()[name] = Guard()
+    return made
