@@ -32,7 +32,7 @@ def batch_of(batch: Any, prefix: str) -> Batch:
         return Batch(batch, partial(_named_rows, batch, prefix=prefix))
     if isinstance(batch, Mapping):
         _refuse_taken(batch, prefix)
-        return Batch(_rows_of(batch), lambda results: {**batch, **_columns(results, prefix)})
+        return Batch(_rows_of(batch), partial(_beside, batch, prefix=prefix))
     if hasattr(batch, "to_pylist") and hasattr(batch, "append_column"):
         _refuse_taken(batch.column_names, prefix)
         return Batch(batch.to_pylist(), lambda results: _appended(batch, _columns(results, prefix)))
@@ -53,6 +53,10 @@ def named(row: Any, result: RowResult, prefix: str) -> dict[str, Any]:
 
 def _named_rows(rows: Sequence[Any], results: Sequence[RowResult], *, prefix: str) -> list[dict[str, Any]]:
     return [named(row, result, prefix) for row, result in zip(rows, results, strict=True)]
+
+
+def _beside(columns: Mapping[str, Any], results: Sequence[RowResult], *, prefix: str) -> dict[str, Any]:
+    return {**columns, **_columns(results, prefix)}
 
 
 def _refuse_taken(names: Iterable[Any], prefix: str) -> None:
@@ -81,10 +85,10 @@ def _cell(name: str, value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if name in AS_TEXT and value is not None else value
 
 
-def arrow() -> Any:
-    """Import pyarrow; ImportError says how to install it."""
+def arrow(module: str = "pyarrow") -> Any:
+    """Import pyarrow, or a module of it; ImportError says how to install it."""
     try:
-        return import_module("pyarrow")
+        return import_module(module)
     except ModuleNotFoundError as error:
         raise ImportError("parquet needs pyarrow: pip install 'strictreply[batch]'") from error
 
