@@ -11,6 +11,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from strictreply.values._limits import MAX_JSON_DEPTH, Limits
+
+LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
+"""What is read of one line."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 STDIN = Path("-")
 

@@ -70,7 +70,7 @@ class RowResult:
 def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
     """Return the result of a row whose reply fit."""
     status: Status = "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
-    return RowResult(index, reply.to_dict(), status, _issues(attempts), len(attempts), total_usage(attempts))
+    return RowResult(index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts))
 
 
 def ended(index: int, error: CallFailed) -> RowResult:
@@ -80,13 +80,13 @@ def ended(index: int, error: CallFailed) -> RowResult:
         status = "halted" if isinstance(error, ReplyHalted) else "failed"
     attempts, words = error.attempts, str(error).splitlines()
     advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
-    end = _entry(len(attempts), f"call.{error.reason}", words[0], advice)
-    return RowResult(index, None, status, (*_issues(attempts), end), len(attempts), error.usage)
+    end = entry(len(attempts), f"call.{error.reason}", words[0], advice)
+    return RowResult(index, None, status, (*issues_of(attempts), end), len(attempts), error.usage)
 
 
 def unasked(index: int, code: str, message: str, hint: str) -> RowResult:
     """Return the result of a row that could not be asked, in words of ours."""
-    return RowResult(index, None, "failed", (_entry(0, code, message, hint),))
+    return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
 
 def broken(index: int, error: Exception) -> RowResult:
@@ -100,13 +100,15 @@ def broken(index: int, error: Exception) -> RowResult:
     return unasked(index, "row.raised", words, "Look for what cannot be JSON in its messages; ask it alone to see it.")
 
 
-def _issues(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
+def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
+    """Return the faults of all attempts, as the column has them."""
     return tuple(_of_issue(attempt.number, issue) for attempt in attempts for issue in attempt.issues)
 
 
 def _of_issue(attempt: int, issue: Issue) -> JSONObject:
-    return _entry(attempt, str(issue.code), issue.message, issue.hint, issue.path)
+    return entry(attempt, str(issue.code), issue.message, issue.hint, issue.path)
 
 
-def _entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
+def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
+    """Return one object of the column of issues."""
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}

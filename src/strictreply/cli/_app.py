@@ -212,6 +212,29 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     run_batch(run, restart=restart)
 
 
+@batch.command(name="judge", short_help="Judge a provider's batch files, pass after pass.")
+def judge_outputs(
+    outputs: Annotated[list[Path], typer.Argument(help="All output and error files so far, pass after pass.")],
+    *,
+    requests: Annotated[list[Path], typer.Option(help="The requests of the first pass; may be given several times.")],
+    out: Annotated[Path | None, typer.Option(dir_okay=False, help="Write one result a request.")] = None,
+    reask: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the requests of the next pass.")] = None,
+    tools: Annotated[list[str] | None, typer.Option(help="What may be called, where requests do not say.")] = None,
+    answer: Annotated[str | None, typer.Option(help="module:type of the answer, where requests do not say.")] = None,
+    max_retries: Retries = 3,
+) -> None:
+    """Judge the output files of a provider's batch, and write what is to be asked again under the same ids.
+
+    Each reply is held to the tools and the response_format of its own request. Status 1 when a request has no good
+    reply yet, 3 when a line cannot be read or is of no request.
+    """
+    from strictreply.cli._batch_command import judge as run_judge  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._endpoint import declare_one  # noqa: PLC0415
+
+    contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
+    run_judge(outputs, requests, contract=contract, retries=max_retries, out=out, reask=reask)
+
+
 @app.command(short_help="Judge recorded replies offline.")
 def check(
     files: Annotated[list[Path], typer.Argument(help="JSONL files, .gz too; - for stdin.")],

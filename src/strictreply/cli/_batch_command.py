@@ -6,7 +6,7 @@ import asyncio
 import json
 import string
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,16 +19,19 @@ from strictreply.batch._batches import arrow
 from strictreply.batch._journal import INDEX, Journal, fingerprint, fingerprint_of
 from strictreply.batch._lines import STDIN, open_lines
 from strictreply.batch._parquet import write_parquet
+from strictreply.batch._provider_files import judge_files
 from strictreply.batch._results import COLUMNS, STATUSES, RowResult
 from strictreply.batch._rows import PATIENT, RowStream, rows
 from strictreply.cli._endpoint import Endpoint
-from strictreply.cli._terminal import Status, console, counted, fail
+from strictreply.cli._terminal import Status, console, counted, fail, interruptible
 from strictreply.contract._contract import Contract
+from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._json import JSONObject
 from strictreply.wires._wire import Api
 
+MAX_LISTED = 20  # lines that cannot be read
 _GOOD = frozenset({"ok", "mended"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
 _SHOWN_SECONDS = 0.1
@@ -326,3 +329,46 @@ class Told:
         tokens = (self._journal.tokens["prompt_tokens"], self._journal.tokens["completion_tokens"])
         cost = sum(count * price for count, price in zip(tokens, self._run.prices, strict=True)) / 1e6
         return f", cost so far {cost:.4f}"
+
+
+def judge(
+    outputs: Sequence[Path],
+    requests: Sequence[Path],
+    *,
+    contract: Contract[Any] | None,
+    retries: int,
+    **files: Path | None,
+) -> None:
+    """Judge a provider's batch files, and print the counts; exits with 1 when a row is not good, 3 for what is amiss.
+
+    Amiss are lines that cannot be read, and outputs of no request. ``files`` are ``out`` and ``reask``.
+    """
+    for path in (*outputs, *requests):
+        if path != STDIN and not path.is_file():
+            fail(f"{path} is no file: pass files of JSON lines, .gz too")
+    for name, path in files.items():
+        if path is not None and path.resolve() in {one.resolve() for one in (*outputs, *requests)}:
+            fail(f"--{name} {path} is one of the files to read: give it another name")
+    policy = RetryPolicy(max_retries=retries)
+    try:
+        with interruptible():
+            counts = judge_files(outputs, requests=requests, contract=contract, policy=policy, **files)
+    except OSError as error:
+        fail(str(error), Status.FAILED)
+    told = ", ".join(f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses)
+    typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {told or 'none'}")
+    amiss = {
+        "to ask again": counts.again,
+        "without any output": counts.missing,
+        "outputs of no request": counts.unknown,
+        "outputs left over: they are there twice, or came after the end of their row": counts.surplus,
+    }
+    for words, count in amiss.items():
+        if count:
+            typer.echo(f"{count} {words}")
+    for line in counts.unreadable[:MAX_LISTED]:
+        typer.echo(printable(f"unreadable: {line}"), err=True)
+    if counts.unreadable or counts.unknown or not counts.requests:
+        raise typer.Exit(Status.FAILED)
+    if not _GOOD.issuperset(counts.statuses):
+        raise typer.Exit(Status.INVALID)

@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
+from strictreply.batch._lines import LINE_LIMITS
 from strictreply.contract._contract import Contract
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._json import Channel, JSONObject
-from strictreply.values._limits import MAX_JSON_DEPTH, Limits
 from strictreply.values._replies import Invalid, Verdict
 from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
 from strictreply.wires._wire import wire_of
 
-LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
 _RESPONSE_KEYS = ("response", "completion", "output")
 _OK = 200
 _ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
