@@ -337,22 +337,23 @@ def judge(
     *,
     contract: Contract[Any] | None,
     retries: int,
-    **files: Path | None,
+    out: Path | None,
+    reask: Path | None,
 ) -> None:
     """Judge a provider's batch files, and print the counts; exits with 1 when a row is not good, 3 for what is amiss.
 
-    Amiss are lines that cannot be read, and outputs of no request. ``files`` are ``out`` and ``reask``.
+    Amiss are lines that cannot be read, and outputs of no request.
     """
     for path in (*outputs, *requests):
         if path != STDIN and not path.is_file():
             fail(f"{path} is no file: pass files of JSON lines, .gz too")
-    for name, path in files.items():
-        if path is not None and path.resolve() in {one.resolve() for one in (*outputs, *requests)}:
-            fail(f"--{name} {path} is one of the files to read: give it another name")
+    for name, target in (("out", out), ("reask", reask)):
+        if target is not None and target.resolve() in {one.resolve() for one in (*outputs, *requests)}:
+            fail(f"--{name} {target} is one of the files to read: give it another name")
     policy = RetryPolicy(max_retries=retries)
     try:
         with interruptible():
-            counts = judge_files(outputs, requests=requests, contract=contract, policy=policy, **files)
+            counts = judge_files(outputs, requests=requests, contract=contract, policy=policy, out=out, reask=reask)
     except OSError as error:
         fail(str(error), Status.FAILED)
     told = ", ".join(f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses)
