@@ -1,5 +1,5 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm bench-litellm llamacpp survival frameworks suites
+.PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm bench-litellm test-ray llamacpp survival frameworks suites
 .PHONY: coverage bounds lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -8,7 +8,7 @@ PY := .venv/bin/python
 WORKERS ?= auto
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
-    .venv-llamacpp/.ready .venv-docs/.ready
+    .venv-ray/.ready .venv-llamacpp/.ready .venv-docs/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
@@ -45,6 +45,9 @@ test-litellm: .venv-litellm/.ready ## run the tests of the guard in LiteLLM's pr
 
 bench-litellm: .venv-litellm/.ready ## measure what the guard adds to a request through LiteLLM's proxy
 	@.venv-litellm/bin/python benchmarks/litellm_proxy.py $(ARGS)
+
+test-ray: .venv-ray/.ready ## run the rows on a Ray cluster of two nodes, of which one is killed
+	@.venv-ray/bin/python -m pytest tests/machines/test_batch_ray.py $(ARGS)
 
 llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
 
