@@ -1,5 +1,6 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
-.PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers llamacpp survival frameworks suites
+.PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm test-ray
+.PHONY: llamacpp survival frameworks suites bench-litellm
 .PHONY: coverage bounds streams lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -8,8 +9,8 @@ PY := .venv/bin/python
 # WORKERS=0 runs them in one process, as a debugger needs it.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
-LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-llamacpp/.ready \
-    .venv-docs/.ready
+LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
+    .venv-ray/.ready .venv-llamacpp/.ready .venv-docs/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 
@@ -40,6 +41,15 @@ test-langchain: .venv-frameworks-newest/.ready ## run the pages about LangChain,
 
 test-tracers: .venv-tracers/.ready ## run the tests of the tracers, with the real ones: none skips
 	@STRICTREPLY_TRACERS_LANE=1 .venv-tracers/bin/python $(PYTEST) tests/tracers $(ARGS)
+
+test-litellm: .venv-litellm/.ready ## run the tests of the guard in LiteLLM's proxy, with the real one: none skips
+	@.venv-litellm/bin/python -m pytest tests/gateways $(ARGS)
+
+bench-litellm: .venv-litellm/.ready ## measure what the guard adds to a request through LiteLLM's proxy
+	@.venv-litellm/bin/python benchmarks/litellm_proxy.py $(ARGS)
+
+test-ray: .venv-ray/.ready ## run the rows on a Ray cluster of two nodes, of which one is killed
+	@.venv-ray/bin/python -m pytest tests/machines/test_batch_ray.py $(ARGS)
 
 llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
 

@@ -23,6 +23,7 @@ PACKAGES = (
     "coordination",
     "client",
     "running",
+    "batch",
     "",
     "integrations",
     "testing",
@@ -52,10 +53,11 @@ COORDINATION = (
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
 PURE = PACKAGES[: PACKAGES.index("client")]
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
-RUNTIME_OPENAI = {"cli", "integrations", "testing"}  # the packages that may import openai at run time
+RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}  # the packages that may import openai at run time
 PUBLIC = {
     "strictreply",
     "strictreply.__main__",
+    "strictreply.batch",
     "strictreply.cli",
     "strictreply.coordination",
     "strictreply.coordination.formats",
@@ -65,6 +67,7 @@ PUBLIC = {
     "strictreply.integrations.dbos",
     "strictreply.integrations.instructor",
     "strictreply.integrations.langgraph",
+    "strictreply.integrations.litellm",
     "strictreply.integrations.otel",
     "strictreply.pipeline",
     "strictreply.running",

@@ -13,8 +13,9 @@ import pytest
 
 from shared_data import SHARED, needs_shared
 from strictreply import ContractError, Valid
+from strictreply.batch._lines import open_lines
 from strictreply.contract._tool import Tool
-from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine, open_lines
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 
 pytestmark = [
     needs_shared,

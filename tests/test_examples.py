@@ -12,8 +12,8 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 MAX_LINES = 70
-APART = ("durable", "instructor", "langgraph", "support_desk")
-"""Run elsewhere: examples of an extra in tests/integrations where it is installed, the desk in a test of its own."""
+APART = ("batch_queue", "batch_ray", "durable", "instructor", "langgraph", "support_desk")
+"""Run elsewhere: examples of an extra or a library where it is installed, the desk in a test of its own."""
 
 PROMISES: dict[str, list[str]] = {
     "wrap_sync": [

@@ -24,6 +24,7 @@ def test_all_is_what_is_public() -> None:
         for alias in node.names
     }
     demanded = {name: f"strictreply.{module}" for name, module in strictreply._MODULE_OF.items()}
+    demanded |= dict.fromkeys(strictreply._PACKAGES, "strictreply")
     assert seen == demanded
     assert sorted(seen) == sorted(strictreply.__all__)
     assert set(strictreply.__all__) <= set(dir(strictreply))

@@ -29,11 +29,14 @@ disallow_untyped_calls = False
 # where an optional library is not installed, what it gives is unknown
 OPTIONAL = "".join(
     f"[mypy-{name}.*]\nignore_missing_imports = True\n"
-    for name in ("dbos", "hypothesis", "instructor", "langchain", "langchain_core", "langchain_openai", "langgraph")
+    for name in (
+        *("dbos", "hypothesis", "instructor", "langchain", "langchain_core", "langchain_openai", "langgraph"),
+        *("litellm", "ray"),
+    )
 )
 
 
-ELSEWHERE = ("dbos", "instructor", "langchain", "langgraph", "testing")
+ELSEWHERE = ("batch_engines", "dbos", "instructor", "langchain", "langgraph", "testing")
 """Pages that basedpyright is not asked of: their libraries are not here, or leave types unknown."""
 PYRIGHT = {
     "typeCheckingMode": "strict",

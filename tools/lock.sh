@@ -20,6 +20,8 @@ lock openai2 pyproject.toml --extra cli --extra testing
 lock instructor pyproject.toml --extra cli --extra testing --extra instructor
 lock tracers pyproject.toml --extra cli --extra testing --extra otel
 lock streams pyproject.toml --extra testing
+lock litellm pyproject.toml --extra testing --extra litellm
+lock ray pyproject.toml --extra testing --extra batch
 lock llamacpp
 lock docs
 lock uv

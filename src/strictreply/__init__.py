@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from strictreply import batch
     from strictreply.client._client import AsyncStrictClient, StrictClient
     from strictreply.client._surface import guarded
     from strictreply.client._typed_stream import Accepted, AsyncReplyStream, Provisional, ReplyStream, Retracted
@@ -97,6 +98,7 @@ __all__ = [
     "Verdict",
     "arun",
     "arun_stream",
+    "batch",
     "guarded",
     "run",
     "run_stream",
@@ -131,11 +133,16 @@ _MODULES = {
 }
 """Which module each public name is defined in: it is imported when the name is first used."""
 
+_PACKAGES = ("batch",)
+"""The packages that are public names, too."""
+
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that ``import strictreply`` costs almost nothing (PEP 562)."""
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.batch")
     if name == "__version__":
         return import_module("importlib.metadata").version("strictreply")  # it stands in pyproject.toml only
     if name not in _MODULE_OF:

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import strictreply as sr
+from strictreply.batch._lines import open_lines
 from strictreply.cli._app import app
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, Taken, replay
 from strictreply.testing._event_streams import events
-from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine, open_lines
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._redaction import REDACTED, Redaction
 from strictreply.testing._steps import Fault, Kind
 from strictreply.testing._targets import Target

@@ -8,9 +8,10 @@ import os
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail
@@ -142,6 +143,96 @@ def ask(
         api=api,
         explain=explain,
     )
+
+
+class RunByDefault(TyperGroup):
+    """A group of commands that is itself one: what names none of them is for ``run``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put ``run`` before arguments that begin with no command of the group."""
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+batch = typer.Typer(
+    cls=RunByDefault, no_args_is_help=True, rich_markup_mode=None, help="Ask about every row of a file, resumably."
+)
+app.add_typer(batch, name="batch", short_help="Ask about every row of a file.")
+
+
+@batch.command(name="run", short_help="Ask about every row of a file; the word run may be left out.")
+def run_rows(  # noqa: PLR0913 - one parameter an option
+    source: Annotated[Path, typer.Argument(metavar="IN.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")],
+    *,
+    tools: Annotated[list[str] | None, typer.Option(help="What may be called, as for ask.")] = None,
+    answer: Annotated[str | None, typer.Option(help="module:type of the answer.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Results: .jsonl or .parquet; IN.results.jsonl if not given.")
+    ] = None,
+    messages: Annotated[str, typer.Option(help="The column with a row's text or messages.")] = "messages",
+    prompt: Annotated[str | None, typer.Option(help="Or a template with columns in braces: 'Sort {text}'.")] = None,
+    system: Annotated[str | None, typer.Option(help="What to say to the model before each row.")] = None,
+    request: Annotated[str, typer.Option(help="More of each request as JSON: '{\"temperature\": 0}'.")] = "{}",
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+    model: Model = None,
+    channel: ChannelOption = "native",
+    api: Annotated[Api, typer.Option(help="By which API to ask: chat completions or Responses.")] = "chat",
+    parallel: Annotated[bool, typer.Option(help="Admit several calls in one reply.")] = False,
+    concurrency: Annotated[int, typer.Option(min=1, help="Rows asked at once; fewer when the API is busy.")] = 64,
+    max_retries: Retries = 3,
+    deadline: Annotated[float | None, typer.Option(min=0.1, help="Seconds for all attempts of a row.")] = None,
+    timeout: Timeout = 60.0,
+    give_up_after: Annotated[int, typer.Option(min=1, help="Stop when so many rows in a row failed.")] = 100,
+    price_in: Annotated[float, typer.Option(min=0, help="What a million prompt tokens cost, to show the cost.")] = 0.0,
+    price_out: Annotated[float, typer.Option(min=0, help="What a million tokens of replies cost.")] = 0.0,
+    prefix: Annotated[str, typer.Option(help="What stands before the names of the result columns.")] = "",
+    restart: Annotated[bool, typer.Option("--restart", help="Forget the results that are there.")] = False,
+) -> None:
+    """Ask about every row of a file and write one result a row; the same command goes on after any end."""
+    from strictreply.cli._batch_command import FileRun, Prompt, keywords_of, results_of  # noqa: PLC0415
+    from strictreply.cli._batch_command import batch as run_batch  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._endpoint import Endpoint, declare_one  # noqa: PLC0415
+
+    run = FileRun(
+        source,
+        results_of(source, out),
+        Prompt(messages, prompt, system),
+        declare_one(tools or [], answer, channel=channel, parallel=parallel),
+        Endpoint(base_url, api_key, model, timeout),
+        retries=(max_retries, deadline),
+        api=api,
+        keywords=keywords_of(request),
+        concurrency=concurrency,
+        prefix=prefix,
+        prices=(price_in, price_out) if price_in or price_out else None,
+        give_up_after=give_up_after,
+    )
+    run_batch(run, restart=restart)
+
+
+@batch.command(name="judge", short_help="Judge a provider's batch files, pass after pass.")
+def judge_outputs(
+    outputs: Annotated[list[Path], typer.Argument(help="All output and error files so far, pass after pass.")],
+    *,
+    requests: Annotated[list[Path], typer.Option(help="The requests of the first pass; may be given several times.")],
+    out: Annotated[Path | None, typer.Option(dir_okay=False, help="Write one result a request.")] = None,
+    reask: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the requests of the next pass.")] = None,
+    tools: Annotated[list[str] | None, typer.Option(help="What may be called, where requests do not say.")] = None,
+    answer: Annotated[str | None, typer.Option(help="module:type of the answer, where requests do not say.")] = None,
+    max_retries: Retries = 3,
+) -> None:
+    """Judge the output files of a provider's batch, and write what is to be asked again under the same ids.
+
+    Each reply is held to the tools and the response_format of its own request. Status 1 when a request has no good
+    reply yet, 3 when a line cannot be read or is of no request.
+    """
+    from strictreply.cli._batch_command import judge as run_judge  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._endpoint import declare_one  # noqa: PLC0415
+
+    contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
+    run_judge(outputs, requests, contract=contract, retries=max_retries, out=out, reask=reask)
 
 
 @app.command(short_help="Judge recorded replies offline.")

@@ -19,18 +19,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from strictreply.batch._lines import STDIN, open_lines
 from strictreply.cli._check_tally import MAX_CAUSES, SHOWN_OF_A_CAUSE, JudgedLine, ReplyCause, ReplyTally, worst_first
 from strictreply.cli._endpoint import declare
 from strictreply.cli._terminal import Status, console, counted, excerpt, fail, titled_table
 from strictreply.testing._as_responses import as_chat_request, is_of_responses
-from strictreply.testing._recordings import (
-    NO_NAME,
-    STDIN,
-    RecordedVerdict,
-    RecordingJudge,
-    UnreadableLine,
-    open_lines,
-)
+from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._scripts import Asked
 from strictreply.values._errors import ContractWarning
 from strictreply.values._issues import capped, printable, printable_json

@@ -22,7 +22,7 @@ from strictreply.values._errors import CallFailed, ContractError, TransportFaile
 from strictreply.wires._wire import Api
 
 if TYPE_CHECKING:
-    from openai import OpenAI
+    from openai import AsyncOpenAI, OpenAI
 
 NO_KEY = "none"  # for a local server without a key: the SDK insists on one
 PUBLIC = "the OpenAI API"
@@ -63,6 +63,13 @@ class Endpoint:
             fail(f"pass --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
         return client, served[0]
 
+    def asynchronous(self) -> AsyncOpenAI:
+        """Make the SDK's async client of an endpoint that :meth:`connect` has tried."""
+        from openai import AsyncOpenAI  # noqa: PLC0415 - as in connect
+
+        key = self.api_key or NO_KEY
+        return AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=0)
+
     def _refuse_unusable(self) -> None:
         if self.base_url is None:
             if self.api_key is None:
@@ -98,10 +105,18 @@ def declare(sources: Sequence[str], **declared: Any) -> Contract:
     try:
         return Contract(tools=[tool for source in sources for tool in load_tools(source)], **declared)
     except ContractError as error:
-        fail(f"--tools: {error}")
+        fail(f"{'--tools' if sources else '--answer'}: {error}")
 
 
-def load_tools(source: str) -> list[object]:
+def declare_one(sources: Sequence[str], answer: str | None, **declared: Any) -> Contract:
+    """Make the contract of tools, of an answer ``module:type``, or of both; neither ends the command."""
+    if answer is None and not sources:
+        fail("pass --tools or --answer: what a reply may be")
+    kind = {} if answer is None else {"answer": load_tools(answer, "--answer")[0]}
+    return declare(sources, **declared, **kind)
+
+
+def load_tools(source: str, option: str = "--tools") -> list[object]:
     """Load tools from ``module:attribute``, or a JSON file of one or several definitions of OpenAI or MCP."""
     if source.endswith(".json"):
         try:
@@ -109,18 +124,18 @@ def load_tools(source: str) -> list[object]:
         except (OSError, ValueError, RecursionError) as error:
             # an OSError names the file again
             reason = error.strerror if isinstance(error, OSError) and error.strerror else f"not JSON: {error}"
-            fail(f"--tools {source}: {reason}")
+            fail(f"{option} {source}: {reason}")
         found = found["tools"] if isinstance(found, dict) and isinstance(found.get("tools"), list) else found
     else:
         module, _, attribute = source.partition(":")
         if not module or not attribute:
-            fail(f"--tools {source}: pass module:attribute, or a .json file of tool definitions")
+            fail(f"{option} {source}: pass module:attribute, or a .json file of tool definitions")
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
         try:
             found = getattr(importlib.import_module(module), attribute)
         except Exception as error:  # noqa: BLE001 - the user's module may raise anything when it is imported
-            fail(f"--tools {source}: {type(error).__name__}: {error}")
+            fail(f"{option} {source}: {type(error).__name__}: {error}")
     return list(found) if isinstance(found, list | tuple) else [found]
 
 

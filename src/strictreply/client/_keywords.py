@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from openai import Timeout
 
 
-class RequestKeywords(TypedDict, total=False):
-    """The keywords of ``create`` that a tool loop takes too; ``tools`` as in a contract, and ours.
+class ApiKeywords(TypedDict, total=False):
+    """The keywords of ``create``, but for the messages; ``tools`` as in a contract.
 
     ``api`` says by which API is asked; some of the others are of one of them only.
 
@@ -25,9 +25,6 @@ class RequestKeywords(TypedDict, total=False):
     """
 
     api: Api
-    contract: Contract | None
-    policy: RetryPolicy | None
-    steering: Steering | None
     tools: Iterable[object]
     response_format: type | Mapping[str, Any]
     tool_choice: str | Mapping[str, Any]
@@ -78,6 +75,14 @@ class RequestKeywords(TypedDict, total=False):
     extra_query: Mapping[str, object] | None
     extra_body: object | None
     timeout: float | Timeout | None
+
+
+class RequestKeywords(ApiKeywords, total=False):
+    """The keywords of ``create`` that a tool loop takes too, and ours."""
+
+    contract: Contract | None
+    policy: RetryPolicy | None
+    steering: Steering | None
 
 
 class CallKeywords(RequestKeywords, total=False):

@@ -13,6 +13,7 @@ _NEEDED: Final = {
     "dbos": _DBOS,
     "psycopg": _DBOS,
     "sqlalchemy": _DBOS,
+    "litellm": ("litellm 1.108 or newer, with its proxy", "litellm"),
     "instructor": ("instructor 1.17 or newer", "instructor"),
     "opentelemetry": ("opentelemetry-api 1.30 or newer", "otel"),
 }

@@ -53,6 +53,11 @@ class Schema:
     _as_written: SchemaEngine | None
     _explainer: Explainer
     live: LiveSchema
+    _how: tuple[Extra, Formats, bool]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # compiled anew in the process that unpickles it: an engine is no data, and parts are known by their identity
+        return _compiled, (self.source, *self._how)
 
     @classmethod
     def compile(
@@ -84,7 +89,10 @@ class Schema:
         names = member_names(written)
         parts = SchemaParts(closed, engine)
         explainer, live = Explainer(parts, names), LiveSchema(parts)
-        return cls(source, closed.document, shown, names, written, closed, load, engine, as_written, explainer, live)
+        how = (extra, formats, root_closed)
+        return cls(
+            source, closed.document, shown, names, written, closed, load, engine, as_written, explainer, live, how
+        )
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
         """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.
@@ -187,3 +195,7 @@ class Schema:
             if not any("discriminator" in node.schema for node in self._graph.nodes):
                 return True
         return not work.afford(judgements_of(self._graph, value, built=True) // BUILT_PER_STEP)
+
+
+def _compiled(source: Document, extra: Extra, formats: Formats, root_closed: bool) -> Schema:
+    return Schema.compile(source, extra=extra, formats=formats, root_closed=root_closed)

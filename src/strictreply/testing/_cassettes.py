@@ -21,11 +21,12 @@ from typing import Any, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
 
+from strictreply.batch._lines import LINE_LIMITS, open_lines
 from strictreply.contract._shaping import SHAPING
 from strictreply.reading._decoding import decode
 from strictreply.testing._as_responses import as_chat_request, response_events
 from strictreply.testing._event_streams import assembled, events
-from strictreply.testing._recordings import LINE_LIMITS, RecordedVerdict, RecordingJudge, open_lines
+from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._redaction import REDACTED, Redaction, RedactText
 from strictreply.testing._steps import Fault, Kind, Step
 from strictreply.testing._targets import ReplyPlace, spelled

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, cast
 
+from strictreply.batch._lines import LINE_LIMITS
 from strictreply.reading._decoding import decode
-from strictreply.testing._recordings import LINE_LIMITS
 from strictreply.values._json import JSON, JSONObject
 from strictreply.wires._events import DONE, DONE_DATA, EventReader, event
 from strictreply.wires._wire import WIRES

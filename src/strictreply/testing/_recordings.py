@@ -6,37 +6,26 @@ a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported
 
 from __future__ import annotations
 
-import gzip
 import json
-import sys
-import zlib
-from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from io import BufferedReader
-from pathlib import Path
-from typing import BinaryIO, cast
 
+from strictreply.batch._lines import LINE_LIMITS
 from strictreply.contract._contract import Contract
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._json import Channel, JSONObject
-from strictreply.values._limits import MAX_JSON_DEPTH, Limits
 from strictreply.values._replies import Invalid, Verdict
 from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
 from strictreply.wires._wire import wire_of
 
-LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
-_GZIP_MAGIC = b"\x1f\x8b"
 _RESPONSE_KEYS = ("response", "completion", "output")
 _OK = 200
 _ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
 """How a cassette says that a response ended, and what that means."""
 NO_NAME = "-"  # of a model or a tool that is not there
 _MOST_CONTRACTS = 1000  # kept compiled: recordings of one app ask for few, and a file may hold many apps
-STDIN = Path("-")
 _SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 
@@ -109,26 +98,6 @@ class RecordingJudge:
             stated = Contract(tools=self._tools or [], channel=recording.channel, parallel=native)
             self._contracts[key], _ = shape(stated, recording.request | {"messages": []})
         return self._contracts[key]
-
-
-def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    """Read a JSONL file, plain or gzip: each line's number, its bytes, and how far the file itself has been read.
-
-    ``-`` is what comes in on stdin. Blank lines are passed over. Raises OSError when the file cannot be read,
-    gzip.BadGzipFile when it is damaged.
-    """
-    with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
-        file = cast("BufferedReader", opened)
-        packed = file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
-        lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
-        at = 0
-        try:
-            for number, line in enumerate(lines, 1):
-                at += len(line)
-                if line.strip():
-                    yield number, line, at if path == STDIN else file.tell()
-        except (EOFError, zlib.error) as error:
-            raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
 
 
 def read_line(number: int, line: bytes) -> Recording | UnreadableLine:

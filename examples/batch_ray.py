@@ -1,0 +1,50 @@
+"""Rows on a Ray cluster: the row function goes into ``map_batches`` like any function.
+
+A node that dies takes the batches with it that it was asking about. Ray has them asked about again elsewhere, and each
+row is in the result once. Run it with a cluster's address in RAY_ADDRESS, or without for one on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Literal
+
+import ray
+import ray.data
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+import strictreply as sr
+from strictreply.testing import ScriptedModel, faults, ok
+
+
+class Label(BaseModel):
+    """What a customer's message is about."""
+
+    topic: Literal["delivery", "price", "other"]
+
+
+def labelled(messages: ray.data.Dataset, base_url: str) -> ray.data.Dataset:
+    """Label every message of a dataset; ``base_url`` is the address of the model, as each node sees it."""
+
+    def client() -> AsyncOpenAI:  # called on the nodes, where the key is
+        return AsyncOpenAI(base_url=base_url, api_key=os.environ.get("MODEL_KEY", "none"))
+
+    ask = sr.batch.rows(sr.Contract(answer=Label), model="any", messages="text", client=client, concurrency=32)
+    # a task waits for the network, and needs little of a processor
+    return messages.map_batches(ask, batch_size=20, num_cpus=0.5)
+
+
+def main() -> None:
+    """Label a hundred messages with a scripted model, whose first reply does not fit."""
+    model = ScriptedModel(faults.missing_required(Label, place="json"), then=ok.answer({"topic": "price"}))
+    with model.serve() as server, ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR"):
+        messages = ray.data.from_items([{"id": number, "text": "What does tea cost?"} for number in range(100)])
+        rows = labelled(messages, server.base_url).take_all()
+    print(len(rows), "rows:", dict(Counter(row["status"] for row in rows)))
+    print("first row:", {name: rows[0][name] for name in ("id", "reply", "attempts")})
+
+
+if __name__ == "__main__":
+    main()

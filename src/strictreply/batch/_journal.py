@@ -1,0 +1,226 @@
+"""A file of results that survives a kill: one line a row, and a manifest beside it that says how far the run is.
+
+Each line is given to the operating system as soon as its row has a result, so a process that is killed loses the rows
+that were under way, and no other. Every few seconds, and at the end, the file is forced to disk and after it the
+manifest is replaced; a machine that loses power loses what came since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from strictreply.batch._lines import STDIN
+from strictreply.batch._results import RowResult
+from strictreply.contract._contract import Contract
+from strictreply.values._attempts import OUR_NAMES
+from strictreply.values._errors import ContractError
+from strictreply.values._json import JSONObject
+
+INDEX = "index"
+"""The column that says which row of the input a result is of, counted from 0: results come in the order they end."""
+
+SYNC_SECONDS = 5.0
+"""How often what was written is forced to disk."""
+
+_FORMAT = 1
+_EDGE_BYTES = 65_536  # of a file's beginning and end, by which it is known again
+
+
+class DoneRows:
+    """Which rows have a result: all below ``low``, and those in ``above``, which are as many as came out of order."""
+
+    def __init__(self, low: int = 0, above: Iterable[int] = ()) -> None:
+        self.low, self.above = low, set(above)
+
+    def __contains__(self, index: int) -> bool:
+        return index < self.low or index in self.above
+
+    def __len__(self) -> int:
+        return self.low + len(self.above)
+
+    def add(self, index: int) -> None:
+        """Add a row."""
+        self.above.add(index)
+        while self.low in self.above:
+            self.above.remove(self.low)
+            self.low += 1
+
+
+class Journal:
+    """The results of one run in a file; ``run`` says of what, and a journal of another run is never gone on with.
+
+    ``done`` are the rows that have a result, ``statuses`` and ``tokens`` count them all, those of earlier starts too.
+    Raises ContractError when the file belongs to another run or another process writes it, OSError when it cannot be
+    read or written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        run: JSONObject,
+        *,
+        prefix: str = "",
+        restart: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path, self._run, self._prefix, self._clock = path, run, prefix, clock
+        self.manifest = manifest_of(path)
+        self.done = DoneRows()
+        self.statuses: Counter[str] = Counter()
+        self.tokens: Counter[str] = Counter()
+        self.is_complete = False
+        known = None if restart else self._known()
+        self._file: BinaryIO = path.open("ab")
+        try:
+            _lock(self._file, path)
+            if known is None:
+                self._file.truncate(0)
+            else:
+                self._resume(known)
+            self.save()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _known(self) -> JSONObject | None:
+        """Read the manifest of a run that was begun earlier; None when there is none."""
+        try:
+            known = json.loads(self.manifest.read_bytes())
+        except FileNotFoundError:
+            if self._path.exists() and self._path.stat().st_size:
+                raise ContractError(
+                    f"{self._path} exists, and {self.manifest.name} beside it does not: it is not known what it is of. "
+                    "Give another --out, or --restart to write it anew"
+                ) from None
+            return None
+        except ValueError:
+            known = None
+        if not self._path.exists():
+            raise ContractError(f"{self._path} is missing, though {self.manifest.name} tells of it: give --restart")
+        if not isinstance(known, dict) or known.get("format") != _FORMAT or not isinstance(known.get("run"), dict):
+            raise ContractError(f"{self.manifest} is no manifest of this version: give --restart to begin anew")
+        changed = [name for name in self._run | known["run"] if self._run.get(name) != known["run"].get(name)]
+        if changed:
+            raise ContractError(
+                f"{self._path} holds results of another run: another {' and another '.join(changed)}. "
+                "Give another --out, or --restart to begin anew"
+            )
+        return known
+
+    def _resume(self, known: JSONObject) -> None:
+        """Count what is there: what the manifest knows, and the lines after that; a line cut off at the end goes."""
+        size, counted = self._path.stat().st_size, known["bytes"]
+        if counted <= size:
+            self.done = DoneRows(known["low"], known["above"])
+            self.statuses.update(known["statuses"])
+            self.tokens.update(known["tokens"])
+            self.is_complete = known["complete"]
+        else:  # the machine lost power, and the file lost its end: it is counted from its beginning
+            counted = 0
+        with self._path.open("rb") as written:
+            written.seek(counted)
+            for line in written:
+                try:
+                    self._count(json.loads(line))
+                except ValueError:  # cut off when the machine stopped
+                    break
+                counted += len(line)
+        self._file.truncate(counted)
+
+    def _count(self, line: Any) -> None:
+        self.done.add(line[self._prefix + INDEX])
+        self.statuses[line[f"{self._prefix}status"]] += 1
+        self.tokens.update(line[f"{self._prefix}usage"])
+
+    def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
+        """Write the result of a row, and force it to disk from time to time."""
+        line = {self._prefix + INDEX: index, **row}
+        line |= {self._prefix + name: value for name, value in result.columns.items()}
+        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.flush()
+        self.done.add(index)
+        self.statuses[result.status] += 1
+        self.tokens.update(asdict(result.usage))
+        if self._clock() >= self._next_save:
+            self.save()
+
+    def save(self, *, complete: bool = False) -> None:
+        """Force what was written to disk, and say in the manifest how far the run is."""
+        os.fsync(self._file.fileno())
+        self.is_complete = complete or self.is_complete
+        told = {
+            "format": _FORMAT,
+            "run": self._run,
+            "bytes": self._file.tell(),
+            "low": self.done.low,
+            "above": sorted(self.done.above),
+            "statuses": self.statuses,
+            "tokens": {name: self.tokens[name] for name in OUR_NAMES},
+            "complete": self.is_complete,
+        }
+        replace_file(self.manifest, json.dumps(told, indent=1).encode())
+        self._next_save = self._clock() + SYNC_SECONDS
+
+    def close(self) -> None:
+        """Save, and let the file go."""
+        with suppress(OSError):  # the manifest then says less than there is, which does no harm
+            self.save()
+        self._file.close()
+
+
+def manifest_of(path: Path) -> Path:
+    """Return where the manifest of a file of results stands."""
+    return path.with_name(f"{path.name}.manifest.json")
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Refuse a file that another process writes, where the system has locks that end with their process."""
+    with suppress(ImportError):
+        import fcntl  # noqa: PLC0415 - not on every system
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ContractError(
+                f"{path} is being written by another process: wait for it, or give another --out"
+            ) from None
+
+
+def fingerprint_of(path: Path) -> str:
+    """Return what a file of rows is known by again: its size, its beginning and its end; for stdin just that."""
+    if path == STDIN:
+        return "stdin"
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        digest = hashlib.sha256(str(size).encode())
+        for start in (0, max(0, size - _EDGE_BYTES)):
+            file.seek(start)
+            digest.update(file.read(_EDGE_BYTES))
+    return digest.hexdigest()
+
+
+def fingerprint(contract: Contract[Any]) -> str:
+    """Return what a contract is known by again in another process: all that it tells a model, and how it judges."""
+    told: JSONObject = {one.name: repr(getattr(contract, one.name)) for one in fields(contract)}
+    told["answer"] = contract.answer.document
+    told["tools"] = told["offered"] = [(tool.definition, tool.extra, tool.formats) for tool in contract.tools]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()

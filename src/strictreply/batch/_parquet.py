@@ -1,0 +1,85 @@
+"""Results as parquet, made of a file of JSON lines when the run is at its end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from strictreply.batch._batches import arrow, arrow_types
+from strictreply.batch._journal import INDEX
+from strictreply.values._json import JSONObject
+
+_GROUP_ROWS = 10_000
+_INT64 = 2**63
+_TEXT = "json"
+
+
+def write_parquet(lines: Path, target: Path, prefix: str) -> None:
+    """Write the rows of a file of results as parquet, whole or not at all.
+
+    A column of the rows is boolean, int64, double or string where all of its values are; any other is JSON text. The
+    file is read twice, and a group of rows is held at a time. Raises ImportError without pyarrow.
+    """
+    pa, parquet = arrow(), arrow("pyarrow.parquet")
+    ours = {prefix + INDEX: pa.int64(), **{prefix + name: kind for name, kind in arrow_types().items()}}
+    known = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(), _TEXT: pa.string()}
+    kinds = {name: kind for name, kind in _kinds(lines).items() if name not in ours}
+    schema = pa.schema({**{name: known[kind] for name, kind in kinds.items()}, **ours})
+    texts = {name for name, kind in kinds.items() if kind == _TEXT} | {f"{prefix}reply", f"{prefix}issues"}
+    part = target.with_name(f"{target.name}.part")
+    with part.open("wb") as file:
+        with parquet.ParquetWriter(file, schema) as writer:
+            for rows in _groups(lines):
+                columns = {name: [_cell(row.get(name), name in texts) for row in rows] for name in schema.names}
+                writer.write_table(pa.table(columns, schema=schema))
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(target)
+
+
+def _cell(value: Any, is_text: bool) -> Any:
+    return json.dumps(value) if is_text and value is not None else value
+
+
+def _kinds(lines: Path) -> dict[str, str]:
+    """Find what each column of the rows holds, in the order in which they are first seen."""
+    found: dict[str, set[str]] = {}
+    for rows in _groups(lines):
+        for row in rows:
+            for name, value in row.items():
+                found.setdefault(name, set()).add(_kind(value))
+    return {name: _common(kinds - {"NoneType"}) for name, kinds in found.items()}
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__name__
+    is_odd = (kind == "int" and not -_INT64 <= value < _INT64) or (kind == "str" and not _is_unicode(value))
+    return _TEXT if is_odd or kind in {"dict", "list"} else kind
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def _common(kinds: set[str]) -> str:
+    if len(kinds) == 1:
+        return kinds.pop()
+    return "float" if kinds == {"int", "float"} else "str" if not kinds else _TEXT
+
+
+def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
+    with lines.open("rb") as file:
+        while group := _group(file):
+            yield group
+
+
+def _group(file: BinaryIO) -> list[JSONObject]:
+    return [json.loads(line) for line in islice(file, _GROUP_ROWS)]

@@ -1,0 +1,113 @@
+"""The thread of a process in which the rows of plain calls are asked, from whatever thread or event loop they come."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from contextlib import AbstractAsyncContextManager
+from threading import Lock, Thread, get_ident
+from typing import Any, TypeAlias, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+
+from strictreply.batch._asking import Asking, Session
+from strictreply.client._transport import RetryBucket
+
+R = TypeVar("R")
+
+Job: TypeAlias = Callable[[Session], Coroutine[Any, Any, R]]
+
+
+class Process:
+    """What the calls of one process share: one quota, and a thread with an event loop and a session in it.
+
+    The thread is begun by the first call and ends when nothing refers to this any more. Pickled, it is a new one.
+    """
+
+    def __init__(self) -> None:
+        self.bucket = RetryBucket()
+        self._lock = Lock()
+        self._line: _Line | None = None
+
+    def __reduce__(self) -> tuple[type[Process], tuple[()]]:
+        return Process, ()
+
+    def run(self, asking: Asking, job: Job[R]) -> R:
+        """Do a job in the event loop; when the wait for it is interrupted, the job is cancelled first."""
+        job_ended: Future[None] = Future()
+        done = self._opened(asking).begin(job, job_ended)
+        try:
+            return done.result()
+        except BaseException:
+            done.cancel()
+            wait([job_ended])
+            raise
+
+    async def arun(self, asking: Asking, job: Job[R]) -> R:
+        """Do a job like :meth:`run`, awaiting it in another event loop."""
+        job_ended: Future[None] = Future()
+        done = self._opened(asking).begin(job, job_ended)
+        try:
+            return await asyncio.wrap_future(done)
+        except asyncio.CancelledError:
+            await asyncio.shield(asyncio.wrap_future(job_ended))
+            raise
+
+    def close(self) -> None:
+        """Close the client and end the thread."""
+        with self._lock:
+            line, self._line = self._line, None
+        if line is not None:
+            line.close()
+
+    def _opened(self, asking: Asking) -> _Line:
+        with self._lock:
+            if self._line is None or self._line.pid != os.getpid():  # a fork has no threads but the one that forked
+                self._line = _Line(asking, self.bucket)
+                weakref.finalize(self, self._line.close)
+            return self._line
+
+
+class _Line:
+    """A thread with an event loop, and the session that its first job opens."""
+
+    def __init__(self, asking: Asking, bucket: RetryBucket) -> None:
+        self.pid = os.getpid()
+        self._asking, self._bucket = asking, bucket
+        self._thread = start_blocking_portal("asyncio", name="strictreply-batch")
+        self._portal = self._thread.__enter__()
+        self._ident = self._portal.call(get_ident)
+        self._opening: AbstractAsyncContextManager[Session] | None = None
+        self._session: Session | None = None
+        self._is_closed = False
+
+    def begin(self, job: Job[R], job_ended: Future[None]) -> Future[R]:
+        """Begin a job in the thread; ``job_ended`` is done when it has ended, cancelled or not."""
+        return self._portal.start_task_soon(self._do, job, job_ended)
+
+    async def _do(self, job: Job[R], job_ended: Future[None]) -> R:
+        try:
+            if self._session is None:
+                opening = self._asking.session(self._bucket)
+                self._session, self._opening = await opening.__aenter__(), opening
+            return await job(self._session)
+        finally:
+            job_ended.set_result(None)
+
+    def close(self) -> None:
+        """Close the session and end the thread; a process that was forked has neither."""
+        if self._is_closed or self.pid != os.getpid():
+            return
+        self._is_closed = True
+        if get_ident() == self._ident:  # what collects garbage, and so calls this, may be the event loop itself
+            Thread(target=self._end).start()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        if self._opening is not None:
+            self._portal.call(self._opening.__aexit__, None, None, None)
+        self._thread.__exit__(None, None, None)

@@ -1,0 +1,268 @@
+"""The batch files of a provider, in passes: outputs judged, the rejected asked for again in a file of their own.
+
+A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id", "response": {"status_code",
+"body"}, "error"}``; outputs come in any order, and what failed or expired stands in a file of its own. Nothing is kept
+between two passes: the loop of a call is played again, from the first request of a row and all that came for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+from strictreply.batch._lines import LINE_LIMITS, open_lines
+from strictreply.batch._results import RowResult, accepted, broken, ended, entry, issues_of, unasked
+from strictreply.contract._contract import Contract
+from strictreply.reading._decoding import decode
+from strictreply.retry._failures import ExchangeStopped, Failure
+from strictreply.retry._policy import RetryPolicy, is_transport_fault
+from strictreply.retry._steering import Steering
+from strictreply.retry._stepping import NextRequest
+from strictreply.values._attempts import total_usage
+from strictreply.values._json import JSONObject
+from strictreply.values._replies import Valid
+from strictreply.wires._opening import peek
+
+AnyPath: TypeAlias = str | PathLike[str]
+
+AGAIN = "batch.again"
+"""The code of the last issue of a row that is not at its end: its next request stands in the re-ask file."""
+
+_OK = 200
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """What became of the requests of a provider's batch.
+
+    ``statuses`` counts the rows by status; ``again`` those whose next request stands in the re-ask file, and that are
+    counted by how they stand; ``missing`` those without any output. ``unknown`` counts the outputs of no request,
+    ``surplus`` those that came after the end of their row or twice; ``unreadable`` says where a line of an output file
+    is no output, and why.
+    """
+
+    statuses: Mapping[str, int]
+    again: int = 0
+    missing: int = 0
+    unknown: int = 0
+    surplus: int = 0
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def requests(self) -> int:
+        """How many requests there are."""
+        return sum(self.statuses.values())
+
+
+def judge_files(
+    outputs: Iterable[AnyPath],
+    *,
+    requests: Iterable[AnyPath],
+    out: AnyPath | None = None,
+    reask: AnyPath | None = None,
+    contract: Contract[Any] | None = None,
+    policy: RetryPolicy | None = None,
+    steering: Steering | None = None,
+) -> FileCounts:
+    """Judge the output files of a provider's batch, and write what is to be asked again.
+
+    ``requests`` are the files of the first pass; ``outputs`` all output and error files so far, pass after pass. Each
+    reply is held to the tools and the ``response_format`` of its own request, or to ``contract``. ``out`` gets a line
+    for each request: its ``custom_id`` and the result columns, how things stand where they are not at their end.
+    ``reask`` gets the next requests under the same ids: send it as the next batch, and call this again with its
+    outputs after the others. ``policy`` and ``steering`` None mean the defaults; keep them the same in all passes.
+
+    Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large as they are. The two
+    files are written whole or not at all. Raises OSError when a file cannot be read or written.
+    """
+    counts: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
+    judge = partial(_judged, contract=contract or Contract(parallel=True), policy=policy, steering=steering)
+    with ExitStack() as stack:
+        index = stack.enter_context(closing(_Outputs()))
+        index.read(map(Path, outputs))
+        results, again = (stack.enter_context(_written_whole(path)) for path in (out, reask))
+        for row in _requests(map(Path, requests), index):
+            came = index.of(row.custom_id, counts) if not row.fault else []
+            result, following, surplus = judge(row, came)
+            statuses[result.status] += 1
+            counts["surplus"] += surplus
+            counts["missing"] += not (came or row.fault)
+            _write(results, {"custom_id": row.custom_id, **result.columns})
+            if following is not None:
+                counts["again"] += 1
+                _write(again, {**row.request, "body": following})
+        counts["unknown"] = index.count_unknown()
+        return FileCounts(dict(statuses), **counts, unreadable=tuple(index.unreadable))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One request; ``fault`` says why it cannot be judged, empty when it can."""
+
+    index: int
+    custom_id: str | None
+    request: JSONObject = field(repr=False)
+    fault: str = ""
+
+    @property
+    def body(self) -> JSONObject:
+        body: JSONObject = self.request["body"]
+        return body
+
+
+def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
+    lines = ((path, number, line) for path in paths for number, line, _ in open_lines(path))
+    for index, (path, number, line) in enumerate(lines):
+        request: Any = decode(line, LINE_LIMITS)
+        custom_id = peek(request, "custom_id")
+        if not isinstance(custom_id, str) or not isinstance(peek(request, "body"), dict):
+            yield _Request(index, None, {}, f"line {number} of {path.name} is no request with custom_id and body")
+        elif not outputs.ask(custom_id):
+            yield _Request(index, custom_id, request, "another request before it has the same custom_id")
+        elif not {"messages", "input"}.intersection(request["body"]):
+            yield _Request(index, custom_id, request, "its body is no request of chat completions or of Responses")
+        else:
+            yield _Request(index, custom_id, request)
+
+
+def _judged(
+    row: _Request,
+    came: list[Any],
+    *,
+    contract: Contract[Any],
+    policy: RetryPolicy | None,
+    steering: Steering | None,
+) -> tuple[RowResult, Mapping[str, Any] | None, int]:
+    """Return the result of a row, its next request where there is one, and how many outputs came after its end."""
+    if row.fault:
+        return (
+            unasked(row.index, "batch.request", row.fault, "Mend the requests file; nothing is judged of it."),
+            None,
+            0,
+        )
+    try:
+        step = contract.next_request(row.body, policy=policy, steering=steering)
+        for number, response in enumerate(came):
+            if step.request is None:
+                return _result(row.index, step), None, len(came) - number
+            step = contract.next_request(step.request, response, policy=policy, steering=steering)
+    except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
+        return broken(row.index, error), None, 0
+    return _result(row.index, step), step.request if step.attempts else row.body, 0
+
+
+def _result(index: int, step: NextRequest[Any]) -> RowResult:
+    if step.error is not None:
+        return ended(index, step.error)
+    if isinstance(step.verdict, Valid):
+        return accepted(index, step.verdict.reply, step.attempts)
+    if not step.attempts:
+        return unasked(index, "batch.missing", "no output has its custom_id", "Its request is in the re-ask file.")
+    failed = is_transport_fault(step.attempts[-1])
+    words = "the API failed" if failed else "the last reply did not fit"
+    again = entry(len(step.attempts), AGAIN, words, "The next request is in the re-ask file.")
+    issues = (*issues_of(step.attempts), again)
+    usage = total_usage(step.attempts)
+    return RowResult(index, None, "failed" if failed else "rejected", issues, len(step.attempts), usage)
+
+
+class _Outputs:
+    """The outputs so far by the id of their request, in a temporary file on disk."""
+
+    def __init__(self) -> None:
+        self._base = sqlite3.connect("")  # a file of its own, which goes when it is closed
+        self._base.execute("CREATE TABLE output (custom_id TEXT, line BLOB)")
+        self._base.execute("CREATE TABLE asked (custom_id TEXT PRIMARY KEY) WITHOUT ROWID")
+        self.unreadable: list[str] = []
+
+    def read(self, paths: Iterable[Path]) -> None:
+        """Read all files, in the order of the passes."""
+        for path in paths:
+            self._base.executemany("INSERT INTO output VALUES (?, ?)", self._records(path))
+        self._base.execute("CREATE INDEX by_id ON output (custom_id)")
+
+    def _records(self, path: Path) -> Iterator[tuple[str, bytes]]:
+        for number, line, _ in open_lines(path):
+            custom_id = peek(decode(line, LINE_LIMITS), "custom_id")
+            if isinstance(custom_id, str):
+                yield custom_id, line
+            else:
+                self.unreadable.append(f"{path.name}:{number}: no output with a custom_id")
+
+    def ask(self, custom_id: str) -> bool:
+        """Say that there is a request with an id; return whether it is the first one."""
+        added = self._base.execute("INSERT OR IGNORE INTO asked VALUES (?)", (custom_id,))
+        return added.rowcount == 1
+
+    def of(self, custom_id: str | None, counts: Counter[str]) -> list[Any]:
+        """Return what came for a request, pass after pass; an output that is there twice counts once."""
+        found = self._base.execute("SELECT line FROM output WHERE custom_id = ? ORDER BY rowid", (custom_id,))
+        records: dict[object, Any] = {}
+        for number, (line,) in enumerate(found):
+            record: Any = decode(line, LINE_LIMITS)
+            own = record.get("id")
+            key = own if isinstance(own, str) else number
+            counts["surplus"] += key in records
+            records.setdefault(key, record)
+        return list(map(_response, records.values()))
+
+    def count_unknown(self) -> int:
+        """Count the outputs of which there was no request."""
+        query = "SELECT count(*) FROM output WHERE custom_id NOT IN (SELECT custom_id FROM asked)"
+        (count,) = self._base.execute(query).fetchone()
+        return int(count)
+
+    def close(self) -> None:
+        """Delete the file."""
+        self._base.close()
+
+
+class ProviderFailed(Exception):
+    """What came instead of a response, with the members by which failures of an API are known."""
+
+    def __init__(self, status_code: int, body: Any) -> None:
+        super().__init__(f"HTTP {status_code}")
+        self.status_code, self.body = status_code, peek(body, "error") or body
+        self.code = peek(self.body, "code")
+
+
+def _response(record: JSONObject) -> Any:
+    """Return the response in an output, or the exception that stands for its failure."""
+    response = record.get("response")
+    status = peek(response, "status_code")
+    if isinstance(response, dict) and (status is None or status == _OK):
+        return response.get("body")
+    if isinstance(status, int):
+        return ProviderFailed(status, peek(response, "body"))
+    code = peek(record.get("error"), "code")
+    kind = code if isinstance(code, str) and _WORD.fullmatch(code) else "api_error"
+    return ExchangeStopped(Failure(kind, retryable=True))  # batch_expired, batch_cancelled: it was not asked
+
+
+@contextmanager
+def _written_whole(target: AnyPath | None) -> Generator[BinaryIO | None]:
+    """Open a file that takes its place when all went well; None for none."""
+    if target is None:
+        yield None
+        return
+    path = Path(target)
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as file:
+        yield file
+    part.replace(path)
+
+
+def _write(file: BinaryIO | None, line: Mapping[str, Any]) -> None:
+    if file is not None:
+        file.write(json.dumps(line).encode() + b"\n")

@@ -1,0 +1,114 @@
+"""What becomes of a row: the columns that it gets, and the words for a row that came to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+from strictreply.values._attempts import Attempt, Usage, total_usage
+from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed
+from strictreply.values._issues import Issue, printable
+from strictreply.values._json import JSONObject
+from strictreply.values._replies import AssistantReply
+
+Status: TypeAlias = Literal["ok", "mended", "rejected", "halted", "failed"]
+
+STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
+    {
+        "ok": "the first reply fit",
+        "mended": "a later reply fit, after a correction",
+        "rejected": "no reply fit within the policy's budgets",
+        "halted": "asking on would not help, or was not allowed: a refusal, a filter, a deadline, a budget",
+        "failed": "no reply came: the API failed, or the row could not be asked",
+    }
+)
+"""What each status means."""
+
+COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "reply": "the reply as the published schema assistant-reply spells it, None where none fit",
+        "status": f"one of {', '.join(STATUSES)}",
+        "issues": "what was wrong in all attempts: objects with attempt, code, path, message and hint",
+        "attempts": "how often the model was asked, repeats after a failure of the API included",
+        "usage": "the tokens of all attempts: prompt_tokens, completion_tokens, total_tokens",
+    }
+)
+"""The columns that every row gets, in their order, and what each holds."""
+
+AS_TEXT: Final = frozenset({"reply", "issues"})
+"""The columns that are JSON text where a batch is held by columns, since their form differs from row to row."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What became of one row.
+
+    ``index`` counts the rows from 0. The other fields are the columns of :data:`COLUMNS`.
+    """
+
+    index: int
+    reply: JSONObject | None = field(repr=False)
+    status: Status
+    issues: tuple[JSONObject, ...] = ()
+    attempts: int = 0
+    usage: Usage = Usage()
+
+    @property
+    def columns(self) -> JSONObject:
+        """The result columns by name, as plain JSON."""
+        return {
+            "reply": self.reply,
+            "status": self.status,
+            "issues": list(self.issues),
+            "attempts": self.attempts,
+            "usage": asdict(self.usage),
+        }
+
+
+def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
+    """Return the result of a row whose reply fit."""
+    status: Status = "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
+    return RowResult(index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts))
+
+
+def ended(index: int, error: CallFailed) -> RowResult:
+    """Return the result of a row that no reply fit; the last entry of its issues says why asking ended."""
+    status: Status = "rejected"
+    if isinstance(error, ReplyHalted | TransportFailed):
+        status = "halted" if isinstance(error, ReplyHalted) else "failed"
+    attempts, words = error.attempts, str(error).splitlines()
+    advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
+    end = entry(len(attempts), f"call.{error.reason}", words[0], advice)
+    return RowResult(index, None, status, (*issues_of(attempts), end), len(attempts), error.usage)
+
+
+def unasked(index: int, code: str, message: str, hint: str) -> RowResult:
+    """Return the result of a row that could not be asked, in words of ours."""
+    return RowResult(index, None, "failed", (entry(0, code, message, hint),))
+
+
+def broken(index: int, error: Exception) -> RowResult:
+    """Return the result of a row at which something raised: of an exception that is not ours, its type alone is told.
+
+    Its text may hold anything, what a model wrote among it.
+    """
+    if isinstance(error, ContractError):
+        return unasked(index, "row.contract", str(error), "Change the messages of this row, or the contract.")
+    words = f"{printable(type(error).__name__)} was raised while the row was asked"
+    return unasked(index, "row.raised", words, "Look for what cannot be JSON in its messages; ask it alone to see it.")
+
+
+def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
+    """Return the faults of all attempts, as the column has them."""
+    return tuple(_of_issue(attempt.number, issue) for attempt in attempts for issue in attempt.issues)
+
+
+def _of_issue(attempt: int, issue: Issue) -> JSONObject:
+    return entry(attempt, str(issue.code), issue.message, issue.hint, issue.path)
+
+
+def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
+    """Return one object of the column of issues."""
+    return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}

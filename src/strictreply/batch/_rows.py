@@ -1,0 +1,160 @@
+"""The row function: it asks a model about each row of a batch, and gives every row back with what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+
+from strictreply.batch._asking import Asking, Messages, Session, asked, asynchronous, is_ready
+from strictreply.batch._batches import batch_of
+from strictreply.batch._process import Process
+from strictreply.batch._results import RowResult
+from strictreply.client._keywords import ApiKeywords
+from strictreply.client._transport import RetryBucket
+from strictreply.client._wrap import wrap
+from strictreply.contract._contract import Contract
+from strictreply.contract._shaping import shape
+from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._steering import Steering
+from strictreply.values._errors import ContractError, must_be, must_have
+from strictreply.wires._wire import Api, wire_named
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+B = TypeVar("B")
+
+PATIENT = RetryPolicy(transport_retries=6, quota=500)
+"""The policy of rows where none is given: a batch may wait for an API that is busy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What :func:`rows` returns: call it with a batch, await :meth:`acall`, or iterate over :meth:`stream`.
+
+    It may be called from any thread, as often as you like, and pickled. The calls of one process share a thread with
+    an event loop, one client, one bound and one quota. The client is made at the first call; it is closed by
+    :meth:`close`, when nothing refers to this object any more, and when the program ends.
+    """
+
+    _asking: Asking
+    _prefix: str
+    _process: Process = field(default_factory=Process, repr=False)
+
+    def __call__(self, batch: B) -> B:
+        """Ask about every row of a batch, and return it with the result columns, of the kind that was given.
+
+        ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table`` or a
+        ``pandas.DataFrame``. When Ctrl-C comes, what is under way is cancelled before it goes on up. Raises
+        ContractError when a column of the batch is named like a result column, TypeError for a batch of another kind.
+        """
+        held = batch_of(batch, self._prefix)
+        results = self._process.run(self._asking, partial(self._all, held.rows)) if held.rows else []
+        return cast("B", held.with_results(results))
+
+    async def acall(self, batch: B) -> B:
+        """Ask about every row of a batch like a plain call, from within an event loop of asyncio."""
+        held = batch_of(batch, self._prefix)
+        results = await self._process.arun(self._asking, partial(self._all, held.rows)) if held.rows else []
+        return cast("B", held.with_results(results))
+
+    def stream(self, rows: Iterable[Any] | AsyncIterable[Any]) -> RowStream:
+        """Ask about rows as they come, in the event loop at hand and through a client of its own.
+
+        Never more than three times ``concurrency`` rows and results are held at once. Close a stream that you leave
+        early (``contextlib.aclosing``): what is under way is cancelled then.
+        """
+        return RowStream(self._asking, self._process.bucket, rows)
+
+    def close(self) -> None:
+        """Close the client and end the thread of this process; the next call begins anew."""
+        self._process.close()
+
+    async def _all(self, rows: Iterable[Any], session: Session) -> list[RowResult]:
+        async with aclosing(asked(self._asking, session, rows)) as results:
+            found = [result async for result in results]
+        return sorted(found, key=lambda result: result.index)
+
+
+class RowStream:
+    """The results of rows, each as soon as it is there; ``limit`` says how many rows may be under way at the moment."""
+
+    def __init__(self, asking: Asking, bucket: RetryBucket, rows: Iterable[Any] | AsyncIterable[Any]) -> None:
+        self.limit: int = asking.concurrency
+        self._results = self._asked(asking, bucket, rows)
+
+    def __aiter__(self) -> AsyncIterator[RowResult]:
+        """Iterate over the results in the order in which they come; their ``index`` says of which row they are."""
+        return self._results
+
+    async def aclose(self) -> None:
+        """Cancel what is under way, and close the client."""
+        await self._results.aclose()
+
+    async def _asked(
+        self, asking: Asking, bucket: RetryBucket, rows: Iterable[Any] | AsyncIterable[Any]
+    ) -> AsyncGenerator[RowResult]:
+        async with asking.session(bucket) as session, aclosing(asked(asking, session, rows)) as results:
+            async for result in results:
+                self.limit = session.gate.limit
+                yield result
+
+
+def rows(
+    contract: Contract[Any],
+    *,
+    messages: Messages = "messages",
+    client: AsyncOpenAI | Callable[[], Any] | None = None,
+    policy: RetryPolicy | None = None,
+    steering: Steering | None = None,
+    concurrency: int = 64,
+    prefix: str = "",
+    **keywords: Unpack[ApiKeywords],
+) -> Rows:
+    """Return a function that asks a model about each row of a batch, and never drops a row or raises for one.
+
+    ``contract`` is what replies are held to. ``messages`` is the column of a row, or a function of the row, that gives
+    a text or messages. ``client`` makes an async client when it is called, once in each process; or is a ready one,
+    which stays open and must not be in use in another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None
+    means :data:`PATIENT`, ``steering`` None ours. ``concurrency`` is how many rows are asked at once; it is halved
+    when the API answers 429, 503 or 529, and grows again slowly. ``prefix`` stands before the names of the result
+    columns, :data:`COLUMNS`. The other keywords are those of a call: ``model``, which must be there, ``api``,
+    ``temperature``, …
+
+    Raises ContractError when one of these is wrong.
+    """
+    must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
+    policy = policy or PATIENT
+    must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
+    must_have("steering", steering, "correction", "an object with correction(situation)")
+    must_be("prefix", prefix, str, "a text, as in prefix='out_'")
+    if not (isinstance(messages, str) or callable(messages)):
+        raise ContractError("messages must be the name of a column, or a function of a row")
+    if type(concurrency) is not int or concurrency < 1:
+        raise ContractError("concurrency must be a whole number of rows, at least 1")
+    if is_ready(client):
+        asynchronous(wrap(client, contract=contract))
+    elif not (client is None or callable(client)):
+        raise ContractError("client must be an async client, or a function or class that makes one")
+    same: dict[str, Any] = {**keywords}
+    api: Api = same.pop("api", None) or "chat"
+    _refuse_keywords(contract, same, api)
+    return Rows(Asking(contract, same, messages, client, policy, steering, api, concurrency), prefix)
+
+
+def _refuse_keywords(contract: Contract[Any], keywords: Mapping[str, Any], api: Api) -> None:
+    """Refuse what would be refused at every row: a call with these keywords is read as the client reads it."""
+    wire = wire_named(api)
+    known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
+    for name in keywords:
+        if name not in known:
+            raise ContractError(
+                f"rows() has no keyword {name!r}: what the API takes beside {', '.join(sorted(known))} "
+                "goes into extra_body={…}"
+            )
+    if not isinstance(keywords.get("model"), str):
+        raise ContractError("rows() needs model=…, the name of the model to ask")
+    shape(contract, {**keywords, "messages" if api == "chat" else "input": "…"}, wire)

@@ -1,0 +1,375 @@
+"""``strictreply batch``: a file of rows asked about, resumably; a provider's batch files judged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import string
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from strictreply.batch._batches import arrow
+from strictreply.batch._journal import INDEX, Journal, fingerprint, fingerprint_of
+from strictreply.batch._lines import STDIN, open_lines
+from strictreply.batch._parquet import write_parquet
+from strictreply.batch._provider_files import judge_files
+from strictreply.batch._results import COLUMNS, STATUSES, RowResult
+from strictreply.batch._rows import PATIENT, RowStream, rows
+from strictreply.cli._endpoint import Endpoint
+from strictreply.cli._terminal import Status, console, counted, fail, interruptible
+from strictreply.contract._contract import Contract
+from strictreply.retry._policy import RetryPolicy
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import printable
+from strictreply.values._json import JSONObject
+from strictreply.wires._wire import Api
+
+MAX_LISTED = 20  # lines that cannot be read
+_GOOD = frozenset({"ok", "mended"})
+_TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
+_SHOWN_SECONDS = 0.1
+
+
+class NumberedRow(NamedTuple):
+    """A row of the input; ``fault`` says why it cannot be asked, empty when it can. ``position`` is in bytes."""
+
+    number: int
+    row: Mapping[str, Any]
+    fault: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Where a row has its messages: a template of its columns, or else a column; ``system`` is said before them."""
+
+    column: str
+    template: str | None = None
+    system: str | None = None
+
+    def refuse_malformed(self) -> None:
+        """End the command when the template is none."""
+        try:
+            list(string.Formatter().parse(self.template or ""))
+        except ValueError as error:
+            fail(f"--prompt: {error}; write a brace that is meant as one twice: {{{{ or }}}}")
+
+    def messages(self, item: NumberedRow) -> Any:
+        """Return the messages of a row; ContractError when it has none."""
+        if item.fault:
+            raise ContractError(item.fault)
+        if self.template is None:
+            said = item.row.get(self.column)
+        else:
+            try:
+                said = self.template.format_map(item.row)
+            except Exception as error:
+                raise ContractError(
+                    f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
+                ) from error
+        if said is None or self.system is None:
+            return said
+        after = said if isinstance(said, list) else [{"role": "user", "content": said}]
+        return [{"role": "system", "content": self.system}, *after]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """A run over one file of rows: ``source`` may be stdin, ``out`` ends in .jsonl or .parquet.
+
+    ``retries`` are the corrective asks of a row, and the seconds of all its attempts; ``prices`` what a million tokens
+    cost, of prompts and of replies.
+    """
+
+    source: Path
+    out: Path
+    prompt: Prompt
+    contract: Contract[Any]
+    endpoint: Endpoint
+    retries: tuple[int, float | None] = (PATIENT.max_retries, None)
+    api: Api = "chat"
+    keywords: JSONObject = field(default_factory=dict[str, Any])
+    concurrency: int = 64
+    prefix: str = ""
+    prices: tuple[float, float] | None = None
+    give_up_after: int = 100
+
+    @property
+    def lines(self) -> Path:
+        """The file of JSON lines that is written: the results themselves, or what they are made parquet of."""
+        return self.out.with_name(f"{self.out.name}.rows.jsonl") if self.out.suffix == ".parquet" else self.out
+
+    def identity(self, model: str) -> JSONObject:
+        """Return what the results depend on, by the words that a person has for it."""
+        return {
+            "input": fingerprint_of(self.source),
+            "contract": fingerprint(self.contract),
+            "model": model,
+            "prompt": [self.prompt.column, self.prompt.template, self.prompt.system],
+            "request": [self.api, self.keywords],
+            "prefix": self.prefix,
+        }
+
+    def rows(self, done: object) -> Iterator[NumberedRow]:
+        """Read the rows that have no result yet."""
+        taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
+        for index, (_, line, position) in enumerate(open_lines(self.source)):
+            if index not in done:  # type: ignore[operator]
+                yield _numbered(index, line, taken, position)
+
+
+def _numbered(index: int, line: bytes, taken: list[str], position: int) -> NumberedRow:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return NumberedRow(index, {}, "the line is no JSON", position)
+    if not isinstance(row, dict):
+        return NumberedRow(index, {}, "the line is no JSON object", position)
+    for name in taken:
+        if name in row:
+            kept = {own: value for own, value in row.items() if own not in taken}
+            return NumberedRow(
+                index, kept, f"the row has a column {name!r}, as the results have: give --prefix", position
+            )
+    return NumberedRow(index, row, "", position)
+
+
+def results_of(source: Path, out: Path | None) -> Path:
+    """Return where the results go; ends the command where that cannot be."""
+    if out is None and source == STDIN:
+        fail("pass --out: rows from stdin have no file beside which the results could stand")
+    out = (
+        source.with_name(f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl")
+        if out is None
+        else out
+    )
+    if out.suffix not in {".jsonl", ".parquet"}:
+        fail(f"--out {out}: it must end in .jsonl or .parquet")
+    if out.suffix == ".parquet":
+        try:
+            arrow()
+        except ImportError as error:
+            fail(str(error))
+    if out.resolve() == source.resolve():
+        fail(f"--out {out} is the file of the rows: give it another name")
+    if not out.absolute().parent.is_dir():
+        fail(f"--out {out}: the folder {out.parent} does not exist")
+    return out
+
+
+def keywords_of(request: str) -> JSONObject:
+    """Read ``--request``; ends the command when it is no JSON object."""
+    try:
+        value = json.loads(request)
+    except (ValueError, RecursionError) as error:
+        fail(f"--request is not JSON: {error}")
+    if not isinstance(value, dict):
+        fail("--request is no JSON object")
+    return value
+
+
+def batch(run: FileRun, *, restart: bool) -> None:
+    """Ask about every row of a file, and write a result for each; exits with 1 when a row came to nothing.
+
+    What is there of the same run is gone on with. Exits with 2 when the results are of another run, with 3 when the
+    API stays down or a file cannot be read or written, with 130 after Ctrl-C; all that has a result is kept.
+    """
+    run.prompt.refuse_malformed()
+    if run.source != STDIN and not run.source.is_file():
+        fail(f"{run.source} is no file: pass a file of JSON lines, .gz too, or - for stdin")
+    client, model = run.endpoint.connect()
+    client.close()
+    try:
+        journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
+    except ContractError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{run.lines}: {error.strerror}")
+    told = Told(run, journal)
+    try:
+        _ask(run, model, journal, told)
+        if run.out != run.lines and _is_older(run.out, run.lines):
+            write_parquet(run.lines, run.out, run.prefix)
+    except ContractError as error:
+        fail(str(error))
+    except (OSError, ImportError) as error:
+        fail(f"{error}; the same command goes on from here", Status.FAILED)
+    except KeyboardInterrupt:
+        fail(f"interrupted after {told.rows}; the same command goes on from here", Status.INTERRUPTED)
+    finally:
+        journal.close()
+    typer.echo(told.summary())
+    if not _GOOD.issuperset(+journal.statuses):
+        raise typer.Exit(Status.INVALID)
+
+
+def _is_older(path: Path, than: Path) -> bool:
+    return not path.exists() or path.stat().st_mtime_ns <= than.stat().st_mtime_ns
+
+
+def _ask(run: FileRun, model: str, journal: Journal, told: Told) -> None:
+    if journal.is_complete:
+        return
+    ask = rows(
+        run.contract,
+        model=model,
+        api=run.api,
+        messages=run.prompt.messages,
+        client=run.endpoint.asynchronous,
+        policy=replace(PATIENT, max_retries=run.retries[0], deadline=run.retries[1]),
+        concurrency=run.concurrency,
+        **run.keywords,
+    )
+    with told.shown():
+        asyncio.run(_asked(run, ask.stream, journal, told))
+    journal.save(complete=True)
+
+
+async def _asked(run: FileRun, stream: Any, journal: Journal, told: Told) -> None:
+    """Write the results as they come; those that failed are kept back until one after them did not.
+
+    When too many fail in a row the API is down: these rows are left to the next start, as if not asked.
+    """
+    under_way: dict[int, NumberedRow] = {}
+    kept_back: list[tuple[NumberedRow, RowResult]] = []
+
+    def read() -> Iterator[NumberedRow]:
+        for index, item in enumerate(run.rows(journal.done)):
+            under_way[index] = item
+            told.read, told.position = item.number + 1, item.position
+            yield item
+
+    results: RowStream = stream(read())
+    async with aclosing(results):
+        async for result in results:
+            told.limit = results.limit
+            kept_back.append((under_way.pop(result.index), result))
+            if result.status == "failed" and result.attempts:
+                if len(kept_back) >= run.give_up_after:
+                    raise OSError(f"{len(kept_back)} rows in a row failed: {result.issues[-1]['message']}")
+                continue
+            for item, one in kept_back:
+                journal.add(item.number, item.row, one)
+            kept_back.clear()
+            told.update()
+    for item, one in kept_back:
+        journal.add(item.number, item.row, one)
+
+
+class Told:
+    """What is told of a run: a bar where there is a terminal, a line from time to time where there is none."""
+
+    def __init__(self, run: FileRun, journal: Journal) -> None:
+        self._run, self._journal = run, journal
+        self._before, self._began = len(journal.done), time.monotonic()
+        self._size = None if run.source == STDIN else run.source.stat().st_size
+        self._screen = console(stderr=True)
+        self._progress: Progress | None = None
+        self._next = self._began + (0 if self._screen.is_terminal else _TOLD_SECONDS)
+        self.limit, self.read, self.position = run.concurrency, 0, 0
+
+    @property
+    def rows(self) -> str:
+        """How many rows have a result."""
+        return counted(len(self._journal.done), "row", "rows")
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Show the bar in the meantime."""
+        if not self._screen.is_terminal:
+            return nullcontext()
+        columns = (
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False),
+        )
+        self._progress = Progress(*columns, console=self._screen)
+        self._progress.add_task("", total=self._size)
+        return self._progress
+
+    def update(self) -> None:
+        """Show how far the run is, when it is time to."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        if self._progress is None:
+            self._next = now + _TOLD_SECONDS
+            self._screen.print(self._line(now))
+        else:
+            self._next = now + _SHOWN_SECONDS
+            self._progress.update(self._progress.task_ids[0], completed=self.position, description=self._line(now))
+
+    def summary(self) -> str:
+        """Return the last words on a run."""
+        return printable(f"{self.rows}{self._statuses()}{self._cost()}; {self._run.out}")
+
+    def _line(self, now: float) -> str:
+        done = len(self._journal.done)
+        rate = (done - self._before) / max(now - self._began, 1e-9)
+        left = ""
+        if self._size and self.position:
+            unread = self.read * (self._size - self.position) / self.position
+            left = f", about {round(unread) + self.read - done} left"
+        return f"{self.rows}{left}, {rate:.0f} rows/s, {self.limit} at once{self._statuses()}{self._cost()}"
+
+    def _statuses(self) -> str:
+        counts = [f"{self._journal.statuses[name]} {name}" for name in STATUSES if self._journal.statuses[name]]
+        return f": {', '.join(counts)}" if counts else ""
+
+    def _cost(self) -> str:
+        if self._run.prices is None:
+            return f", {self._journal.tokens['total_tokens']} tokens"
+        tokens = (self._journal.tokens["prompt_tokens"], self._journal.tokens["completion_tokens"])
+        cost = sum(count * price for count, price in zip(tokens, self._run.prices, strict=True)) / 1e6
+        return f", cost so far {cost:.4f}"
+
+
+def judge(
+    outputs: Sequence[Path],
+    requests: Sequence[Path],
+    *,
+    contract: Contract[Any] | None,
+    retries: int,
+    out: Path | None,
+    reask: Path | None,
+) -> None:
+    """Judge a provider's batch files, and print the counts; exits with 1 when a row is not good, 3 for what is amiss.
+
+    Amiss are lines that cannot be read, and outputs of no request.
+    """
+    for path in (*outputs, *requests):
+        if path != STDIN and not path.is_file():
+            fail(f"{path} is no file: pass files of JSON lines, .gz too")
+    for name, target in (("out", out), ("reask", reask)):
+        if target is not None and target.resolve() in {one.resolve() for one in (*outputs, *requests)}:
+            fail(f"--{name} {target} is one of the files to read: give it another name")
+    policy = RetryPolicy(max_retries=retries)
+    try:
+        with interruptible():
+            counts = judge_files(outputs, requests=requests, contract=contract, policy=policy, out=out, reask=reask)
+    except OSError as error:
+        fail(str(error), Status.FAILED)
+    told = ", ".join(f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses)
+    typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {told or 'none'}")
+    amiss = {
+        "to ask again": counts.again,
+        "without any output": counts.missing,
+        "outputs of no request": counts.unknown,
+        "outputs left over: they are there twice, or came after the end of their row": counts.surplus,
+    }
+    for words, count in amiss.items():
+        if count:
+            typer.echo(f"{count} {words}")
+    for line in counts.unreadable[:MAX_LISTED]:
+        typer.echo(printable(f"unreadable: {line}"), err=True)
+    if counts.unreadable or counts.unknown or not counts.requests:
+        raise typer.Exit(Status.FAILED)
+    if not _GOOD.issuperset(counts.statuses):
+        raise typer.Exit(Status.INVALID)

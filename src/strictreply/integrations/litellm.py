@@ -1,0 +1,401 @@
+"""The guard in LiteLLM's proxy: no reply that breaks the contract of its request leaves ``/chat/completions``.
+
+One line of its configuration, ``callbacks: strictreply.integrations.litellm.guard``. No loop and no judge is here: a
+call of the proxy stands where an SDK's client stands, and :func:`strictreply.wrap` asks it. Its first response is the
+one that the proxy has already; further ones take the proxy's own way to a model, so that its routing, fallbacks, keys
+and logs hold for them. A retry of one is the policy's: the router is told to make none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, Literal, NamedTuple, Never, TypeAlias, get_args
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from strictreply.client._wrap import wrap
+from strictreply.client._wrapped import UsageOf
+from strictreply.contract._contract import Contract
+from strictreply.integrations._extras import load
+from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._steering import Steering
+from strictreply.values._attempts import Attempt, total_usage
+from strictreply.values._errors import CallFailed, ContractError, ReplyRejected, TransportFailed, must_be
+from strictreply.values._json import JSONObject
+from strictreply.wires._opening import peek
+
+__all__ = ["Guard", "ReplyWithheld"]
+OtherRoutes: TypeAlias = Literal["refuse", "pass"]
+
+_CHAT: Final = frozenset({"completion", "acompletion"})
+_OTHER: Final = frozenset({"aresponses", "responses", "anthropic_messages", "aanthropic_messages", "agenerate_content"})
+"""What LiteLLM calls the routes by which tools can be called past chat completions."""
+
+_READ: Final = (
+    *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "functions"),
+    *("function_call", "n", "max_tokens", "max_completion_tokens", "stream", "stream_options"),
+)
+"""The members of a request that say what its reply may be; all others go along with every ask as they are."""
+
+_OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deployment", *_READ})
+_SETTINGS: Final = frozenset({"contract", "policy", "usage", "other_routes"})
+_ENDED: Final = "strictreply_ended"
+
+logger = logging.getLogger("strictreply")
+
+
+class ReplyWithheld(Exception):
+    """What the proxy answers in the place of a reply, in the form of OpenAI's errors.
+
+    ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be guaranteed), or
+    ``reply_rejected`` or ``reply_halted`` (status 422, which no SDK repeats by itself: the asks are spent already).
+    ``code`` is the reason, such as ``retries``. The message holds no word of the model.
+    """
+
+    param: None = None
+
+    def __init__(self, message: str, *, kind: str, code: str, status_code: int) -> None:
+        super().__init__(message)
+        self.message, self.type, self.code, self.status_code = message, kind, code, status_code
+
+
+class _Settings(NamedTuple):
+    contracts: Contract | Mapping[str, Contract] | None
+    policy: RetryPolicy
+    usage: UsageOf
+    other_routes: OtherRoutes
+
+    def contract_for(self, model: object) -> Contract | None:
+        """Return the declared contract of a model; None where the request's own demands are all there is."""
+        if isinstance(self.contracts, Mapping):
+            return self.contracts.get(str(model))
+        return self.contracts
+
+
+@dataclass(slots=True)
+class _Call:
+    """What a client asked for, the messages as they were sent, every ask so far, and what LiteLLM read of a stream."""
+
+    contract: Contract
+    request: JSONObject
+    messages: object
+    attempts: list[Attempt] = field(default_factory=list[Attempt])
+    chunks: object = None
+    outcome: str = "accepted"
+
+
+try:
+    _Callback: Any = load("litellm.integrations.custom_logger").CustomLogger
+except ImportError:  # told when a guard is made: this module can be read without LiteLLM, as all of the package can
+    _Callback = object
+
+
+class Guard(_Callback):  # type: ignore[misc]  # pyright: ignore[reportUntypedBaseClass]  # known only where it is
+    """A callback for the proxy: each chat completion is valid by its contract, or an error of OpenAI's form.
+
+    ``contract`` holds for all models, or is a mapping from their names in the proxy; None, and a model that is not in
+    the mapping, leaves the request's own ``tools`` and ``response_format``, and requests without either are passed on
+    untouched. ``policy`` None means ``RetryPolicy(veto="off")``: the proxy logs the tokens of a stream only when it was
+    read to its end. ``usage`` says which tokens the client reads: those of all asks (``total``) or of the ``last``.
+    ``other_routes`` says what becomes of tools by ``/v1/responses`` and ``/v1/messages``: ``refuse`` or ``pass``.
+
+    A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings: strictreply:`` of the proxy's
+    configuration when the first request comes. There ``policy`` is a mapping of the keywords of a RetryPolicy, and a
+    contract ``module:name``, or a JSON file that holds a list of tools or the keywords of a Contract.
+
+    Raises ContractError when a setting is wrong; from a configuration, at each request. A class cannot be derived from
+    it: LiteLLM looks for the hooks of streams on a callback's own class alone, so that streams would pass unguarded.
+    """
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("a Guard has no subclasses: LiteLLM would not see its hooks; make an instance of it")
+
+    def __init__(
+        self,
+        *,
+        contract: Contract | Mapping[str, Contract] | None = None,
+        policy: RetryPolicy | None = None,
+        steering: Steering | None = None,
+        usage: UsageOf | None = None,
+        other_routes: OtherRoutes | None = None,
+    ) -> None:
+        load("litellm.proxy")
+        super().__init__()
+        given: JSONObject = {"contract": contract, "policy": policy, "usage": usage, "other_routes": other_routes}
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._steering = steering
+        self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
+        if self._given:
+            _ = self._settings  # what is wrong is told where it is declared
+
+    @cached_property
+    def _settings(self) -> _Settings:
+        return _settings_of(self._given or getattr(import_module("litellm"), "strictreply", None) or {})
+
+    async def async_pre_call_hook(self, *, data: JSONObject, call_type: str, **_: Any) -> JSONObject | None:
+        """Refuse what cannot be guaranteed before anything is sent; write a declared contract into the request."""
+        with _told():
+            settings = self._settings
+            if call_type in _OTHER and settings.other_routes == "refuse" and data.get("tools"):
+                raise ContractError(f"tools by {call_type} are not guarded; use chat completions, or other_routes")
+            declared = settings.contract_for(data.get("model"))
+            if call_type not in _CHAT or (declared is None and not _demands(data)):
+                return None
+            request: JSONObject = {name: data[name] for name in _READ if name in data}
+            contract = Contract() if declared is None else declared
+            first = contract.next_request(request, policy=settings.policy).request or {}
+        if declared is not None:
+            data.update(first)
+        self._calls[data["litellm_logging_obj"]] = _Call(contract, request, data["messages"])
+        return data
+
+    async def async_post_call_success_hook(self, *, data: JSONObject, response: Any, **_: Any) -> Any:
+        """Return a whole reply that is valid: the one that came, or a later one."""
+        call = self._call_of(data)
+        if call is None:
+            return None
+        first = response.model_dump()
+        with self._concluding(call, data):
+            given = await self._client(call, data, first).chat.completions.create(**_asked(call, data))
+        if given is first:
+            return None
+        mended = load("litellm").ModelResponse(**given)
+        mended._hidden_params = response._hidden_params  # what the proxy writes its headers from
+        return mended
+
+    async def async_post_call_streaming_iterator_hook(
+        self, *, response: Any, request_data: JSONObject, **_: Any
+    ) -> AsyncGenerator[Any]:
+        """Yield a stream whose calls are held back until the whole reply is valid; text of an answer passes at once."""
+        call = self._call_of(request_data)
+        if call is None:
+            async for chunk in response:
+                yield chunk
+            return
+        of_chunk = load("litellm").ModelResponseStream
+        client = self._client(call, request_data, _Ended(response, getattr(response, "chunks", call.chunks)))
+        with self._concluding(call, request_data):
+            pieces = await client.chat.completions.create(**_asked(call, request_data))
+            try:
+                async for piece in pieces:
+                    yield piece.chunk if isinstance(piece, _Chunk) else of_chunk(**piece)
+            finally:
+                await pieces.close()
+
+    async def async_post_call_streaming_deployment_hook(self, *, response_chunk: Any, **_: Any) -> None:
+        """Mark the last chunk of a stream; LiteLLM does not call this for an end that it makes up."""
+        response_chunk._hidden_params[_ENDED] = True  # passed along with the chunk, and not sent
+
+    async def async_post_call_response_headers_hook(
+        self, *, data: JSONObject, response: Any, **_: Any
+    ) -> dict[str, str] | None:
+        """Return the headers that say what became of the reply; of a stream they go out before that is known."""
+        call = self._call_of(data)
+        if call is None:
+            return None
+        if hasattr(response, "chunks"):
+            call.chunks = response.chunks
+            return {"x-strictreply-outcome": "streamed"}
+        return {"x-strictreply-outcome": call.outcome, "x-strictreply-attempts": str(len(call.attempts))}
+
+    def _call_of(self, data: JSONObject) -> _Call | None:
+        logged = data.get("litellm_logging_obj")
+        return None if logged is None else self._calls.get(logged)
+
+    def _client(self, call: _Call, data: JSONObject, first: Any) -> Any:
+        settings = self._settings
+        return wrap(
+            _Model(first, lambda keywords: _routed(call, data, keywords)),
+            contract=call.contract,
+            policy=settings.policy,
+            steering=self._steering,
+            on_attempt=call.attempts.append,
+            usage=settings.usage,
+        )
+
+    @contextmanager
+    def _concluding(self, call: _Call, data: JSONObject) -> Generator[None]:
+        """Record how a call ended, and raise what the proxy answers when no reply is valid."""
+        try:
+            with _told():
+                yield
+        except Exception as error:
+            call.outcome = getattr(error, "type", "failed")
+            _record(call, data)
+            raise
+        if len(call.attempts) > 1:
+            call.outcome = "mended"
+            _record(call, data)
+
+
+def _settings_of(given: JSONObject) -> _Settings:
+    must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
+    if unknown := given.keys() - _SETTINGS:
+        raise ContractError(f"strictreply has no setting {min(unknown)!r}: there are {', '.join(sorted(_SETTINGS))}")
+    named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
+    contracts = {str(model): _contract(one) for model, one in named.items()} if isinstance(named, Mapping) else None
+    policy = given.get("policy") or {}
+    if isinstance(policy, Mapping):
+        keywords: dict[str, Any] = {"veto": "off", **policy}
+        policy = RetryPolicy(**keywords)
+    must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
+    usage, other_routes = given.get("usage", "total"), given.get("other_routes", "refuse")
+    for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):
+        if value not in get_args(allowed):
+            raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
+    return _Settings(
+        _contract(named) if contracts is None and named else contracts,
+        policy,
+        usage,
+        other_routes,
+    )
+
+
+def _contract(named: object) -> Contract:
+    """Return the contract that a setting names: itself, ``module:name``, or a JSON file."""
+    if isinstance(named, str) and named.endswith(".json"):
+        said = json.loads(Path(named).read_text(encoding="utf-8"))
+        return Contract(**said) if isinstance(said, dict) else Contract(tools=said)
+    if isinstance(named, str):
+        module, _, name = named.partition(":")
+        named = attrgetter(name)(import_module(module)) if name else named
+    must_be("contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools")
+    return named  # type: ignore[return-value]  # must_be has seen to it
+
+
+def _demands(data: JSONObject) -> bool:
+    """Return whether a request says itself what its reply must be."""
+    wanted = data.get("response_format")
+    kind = peek(wanted, "type") if isinstance(wanted, Mapping) else wanted
+    return bool(data.get("tools") or data.get("functions")) or kind not in {None, "text"}
+
+
+def _asked(call: _Call, data: JSONObject) -> JSONObject:
+    """Return what the client asked for; messages that another callback has changed since stay as it left them."""
+    now = data["messages"]
+    return call.request if now == call.messages else {**call.request, "messages": now}
+
+
+class _Model:
+    """Stands where an SDK's client stands: the first response is there already, the proxy fetches the others."""
+
+    def __init__(self, first: Any, again: Callable[[JSONObject], Any]) -> None:
+        self.chat = SimpleNamespace(completions=self)
+        self._first = [first]
+        self._again = again
+
+    async def create(self, **keywords: Any) -> Any:
+        """Return the next response: JSON, or an iterator of chunks."""
+        return self._first.pop() if self._first else await self._again(keywords)
+
+
+async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
+    """Ask a model as the proxy does, in a call of its own in the log, which names the one that it belongs to."""
+    kept = {name: value for name, value in data.items() if name not in _OF_ONE_ASK and not name.startswith("_")}
+    wrong = [issue.code for issue in call.attempts[-1].issues]
+    told = {"call_id": data.get("litellm_call_id"), "attempt": len(call.attempts) + 1, "issues": wrong}
+    asked = kept | keywords | {"litellm_call_id": str(uuid4()), "num_retries": 0, "metadata": _metadata(data, told)}
+    server, routing = load("litellm.proxy.proxy_server"), load("litellm.proxy.route_llm_request")
+    response = await (await routing.route_request(asked, server.llm_router, server.user_model, "acompletion"))
+    return _Ended(response, response.chunks) if hasattr(response, "chunks") else response.model_dump()
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """A chunk of LiteLLM's, which writes null where the server wrote nothing: as JSON it has neither."""
+
+    chunk: Any
+
+    def model_dump(self, **_: object) -> JSONObject:
+        """Return the chunk as JSON."""
+        plain: JSONObject = self.chunk.model_dump(mode="json", exclude_none=True)
+        return plain
+
+
+class _Ended:
+    """The chunks of a stream as its server sent them.
+
+    LiteLLM gives a stream that was cut a ``finish_reason`` of its own making; the ``chunks`` that it keeps have none.
+    """
+
+    def __init__(self, response: Any, chunks: Any) -> None:
+        self._response = response
+        self._chunks = chunks
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for chunk in self._response:
+            if _finish_reason(chunk) is None or self._has_ended(chunk):
+                yield _Chunk(chunk)  # else read on: what was asked for is in the proxy's log only when all was read
+
+    def _has_ended(self, chunk: Any) -> bool:
+        is_marked = _ENDED in chunk._hidden_params
+        return is_marked or any(_finish_reason(one) is not None for one in reversed(self._chunks or ()))
+
+    async def aclose(self) -> None:
+        """Close the stream: a server that is still generating stops."""
+        if hasattr(self._response, "aclose"):
+            await self._response.aclose()
+
+
+def _finish_reason(chunk: Any) -> object:
+    choices = getattr(chunk, "choices", None)
+    return choices[0].finish_reason if choices else None
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Raise errors of ours in the form in which the proxy answers; what the proxy itself raised stays as it is."""
+    try:
+        yield
+    except ContractError as error:
+        _withhold(error, "invalid_request_error", "contract", 400)
+    except TransportFailed as error:
+        if error.cause is not None:
+            raise error.cause from None
+        _withhold(error, "reply_failed", error.reason, 502)
+    except CallFailed as error:
+        _withhold(error, "reply_rejected" if isinstance(error, ReplyRejected) else "reply_halted", error.reason, 422)
+
+
+def _withhold(error: Exception, kind: str, code: str, status_code: int) -> Never:
+    raise ReplyWithheld(str(error), kind=kind, code=code, status_code=status_code) from None
+
+
+def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
+    """Return the metadata of a call with what is told of it, where custom callbacks and the spend log read it."""
+    metadata = data.get("metadata") or {}
+    spend = {**(metadata.get("spend_logs_metadata") or {}), "strictreply": told}
+    return {**metadata, "strictreply": told, "spend_logs_metadata": spend}
+
+
+def _record(call: _Call, data: JSONObject) -> None:
+    """Tell the log, and the proxy's own, how a call ended that was not accepted at once."""
+    told = {
+        "outcome": call.outcome,
+        "attempts": len(call.attempts),
+        "issues": [issue.code for attempt in call.attempts for issue in attempt.issues],
+        "tokens": total_usage(tuple(call.attempts)).total_tokens,
+    }
+    logger.info("litellm call %s: %s", data.get("litellm_call_id"), told)
+    data.setdefault("metadata", {}).update(_metadata(data, told))
+
+
+guard: Guard
+"""The guard that the proxy's configuration names; made when it is asked for."""
+
+
+def __getattr__(name: str) -> Guard:
+    if name != "guard":
+        raise AttributeError(name)
+    made = globals()[name] = Guard()
+    return made

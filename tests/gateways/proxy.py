@@ -1,0 +1,180 @@
+"""LiteLLM's own proxy with our guard in it, over loopback, and the scripted model behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import openai
+
+from strictreply.testing import LoopbackServer, ScriptedModel, Step
+
+KEY = "sk-loopback-3f9d1c77a5e84b02b6d0"
+PATIENCE = 180.0  # seconds until the proxy listens: it imports a great deal, and the machine may be busy
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm would look prices up on import
+LITELLM = Path(sys.executable).parent / "litellm"
+
+DECLARED = """
+import strictreply as sr
+from litellm.integrations.custom_logger import CustomLogger
+from pathlib import Path
+import json
+
+
+@sr.tool
+def refund(order: int, reason: str) -> None:
+    "Give the money back."
+
+
+desk = sr.Contract(tools=[refund])
+
+
+class Log(CustomLogger):
+    async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
+        metadata = kwargs["litellm_params"]["metadata"]
+        row = {"call": kwargs["litellm_call_id"], "ours": metadata.get("strictreply")}
+        row["spend"] = (kwargs["standard_logging_object"]["metadata"]["spend_logs_metadata"] or {}).get("strictreply")
+        with Path("log.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\\n")
+
+
+log = Log()
+"""
+"""A module beside the proxy's configuration: a contract, and a log of LiteLLM's own kind."""
+
+FILED = {
+    "tools": [{"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}]
+}
+
+
+class Upstream:
+    """The model behind the proxy: a script for each conversation, found by its first message."""
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, Callable[[Any], Any]] = {}
+        self._lock = threading.Lock()
+        self._asked: dict[str, list[Any]] = {}
+
+    def __call__(self, request: Any) -> Any:
+        """Answer one request."""
+        key = next(turn["content"] for turn in request["messages"] if turn["role"] == "user")
+        with self._lock:
+            self._asked[key].append(request)
+            return self._scripts[key](request)
+
+    def script(self, *steps: Step, then: Step | None = None) -> str:
+        """Say what one conversation gets; return the text that begins it."""
+        return self.answer(ScriptedModel(*steps, then=then))
+
+    def answer(self, responder: Callable[[Any], Any]) -> str:
+        """Let a function answer one conversation; return the text that begins it."""
+        with self._lock:
+            key = f"conversation {len(self._scripts)}"
+            self._scripts[key], self._asked[key] = responder, []
+        return key
+
+    def asked(self, key: str) -> list[Any]:
+        """Give the requests of one conversation, in order."""
+        with self._lock:
+            return list(self._asked[key])
+
+
+class Proxy:
+    """The running proxy, as a client sees it."""
+
+    def __init__(self, url: str, pid: int, upstream: Upstream, folder: Path) -> None:
+        self.pid = pid
+        self.upstream = upstream
+        self.folder = folder
+        self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60)
+
+    def log(self) -> list[Any]:
+        """Give the rows that LiteLLM has logged so far."""
+        file = self.folder / "log.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
+    """Return the proxy's configuration: some models of one server, the guard with its settings, a log."""
+    names = ("own", "declared", "filed", "broken")
+    models = [
+        {
+            "model_name": name,
+            "litellm_params": {"model": f"openai/{name}", "api_base": base_url, "api_key": "sk-none"},
+        }
+        for name in names
+    ]
+    guards = ["strictreply.integrations.litellm.guard"] if guard else []
+    contracts = {"declared": "beside:desk", "filed": "filed.json"}
+    return {
+        "model_list": models,
+        "litellm_settings": {
+            "callbacks": [*guards, "beside.log"],
+            "strictreply": {"contract": contracts, "policy": {"max_retries": 2, "transport_retries": 1}},
+            "fallbacks": [{"broken": ["own"]}],
+            "num_retries": 0,
+        },
+        "router_settings": {"disable_cooldowns": True},
+        "general_settings": {"master_key": KEY},
+    }
+
+
+@contextmanager
+def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
+    """Run the proxy in a folder of its own, until it has listened and been used."""
+    upstream = Upstream()
+    with LoopbackServer(upstream) as server, free_port() as port:
+        (folder / "config.yaml").write_text(json.dumps(configuration(server.base_url, guard)))  # JSON is YAML
+        (folder / "beside.py").write_text(DECLARED)
+        (folder / "filed.json").write_text(json.dumps(FILED))
+        with started(folder, port) as (url, pid):
+            proxy = Proxy(url, pid, upstream, folder)
+            with proxy.client:
+                yield proxy
+
+
+@contextmanager
+def started(folder: Path, port: int) -> Iterator[tuple[str, int]]:
+    """Start the proxy of a folder's ``config.yaml``, and end it; give its address and the id of its process."""
+    quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "PYTHONUNBUFFERED": "1"}
+    command = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    with (folder / "proxy.log").open("w") as said:
+        process = subprocess.Popen(command, cwd=folder, env=os.environ | quiet, stdout=said, stderr=said)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _await(f"{url}/health/liveliness", process)
+            yield url, process.pid
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _await(url: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - loopback
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise RuntimeError("the proxy does not listen: its folder's proxy.log says why")
+
+
+@contextmanager
+def free_port() -> Iterator[int]:
+    """Give a port of loopback that is free."""
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+    yield port

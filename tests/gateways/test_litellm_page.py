@@ -1,0 +1,92 @@
+"""docs/litellm.md is true: its configuration starts the proxy, its programs run, and its tables name every setting."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strictreply as sr
+from gateways.proxy import KEY, LITELLM, free_port, started
+from pages import Page
+from strictreply.testing import ScriptedModel, faults, ok
+
+pytestmark = pytest.mark.one_lane
+
+PAGE = Page.named("litellm.md")
+
+
+def test_the_page_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The page's configuration and its program do what the page shows, but for the port."""
+    if not LITELLM.exists():
+        pytest.skip("LiteLLM is in an environment of its own: make test-litellm")
+    [config], [program, _] = PAGE.blocks("yaml"), PAGE.programs
+    refund = sr.Tool.from_openai(declared_in(program))
+    model = ScriptedModel(faults.number_as_text(refund, "order"), ok.call(refund, order=1042, reason="late"))
+    with model.serve() as server, free_port() as port:
+        for name, value in {"MODEL_URL": server.base_url, "MODEL_KEY": "none", "LITELLM_MASTER_KEY": KEY}.items():
+            monkeypatch.setenv(name, value)
+        (tmp_path / "config.yaml").write_text(config)
+        with started(tmp_path, port):
+            names: dict[str, Any] = {}
+            exec(program.replace("4000", str(port)), names)  # noqa: S102 - the page itself
+            names["client"].close()
+    assert capsys.readouterr().out == PAGE.shown[0]
+
+
+def declared_in(program: str) -> dict[str, object]:
+    """Give the tool that a program declares, without asking anybody."""
+    names: dict[str, object] = {}
+    [declared] = re.findall(r"^refund: \w+ = (.*?^}\n)", program, flags=re.MULTILINE | re.DOTALL)
+    exec(f"refund = {declared}", names)  # noqa: S102 - the page itself
+    refund = names["refund"]
+    assert isinstance(refund, dict)
+    return refund
+
+
+def guards_module() -> Any:
+    """Import the guard; skip where there is no LiteLLM."""
+    pytest.importorskip("litellm", reason="LiteLLM is in an environment of its own: make test-litellm")
+    return import_module("strictreply.integrations.litellm")
+
+
+def test_the_module_of_the_page_makes_a_guard() -> None:
+    """The module that stands for the YAML holds a guard, which knows its contract."""
+    guards = guards_module()
+    names: dict[str, object] = {}
+    exec(PAGE.programs[1], names)  # noqa: S102 - the page itself
+    assert isinstance(names["guard"], guards.Guard)
+
+
+def test_the_table_names_every_setting() -> None:
+    """The table of settings has one row for each that the guard reads."""
+    source = (Path(sr.__file__).parent / "integrations" / "litellm.py").read_text("utf-8")
+    [listed] = re.findall(r"_SETTINGS: Final = frozenset\(\{(.*?)\}\)", source)
+    assert {row[0].strip("`") for row in PAGE.table("## Settings")} == set(re.findall(r'"(\w+)"', listed))
+
+
+def test_no_class_is_derived_from_a_guard() -> None:
+    """LiteLLM would not see the hooks of streams on it: what it let through would go unguarded without a word."""
+    guards = guards_module()
+    with pytest.raises(TypeError, match="subclasses"):
+        type("Mine", (guards.Guard,), {})
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"retries": 3}, "no setting"),
+        ({"contract": 7}, "contract must be"),
+        ({"contract": "nowhere"}, "contract must be"),
+        ({"usage": "none"}, "usage must be one of"),
+        ({"policy": 3}, "policy must be"),
+    ],
+)
+def test_a_wrong_setting_is_refused(setting: dict[str, object], words: str) -> None:
+    """A setting that there is not, or that says nothing, is a ContractError that names it."""
+    guards = guards_module()
+    with pytest.raises(sr.ContractError, match=words):
+        guards._settings_of(setting)
