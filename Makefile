@@ -1,7 +1,7 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm test-ray
 .PHONY: llamacpp survival frameworks suites bench-litellm
-.PHONY: coverage bounds streams lint format types docs wheel-smoke environments lock clean
+.PHONY: coverage bench bounds streams lint format types docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -13,6 +13,7 @@ LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers
     .venv-ray/.ready .venv-llamacpp/.ready .venv-docs/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
+BENCHES := $(patsubst requirements/bench/%.txt,.venv-bench-%/.ready,$(wildcard requirements/bench/*.txt))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +66,9 @@ suites: .venv/.ready ## run openai's own chat tests and LangChain's standard sui
 coverage: .venv/.ready ## run the tests on the newest openai and show the branches they miss
 	@$(PY) $(PYTEST) --cov $(ARGS)
 
+bench: .venv/.ready $(BENCHES) ## measure a call beside the raw SDK and other libraries, write benchmarks/results.md (ARGS=--quick)
+	@$(PY) benchmarks/bench.py $(ARGS)
+
 bounds: .venv/.ready ## hold what judging costs to its bounds, as ratios within one run
 	@$(PY) benchmarks/coordination.py
 
@@ -91,7 +95,7 @@ docs: .venv-docs/.ready ## build the documentation site into site/, with strict 
 wheel-smoke: .venv/.ready ## build the wheel and use it in a fresh environment
 	@tools/wheel_smoke.sh
 
-environments: $(LANES) $(PEERS) $(FRAMEWORKS) ## make every environment at once (-j2: two at a time)
+environments: $(LANES) $(PEERS) $(FRAMEWORKS) ## make every environment but the benchmark's at once (-j2: two at a time)
 
 lock: ## write the locks under requirements/ anew (needs uv; ARGS=--upgrade for the newest of everything)
 	@tools/lock.sh $(ARGS)
@@ -108,6 +112,10 @@ clean: ## remove environments, caches and builds
 
 .venv-peer-%/.ready: requirements/peers/%.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
 	@tools/setup.sh .venv-peer-$* $<
+
+.venv-bench-strictreply/.ready: pyproject.toml
+.venv-bench-%/.ready: requirements/bench/%.txt tools/setup.sh | .venv-uv/.ready
+	@tools/setup.sh .venv-bench-$* $<
 
 .venv-frameworks-%/.ready: requirements/frameworks/%.txt pyproject.toml tools/setup.sh | .venv-uv/.ready
 	@tools/setup.sh .venv-frameworks-$* $<

@@ -1,13 +1,23 @@
-"""Draw the charts of the pages from their own tables: ``python tools/draw_charts.py`` writes docs/*.svg anew."""
+"""Draw the charts of the pages: ``python tools/draw_charts.py`` writes docs/*.svg anew.
+
+Survival is drawn from its page's own table, costs from what ``make bench`` measured (benchmarks/results.json), the
+memory of a batch from benchmarks/batch.json.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "benchmarks" / "results.json"
+BATCH = ROOT / "benchmarks" / "batch.json"
 COLOURS = {
     "accepted": "#c02b2b",
     "leaked": "#c2258e",
@@ -19,12 +29,25 @@ COLOURS = {
     "gave nothing": "#4a77b4",
     "clean error": "#2d8a4e",
     "cost": "#4a77b4",
+    "ours": "#2d8a4e",
 }
+OURS = frozenset({"reply", "reply, dict tool", "create"})
 STYLE = (
     "text { font: 13px system-ui, sans-serif; fill: #1c2330 } .soft { fill: #5d6778 } line { stroke: #97a2b5 }"
     "@media (prefers-color-scheme: dark) { text { fill: #e4e9f1 } .soft { fill: #97a2b5 } }"
 )
-WIDTH, NAMES, ROW, BAR = 800, 250, 26, 16
+ROW, BAR = 26, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How wide a chart of bars is, and how much of it the names take, in pixels."""
+
+    width: int
+    names: int
+
+
+WIDE, NARROW = Layout(800, 250), Layout(400, 180)
 
 
 def rows_of(page: str, heading: str) -> tuple[list[str], list[list[str]]]:
@@ -51,36 +74,56 @@ def survival() -> str:
     )
 
 
-def costs() -> str:
-    """Draw what a validated call costs beside a raw one."""
-    head, rows = rows_of("guide.md", "## What it costs")
-    bars: dict[str, Mapping[str, float]] = {"raw SDK call": {"cost": 1.0}}
-    for row in rows:
-        messages, tools = row[0].split(", ")
-        for name, cell in zip(head[1:3], row[1:3], strict=True):
-            label = f"{name.strip('`').rpartition('.')[2]}: {messages} messages, {tools} tool{'s' * (tools != '1')}"
-            bars[label] = {"cost": float(cell.split()[0])}
-    return drawn("CPU time of a validated call; the raw SDK call of the same run is 1", bars, 1.0, [])
+def costs(row: str, title: str) -> str:
+    """Draw a row of the benchmark: each way of it beside the raw SDK, whose cost is 1."""
+    lines = json.loads(RESULTS.read_text(encoding="utf-8"))["lines"]
+    bars: dict[str, Mapping[str, float]] = {"raw SDK": {"cost": 1.0}}
+    for line in lines:
+        if line.get("row") == row and "ratio" in line and line["peer"] != "raw":
+            bars[line["peer"]] = {"ours" if line["peer"] in OURS else "cost": round(line["ratio"], 2)}
+    return drawn(title, bars, max(value for parts in bars.values() for value in parts.values()), [], NARROW)
 
 
-def drawn(title: str, bars: Mapping[str, Mapping[str, float]], whole: float, legend: Sequence[str]) -> str:
+def batch_memory() -> str:
+    """Draw the memory of a batch over its rows, from ``memory`` of its results: pairs of rows and MiB."""
+    points = json.loads(BATCH.read_text(encoding="utf-8"))["memory"]
+    most_rows, most = max(rows for rows, _ in points), max(mib for _, mib in points)
+    left, top, width, height = 48.0, 34.0, 336.0, 150.0
+    svg = _opened(NARROW.width, int(top + height) + 30, title := "Memory of a batch, MiB over rows")
+    _text(svg, 8, 20, title)
+    for share in (0.0, 0.5, 1.0):
+        y = top + height * (1 - share)
+        ET.SubElement(svg, "line", x1=f"{left}", y1=f"{y}", x2=f"{left + width}", y2=f"{y}")
+        _text(svg, 8, y + 4, f"{most * share:.0f}", soft=True)
+        _text(svg, left + (width - 48) * share, top + height + 20, f"{most_rows * share:,.0f}", soft=True)
+    places = [f"{left + width * rows / most_rows:.1f},{top + height * (1 - mib / most):.1f}" for rows, mib in points]
+    ET.SubElement(svg, "polyline", {"points": " ".join(places), "fill": "none", "stroke": COLOURS["ours"]})
+    ET.indent(svg)
+    return ET.tostring(svg, encoding="unicode") + "\n"
+
+
+def drawn(
+    title: str,
+    bars: Mapping[str, Mapping[str, float]],
+    whole: float,
+    legend: Sequence[str],
+    layout: Layout = WIDE,
+) -> str:
     """Draw named bars of coloured parts, all on one scale."""
-    lines = [*_legend(legend)]
+    lines = [*_legend(legend, layout.width)]
     top = 34 + 22 * (1 + max((row for row, _, _ in lines), default=-1))
     height = top + ROW * len(bars) + 8
-    svg = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}", role="img")
-    ET.SubElement(svg, "title").text = title
-    ET.SubElement(svg, "style").text = STYLE
+    svg = _opened(layout.width, height, title)
     _text(svg, 8, 20, title)
     for row, x, name in lines:
         ET.SubElement(svg, "rect", x=str(x), y=str(34 + 22 * row), width="11", height="11", fill=COLOURS[name])
         _text(svg, x + 16, 44 + 22 * row, name, soft=True)
     for number, (name, parts) in enumerate(bars.items()):
-        at: float = NAMES
+        at: float = layout.names
         y = top + ROW * number
         _text(svg, 8, y + 13, name)
         for part, value in parts.items():
-            width = (WIDTH - NAMES - 60) * value / whole
+            width = (layout.width - layout.names - 60) * value / whole
             shape = {"x": f"{at:.1f}", "y": str(y), "width": f"{width:.1f}", "height": str(BAR), "fill": COLOURS[part]}
             bar = ET.SubElement(svg, "rect", shape)
             ET.SubElement(bar, "title").text = f"{name}: {part} {value:g}"
@@ -91,21 +134,34 @@ def drawn(title: str, bars: Mapping[str, Mapping[str, float]], whole: float, leg
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
-def _legend(names: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+def _opened(width: int, height: int, title: str) -> ET.Element:
+    svg = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", role="img")
+    svg.set("width", str(width))
+    ET.SubElement(svg, "title").text = title
+    ET.SubElement(svg, "style").text = STYLE
+    return svg
+
+
+def _legend(names: Sequence[str], width: int) -> Iterator[tuple[int, int, str]]:
     row, x = 0, 8
     for name in names:
-        width = 34 + 7 * len(name)
-        if x + width > WIDTH:
+        room = 34 + 7 * len(name)
+        if x + room > width:
             row, x = row + 1, 8
         yield row, x, name
-        x += width
+        x += room
 
 
 def _text(svg: ET.Element, x: float, y: float, words: str, *, soft: bool = False) -> None:
     ET.SubElement(svg, "text", {"x": f"{x:.1f}", "y": str(y), **({"class": "soft"} if soft else {})}).text = words
 
 
-CHARTS = {"survival.svg": survival, "costs.svg": costs}
+CHARTS: dict[str, Callable[[], str]] = {
+    "survival.svg": survival,
+    "costs.svg": partial(costs, "realistic", "CPU of one call; the raw SDK's, which validates nothing, is 1"),
+    "costs-retry.svg": partial(costs, "realistic, one retry", "CPU of a call asked for again; two raw calls are 1"),
+    **({"batch-memory.svg": batch_memory} if BATCH.exists() else {}),
+}
 
 if __name__ == "__main__":
     for name, draw in CHARTS.items():

@@ -32,6 +32,14 @@ for environment in requirements/frameworks/*.in; do
     lock "frameworks/$(basename "$environment" .in)" pyproject.toml --extra testing
 done
 
+# The libraries that the benchmark compares us with, alone, as their users install them; and ours.
+for peer in requirements/bench/*.in; do
+    case $(basename "$peer" .in) in
+        strictreply) lock bench/strictreply pyproject.toml --extra durable --extra langgraph ;;
+        *) lock "bench/$(basename "$peer" .in)" ;;
+    esac
+done
+
 # A lock names packages and hashes; where they are fetched from is the business of the machine that installs.
 if grep --recursive --line-number --include='*.txt' "://" requirements; then
     echo "The lock names a place to download from; it must not." >&2

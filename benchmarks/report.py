@@ -1,0 +1,343 @@
+"""Writes what ``bench.py`` measured: ``results.md`` beside it, and the cost tables of README.md and docs/guide.md.
+
+Everything is made of ``results.json``, verdicts and sentences too, so that no page can disagree with it; a test holds
+the pages to it. ``python benchmarks/report.py`` writes them anew; ``tools/draw_charts.py`` draws the charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from results import (
+    IDLE,
+    MEMORY,
+    MILLI,
+    ROOT,
+    SESSION,
+    SOCKETS,
+    STREAMS,
+    Line,
+    Results,
+    cell,
+    cells,
+    shown_ratio,
+    shown_seconds,
+    table,
+)
+from targets import TARGETS
+
+PAGE = ROOT / "benchmarks" / "results.md"
+OURS = ("reply", "reply, dict tool", "create")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of ratios: its heading, a sentence, and its rows."""
+
+    heading: str
+    words: str
+    rows: tuple[str, ...]
+
+    def text(self, results: Results) -> str:
+        """Return the section."""
+        rows = []
+        for row in self.rows:
+            raw = results.seconds(row, "raw")
+            rows.append([row, "-" if raw is None else shown_seconds(raw), *cells(results, row, shown_ratio)])
+        return f"## {self.heading}\n\n{self.words}\n\n{table(['', 'raw', *results.ways], rows)}"
+
+
+SECTIONS = (
+    Section(
+        "One call",
+        "A reply that fits. *Small*: two short messages, one tool of two fields, as `create(messages=…, tools=…)`. "
+        "*Realistic*: a system prompt, `temperature`, a named `tool_choice`, a tool of ten fields. Libraries that are "
+        "async only run an event loop in their sync call, which is theirs.",
+        ("small", "small, async", "realistic", "realistic, async"),
+    ),
+    Section(
+        "A reply that has to be asked for again",
+        "The first reply has a field of the wrong type; the ratio is to two raw calls. Three wrong replies end in the "
+        "library's error; the ratio is to three.",
+        (
+            "small, one retry",
+            "small, one retry, async",
+            "realistic, one retry",
+            "realistic, one retry, async",
+            "three wrong replies",
+        ),
+    ),
+    Section(
+        "Tools and messages",
+        "The small call with so many tools declared, or at the end of so many messages of 200 characters.",
+        ("1 tool", "50 tools", "200 tools", "1,000 tools", "2 messages", "200 messages", "1,000 messages"),
+    ),
+    Section(
+        "Large arguments",
+        "A list of objects of three fields. The raw SDK does not read the arguments at all, so `raw, then pydantic by "
+        "hand` is what to compare with.",
+        ("1 kB of arguments", "100 kB of arguments", "0.9 MB of arguments", "4 MB of arguments"),
+    ),
+    Section(
+        "Under a tracer",
+        "A function stands over the SDK's `create` that keeps request and completion as text, in the raw column too.",
+        ("small, traced", "realistic, traced"),
+    ),
+    Section(
+        "1,000 calls at once",
+        "The small call a thousand times in `asyncio.gather`, against a server that takes 20 ms for each: wall time of "
+        "all, and p99 of one. In memory, and over a thousand sockets to a server process on this machine.",
+        (f"{MEMORY}: wall", f"{MEMORY}: p99", f"{SOCKETS}: wall", f"{SOCKETS}: p99"),
+    ),
+    Section(
+        "A turn of the tool loop",
+        "Three calls of a tool, one after the other, and an answer; the raw side sends the same four requests.",
+        ("tool loop", "tool loop, async"),
+    ),
+    Section("A stream", "It calls a tool; it is read to its end, and its arguments are validated.", STREAMS),
+)
+
+OWN = (
+    "1 kB: dict / json.loads",
+    "1 kB: typed / pydantic",
+    "100 kB: dict / json.loads",
+    "100 kB: typed / pydantic",
+    "0.9 MB: dict / json.loads",
+    "0.9 MB: typed / pydantic",
+    "4 MB: dict / json.loads",
+    "4 MB: typed / pydantic",
+    "LangGraph step",
+    "durable turn",
+    SESSION,
+)
+
+
+def results_page(results: Results) -> str:
+    """Return ``results.md``."""
+    return "\n\n".join([*_opening(results), *_tables(results), *_more(results)]) + "\n"
+
+
+def _opening(results: Results) -> Iterator[str]:
+    about = results.about
+    yield "# What a validated call costs"
+    yield (
+        f"`{about['command']}`, {about['date']}, {about['took']}; {about['machine']}. Load of the machine: "
+        f"{about['load']}."
+    )
+    yield (
+        "Each library runs in a locked environment of its own (`requirements/bench/`), over the real SDK and an "
+        "in-memory transport, and gets the same canned replies. A figure is the CPU time of one call, as a ratio to "
+        "the raw SDK's call of the same process: the median over rounds of interleaved blocks, warmed up, each block "
+        "beginning with the garbage collected. 1.00 is the raw call, which validates nothing; `raw` is its time in our "
+        "environment. `-` says why there is no figure."
+    )
+    versions = [
+        [name, ", ".join(f"{library} {version}" for library, version in found.items())]
+        for name, found in results.environments.items()
+    ]
+    yield f"## Versions\n\n{table(['environment', 'libraries'], versions)}"
+
+
+def _tables(results: Results) -> Iterator[str]:
+    rows = [target.cells(results) for target in TARGETS]
+    met = sum(row[3] == "met" for row in rows)
+    yield f"## Our targets\n\n{met} of {len(rows)} are met.\n\n{table(['', 'measured', 'target', ''], rows)}"
+    yield _malformed(results)
+    yield from (section.text(results) for section in SECTIONS)
+    yield _own(results)
+    yield _tokens(results)
+    yield _memory(results)
+
+
+def _malformed(results: Results) -> str:
+    told = {(line["malformed"], line["peer"]): line["outcome"] for line in results.lines if "malformed" in line}
+    faults = list(dict.fromkeys(fault for fault, _ in told))
+    rows = [[way, *(told.get((fault, way), "-") for fault in faults)] for way in results.ways]
+    return (
+        "## Each of them validates\n\nThe first reply of the small call is malformed, the second fits; what became of "
+        f"the first, in this same harness:\n\n{table(['', *faults], rows)}"
+    )
+
+
+def _own(results: Results) -> str:
+    rows = []
+    for row in OWN:
+        line, plain = results.line(row, "reply"), results.seconds(row, "raw")
+        ours = [cell(line, lambda line: shown_seconds(line["seconds"])), cell(line, shown_ratio)]
+        rows.append([row, "-" if plain is None else shown_seconds(plain), *ours])
+    idle = results.line(IDLE, "reply")
+    rows.append([IDLE, "-", cell(idle, lambda line: shown_seconds(line["seconds"])), "-"])
+    return (
+        "## What only we do\n\nEach beside the plain way to the same thing: `Contract.check` of a message beside the "
+        "parser of its arguments; an agent's turn, judged and routed, beside a plain LangGraph node with the raw SDK; "
+        "a durable turn of three calls and an answer beside a plain DBOS workflow of as many steps, both from a queue; "
+        "the turn with a session beside the one without.\n\n"
+        f"{table(['', 'plain', 'ours', 'ratio'], rows)}"
+    )
+
+
+def _tokens(results: Results) -> str:
+    rows = []
+    for ask, counted in results.tokens.items():
+        added = [str(round(counted[way][1] - counted[way][0])) if way in counted else "-" for way in results.ways]
+        whole = [f"{counted[way][2]} → {counted[way][3]}" if way in counted else "-" for way in results.ways]
+        rows += [[f"{ask}: added to the messages", *added], [f"{ask}: whole request, first → second", *whole]]
+    return (
+        "## Tokens that one retry adds\n\n"
+        f"One field of the reply was wrong. {results.about['tokens']}; of the messages and of the whole request as "
+        f"JSON.\n\n{table(['', *results.ways], rows)}"
+    )
+
+
+def _memory(results: Results) -> str:
+    def kib(line: Line) -> str:
+        return f"{line['kib']:.1f}"
+
+    rows = []
+    for row in ("memory of a client", "memory of a tool", "memory of a kept exchange"):
+        raw = results.line(row, "raw")
+        rows.append([f"{row}, KiB", kib(raw) if raw else "-", *cells(results, row, kib)])
+    base = results.line("import", "raw")
+    imports: dict[str, Callable[[Line], str]] = {
+        "CPU ms": lambda line: f"{line['seconds'] * MILLI:.0f}",
+        "MiB": lambda line: f"{line['mib']:.0f}",
+    }
+    for unit, show in imports.items():
+        rows.append([f"import, {unit}", show(base) if base else "-", *cells(results, "import", show)])
+    return (
+        "## Memory and import\n\nBy `tracemalloc`: a client with one tool after a call; a tool of two fields declared "
+        "beside others; what is kept of a call at the end of 200 messages, beyond the caller's own. The import in a "
+        "fresh process, the SDK's own included; its memory is the process's peak.\n\n"
+        f"{table(['', 'raw', *results.ways], rows)}"
+    )
+
+
+def _more(results: Results) -> Iterator[str]:
+    """Tell the results of the batch and of the proxy, which have programs of their own."""
+    heads = {"batch": "A million rows", "litellm_proxy": "The LiteLLM proxy"}
+    for name, heading in heads.items():
+        found = results.more.get(name)
+        if found is None:
+            continue
+        rows = [[str(key), _figure(value)] for key, value in found.items() if not isinstance(value, (dict, list))]
+        picture = "\n\n![Memory over the rows](../docs/batch-memory.svg)" if found.get("memory") else ""
+        yield f"## {heading}\n\n{table(['', 'measured'], rows)}{picture}"
+
+
+def _figure(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def placed(page: str, name: str, text: str) -> str:
+    """Return the page with the text between its marker lines; ValueError when they do not stand there, once each."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed or begin in rest or end in before + after:
+        raise ValueError(f"the page needs the lines {begin} and {end}, once each and in this order")
+    return f"{before}{begin}\n{text}\n{end}{after}"
+
+
+SHORT = {
+    "reply": "**strictreply**",
+    "instructor": "instructor",
+    "pydantic-ai": "pydantic-ai",
+    "LangChain agent": "LangChain agent",
+    "openai-agents": "openai-agents",
+    "mirascope": "mirascope",
+}
+"""The ways that ask again, as the pages name them."""
+
+SHORT_ROWS = {
+    "realistic": "a reply that fits",
+    "realistic, one retry": "one that is asked for again, of two calls",
+    "200 tools": "with 200 tools",
+    "200 messages": "after 200 messages",
+}
+
+
+def short_table(results: Results) -> str:
+    """Return the few ratios that the README shows."""
+    ways = [way for way in SHORT if way in results.ways]
+    rows = []
+    for row, words in SHORT_ROWS.items():
+        found = [cell(results.line(row, way), shown_ratio) for way in ways]
+        rows.append([words, f"**{found[0]}**", *found[1:]])
+    return table(["CPU, times the raw SDK's", *(SHORT[way] for way in ways)], rows)
+
+
+def claim(results: Results) -> str:
+    """Say in one sentence what a validated call costs, as it was measured."""
+    found = [ratio for row in ("small", "realistic") if (ratio := results.ratio(row)) is not None]
+    if not found:
+        return "What a validated call costs was not measured."
+    low, high = f"{min(found):.2f}", f"{max(found):.2f}"
+    times = low if low == high else f"{low} to {high}"
+    if max(found) < 1:
+        return f"A validated call costs less CPU than an unvalidated one: {times} times the raw call of the same run."
+    return f"A validated call costs {times} times the CPU of an unvalidated one, the raw call of the same run."
+
+
+def source(results: Results) -> str:
+    """Say where the figures of a page come from: command, date and machine."""
+    return f"`{results.about['command']}`, {results.about['date']}, {results.about['machine']}"
+
+
+def readme_block(results: Results) -> str:
+    """Return the cost lines of README.md."""
+    return f"{claim(results)} {source(results)}; [all figures](benchmarks/results.md).\n\n{short_table(results)}"
+
+
+def guide_block(results: Results) -> str:
+    """Return the cost table and charts of docs/guide.md."""
+    ways = [way for way in OURS if way in results.ways]
+    rows = [
+        [row, *(cell(results.line(row, way), shown_ratio) for way in ways)]
+        for row in (
+            "small",
+            "realistic",
+            "small, one retry",
+            "realistic, one retry",
+            "small, traced",
+            "200 tools",
+            "200 messages",
+            "tool loop",
+            *STREAMS,
+        )
+    ]
+    checks = [
+        f"{results.ratio(row):.2f} times {of} for {row.partition(':')[0]}"
+        for row, of in (
+            ("1 kB: dict / json.loads", "what `json.loads` takes"),
+            ("0.9 MB: dict / json.loads", "it"),
+        )
+        if results.ratio(row) is not None
+    ]
+    return (
+        f"{claim(results)} {source(results)}; times the raw call, a retry of two, a tool loop of its four "
+        "([every row, and the other libraries](../benchmarks/results.md)):\n\n"
+        f"{table(['', *ways], rows)}\n\n"
+        "![One call, beside the other libraries](costs.svg)\n\n"
+        "![One reply that is asked for again](costs-retry.svg)\n\n"
+        f"Reading and checking a reply's arguments takes {' and '.join(checks)}."
+    )
+
+
+def pages(results: Results) -> dict[Path, str]:
+    """Return each page with what the results make of it."""
+    blocks = {ROOT / "README.md": readme_block, ROOT / "docs" / "guide.md": guide_block}
+    written = {path: placed(path.read_text(encoding="utf-8"), "costs", made(results)) for path, made in blocks.items()}
+    return {PAGE: results_page(results), **written}
+
+
+def write(results: Results) -> None:
+    """Write the pages."""
+    for path, text in pages(results).items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Results.read())

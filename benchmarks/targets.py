@@ -1,0 +1,78 @@
+"""What we want a validated call to cost; ``results.md`` says of each target whether it is met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from results import IDLE, MEMORY, MICRO, MILLI, SESSION, SOCKETS, STREAMS, Results
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bound that we set ourselves: what it bounds, how it is read from the results, and why it is missed if it is."""
+
+    words: str
+    bound: float
+    measured: Callable[[Results], float | None]
+    unit: str = "×"
+    why: str = ""
+
+    def cells(self, results: Results) -> list[str]:
+        """Return the row: what, measured, target, and whether it is met."""
+        value = self.measured(results)
+        if value is None:
+            return [self.words, "not measured", f"≤ {self.bound:g} {self.unit}", "-"]
+        shown = f"{value:.2f} {self.unit}" if value < 10 else f"{value:.0f} {self.unit}"  # noqa: PLR2004
+        if value <= self.bound:
+            return [self.words, shown, f"≤ {self.bound:g} {self.unit}", "met"]
+        over = value - self.bound
+        missed = f"missed by {over:.2g} {self.unit} ({over / self.bound:.0%})"
+        return [self.words, shown, f"≤ {self.bound:g} {self.unit}", f"{missed}{': ' * bool(self.why)}{self.why}"]
+
+
+def _of(row: str, peer: str = "reply") -> Callable[[Results], float | None]:
+    return lambda results: results.ratio(row, peer)
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _chunk_cost(results: Results) -> float | None:
+    more = results.above(STREAMS[-1], "create")
+    return None if more is None else more / int(re.sub(r"\D", "", STREAMS[-1])) * MICRO
+
+
+TARGETS = (
+    Target("small call, `reply`", 0.46, _of("small", "reply, dict tool")),
+    Target("realistic call, `reply`", 0.55, _of("realistic", "reply, dict tool")),
+    Target("realistic call, `reply` with a typed tool", 0.55, _of("realistic")),
+    Target("small call, `create`", 0.65, _of("small", "create")),
+    Target("realistic call, `create`", 0.75, _of("realistic", "create")),
+    Target("small call under a tracer, `reply`", 0.95, _of("small, traced", "reply, dict tool")),
+    Target("small call under a tracer, `create`", 0.95, _of("small, traced", "create")),
+    Target("realistic call under a tracer, `reply`", 0.95, _of("realistic, traced", "reply, dict tool")),
+    Target("realistic call under a tracer, `create`", 0.95, _of("realistic, traced", "create")),
+    Target("small call with one retry, of two raw", 0.6, _of("small, one retry", "reply, dict tool")),
+    Target("realistic call with one retry, of two raw", 0.6, _of("realistic, one retry", "reply, dict tool")),
+    Target("200 tools", 0.3, _of("200 tools", "reply, dict tool")),
+    Target("200 tools, encoded once", 0.1, _of("200 tools", "reply, dict tool")),
+    Target("1,000 calls at once, in memory, wall", 0.8, _of(f"{MEMORY}: wall")),
+    Target("1,000 calls at once, over sockets, wall", 0.8, _of(f"{SOCKETS}: wall")),
+    Target("tokens that a retry adds, realistic call", 150, lambda results: results.added("realistic"), "tokens"),
+    Target("parse and check 0.9 MB as a dict, of `json.loads`", 1.3, _of("0.9 MB: dict / json.loads")),
+    Target("parse and check 0.9 MB typed, of pydantic alone", 1.25, _of("0.9 MB: typed / pydantic")),
+    Target("parse and check 1 kB as a dict, of `json.loads`", 2, _of("1 kB: dict / json.loads")),
+    Target("parse and check 1 kB typed, of pydantic alone", 2, _of("1 kB: typed / pydantic")),
+    Target("`sr.run`, of its four raw calls", 0.8, _of("tool loop")),
+    Target("`sr.arun`, of its four raw calls", 0.95, _of("tool loop, async")),
+    Target("durable turn, of plain DBOS with as many steps", 2, _of("durable turn")),
+    Target("idle durable worker, CPU a second", 10, lambda results: _scaled(results.seconds(IDLE), MILLI), "ms"),
+    Target("session in SQLite, wall a turn", 5, lambda results: _scaled(results.above(SESSION), MILLI), "ms"),
+    Target("kept exchange", 8, lambda results: results.above_kib("memory of a kept exchange"), "KiB"),
+    Target("stream, a chunk more than raw", 15, _chunk_cost, "µs"),
+    Target("import, more than `import openai`", 60, lambda results: _scaled(results.above("import"), MILLI), "ms"),
+)
+"""What we want a validated call to cost, against the raw SDK of the same run unless a row says otherwise."""
