@@ -15,7 +15,7 @@ import anyio
 from strictreply.batch._gate import Gate
 from strictreply.batch._results import RowResult, accepted, broken, ended, unasked
 from strictreply.client._client import AsyncStrictClient
-from strictreply.client._transport import RetryBucket
+from strictreply.client._sending import RetryBucket
 from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy

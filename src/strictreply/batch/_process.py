@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from strictreply.batch._asking import Asking, Session
-from strictreply.client._transport import RetryBucket
+from strictreply.client._sending import RetryBucket
 
 R = TypeVar("R")
 

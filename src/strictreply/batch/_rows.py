@@ -13,7 +13,7 @@ from strictreply.batch._batches import batch_of
 from strictreply.batch._process import Process
 from strictreply.batch._results import RowResult
 from strictreply.client._keywords import ApiKeywords
-from strictreply.client._transport import RetryBucket
+from strictreply.client._sending import RetryBucket
 from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
 from strictreply.contract._shaping import shape
