@@ -116,7 +116,7 @@ def measured(action: dict[str, Any], made: ValidationProcessor, branches: Iterab
 
 
 def texts_of(action: dict[str, Any]) -> list[str]:
-    """Give every JSON text of an action: its own first, then the arguments of its calls."""
+    """Return every JSON text of an action: its own first, then the arguments of its calls."""
     return [json.dumps(action), *(call["function"]["arguments"] for call in action.get("tool_calls", ()))]
 
 

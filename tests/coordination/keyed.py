@@ -14,7 +14,7 @@ class KeyedProcessor(ResponseProcessor):
     views, format_name = ("value",), "keyed"
 
     def can_process(self, response: Any) -> bool:
-        """Tell such an object from others; a member may not say another name."""
+        """Return whether it is such an object; a member may not have another name."""
         return len(response) == 1 and all("next_action" not in members for members in response.values())
 
     def process(self, response: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class KeyedFormat(ActionFormat):
         return json.dumps({action["next_action"]: {k: v for k, v in action.items() if k != "next_action"}})
 
     def rule(self) -> str:
-        """Say how."""
+        """Return how an action is written."""
         return "Reply with one JSON object: the name of the action, and under it its members."
 
     def create_processor(self) -> ResponseProcessor:

@@ -66,7 +66,7 @@ def valid(action: ActionType, *targets: str, origin: Origin = Origin.MODEL, **pa
 
 
 def call(name: str = "search", arguments: str = '{"query": "AI"}') -> dict[str, Any]:
-    """Spell one tool call."""
+    """Write one tool call."""
     return {"id": "call_123", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

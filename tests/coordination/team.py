@@ -41,5 +41,5 @@ def judged(
 
 
 def faults(result: ValidationResult) -> list[tuple[str, str]]:
-    """Give the code and the place of every fault."""
+    """Return the code and the place of every fault."""
     return [(issue.code, issue.path) for issue in result.issues]

@@ -152,12 +152,12 @@ TEXTS = (
 
 
 def faults_of(verdict: Verdict | ValidationResult) -> list[str]:
-    """Give the codes of what is wrong, in order."""
+    """Return the codes of what is wrong, in order."""
     return [] if isinstance(verdict, Valid) else [issue.code for issue in verdict.issues]
 
 
 def lies_in_content(verdict: Verdict, result: ValidationResult) -> bool:
-    """Tell whether each fault has the processor's place, below the content where it lies in it."""
+    """Return whether each fault has the processor's place, below the content where it lies in it."""
     issues = [] if isinstance(verdict, Valid) else verdict.issues
     pairs = zip(issues, result.issues, strict=True)
     return all(issue.path in (known.path, f"/content{known.path}") for issue, known in pairs)
@@ -343,7 +343,7 @@ def test_a_foreign_format_fails_closed() -> None:
         """A format with that reader."""
 
         def create_processor(self) -> XMLProcessor:
-            """Give the reader."""
+            """Return the reader."""
             return Broken()
 
     verdict = Contract(answer=processor(response_format=BrokenFormat()).answer_kind("Coordinator")).check(

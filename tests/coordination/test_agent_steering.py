@@ -40,7 +40,7 @@ BAD_FORMAT = (FAULTS[Category.FORMAT_ERROR],)
 
 
 def text(retry_count: int = 1, issues: tuple[Issue, ...] = BAD_FORMAT, **changes: Any) -> str:
-    """Say what the coordinator is told."""
+    """Return what the coordinator is told."""
     said: dict[str, Any] = {"permitted": COORDINATOR, "issues": issues, "retry_count": retry_count} | changes
     return steering_text(SteeringContext(**said))
 
@@ -64,7 +64,7 @@ def insists(told: str) -> bool:
 
 
 def names_in(told: str, names: Iterable[str]) -> set[str]:
-    """Give those of the names that a text holds."""
+    """Return those of the names that a text holds."""
     return {name for name in names if name in told}
 
 
@@ -378,7 +378,7 @@ def test_names_do_not_change_what_is_said(names: list[str], category: Category) 
     """Two teams that differ in names alone are told the same with the names exchanged."""
 
     def told(agents: list[str]) -> str:
-        """Say what the first agent of a team is told."""
+        """Return what the first agent of a team is told."""
         allowed = Permitted("Boss", (ActionType.INVOKE_AGENT,), tuple(agents))
         return text(1, (FAULTS[category],), permitted=allowed)
 

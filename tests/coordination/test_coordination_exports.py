@@ -33,7 +33,7 @@ def test_one_thing_has_one_name() -> None:
 
 
 def functions_of(exported: object) -> Iterator[Any]:
-    """Give the functions whose annotations say what an exported object takes and gives."""
+    """Return the functions whose annotations say what an exported object takes and gives."""
     if not isinstance(exported, type):
         yield exported
         return
@@ -45,7 +45,7 @@ def functions_of(exported: object) -> Iterator[Any]:
 
 
 def classes_in(annotation: object) -> Iterator[type]:
-    """Give every class of the coordination that an annotation names, at any depth."""
+    """Return every class of the coordination that an annotation names, at any depth."""
     if isinstance(annotation, type) and annotation.__module__.startswith(coordination.__name__):
         yield annotation
     parts = annotation if isinstance(annotation, list | tuple) else typing.get_args(annotation)

@@ -19,7 +19,7 @@ FIRST_LINES = 15
 
 
 def words(cell: str) -> set[str]:
-    """Give what stands in a cell as code."""
+    """Return what stands in a cell as code."""
     return set(re.findall(r"`(\w+)`", cell))
 
 

@@ -55,7 +55,7 @@ LEAVE = ["terminal_error", "terminate_workflow"]
 
 
 def codes(text: str, **limits: int) -> list[str]:
-    """Give the codes of a refused text, none for a read one."""
+    """Return the codes of a refused text, none for a read one."""
     read = read_tagged(text, Limits(**limits))
     return [issue.code for issue in read.issues] if isinstance(read, Invalid) else []
 
@@ -158,7 +158,8 @@ def test_the_default_format_is_that_of_who_names_none() -> None:
     """A format that is made the default is how prompts, and the steering of a router, say that replies are written."""
     script = """
 from strictreply.coordination import AgentContext, Branch, CoordinationContext, Router, RoutingContext
-from strictreply.coordination import SystemPromptBuilder, Topology, ValidationProcessor, XMLResponseFormat
+from strictreply.coordination import SystemPromptBuilder, Topology, ValidationProcessor
+from strictreply.coordination.formats import XMLResponseFormat
 from strictreply.coordination import register_format, set_default_format
 team, context = Topology.of({"A": ["User"]}), RoutingContext(current_agent="A")
 register_format("xml", XMLResponseFormat)
@@ -368,7 +369,7 @@ class Lines(KeyedFormat):
             return str(response).startswith("action:")
 
         def process(self, response: Any) -> dict[str, Any]:
-            """Give the rest as an answer."""
+            """Return the rest as an answer."""
             return {"next_action": "final_response", "content": response.partition(":")[2]}
 
         def priority(self) -> int:

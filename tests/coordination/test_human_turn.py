@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.tutor import AGENTS, asked, noon, numbered, state_with, ticking, without
+from coordination.tutor import AGENTS, asked, last_answer, noon, numbered, state_with, ticking, without
 from strictreply.coordination._coordination_codes import StateError
 from strictreply.coordination._runs.human_requests import HumanDecision, HumanKind, PendingHuman, SettledHuman
 from strictreply.coordination._runs.next_node import RouteReason, explain_route, route_next
@@ -21,19 +22,16 @@ from strictreply.coordination._runs.run_state import (
     create_initial_state,
     give_human_feedback,
     human_input,
-    last_answer,
     pending_requests,
     put_question,
     request_human_input,
     start_run,
-    state_from_json,
-    state_to_json,
 )
 from strictreply.values._errors import ContractError
 
 
 def answered(state: AgentState, answer: str, **options: Any) -> AgentState:
-    """Give an answer and take the human's turn."""
+    """Hand an answer to the state and take the human's turn."""
     return human_input(give_human_feedback(state, answer), now=noon, **options)
 
 
@@ -150,7 +148,7 @@ def test_a_paused_run_resumes_from_json() -> None:
         request_human_input(state, "Agreed?", kind=HumanKind.PLAN_APPROVAL, resume_to="learning_planner", now=noon),
         now=noon,
     )
-    reloaded = state_from_json(state_to_json(paused))
+    reloaded = json.loads(json.dumps(paused))
     assert reloaded == paused
     assert explain_route(reloaded) == explain_route(paused)
     there, here = answered(reloaded, "approve"), answered(paused, "approve")

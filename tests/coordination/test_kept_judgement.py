@@ -28,7 +28,7 @@ SETTINGS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def told(result: ValidationResult) -> tuple[object, ...]:
-    """Give what a verdict says."""
+    """Return what a verdict says."""
     return result.action_type, result.issues, result.permitted, result.source, result.parsed_response
 
 

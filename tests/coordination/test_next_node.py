@@ -8,6 +8,7 @@ import inspect
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from itertools import product
 from typing import Any, get_type_hints
 
@@ -27,7 +28,6 @@ from strictreply.coordination._runs.next_node import (
     Routes,
     RouteStrategy,
     RuleFailure,
-    conditional_edge,
     edge_map,
     explain_route,
     record_route,
@@ -222,7 +222,7 @@ def test_routing_is_pure_and_total(state: AgentState, limit: int) -> None:
     assert first.target in DEFAULT_NODES
     assert first.target == route_next(state, limit)
     assert isinstance(first.reason, RouteReason)
-    assert json.loads(json.dumps(first.to_dict()))["target"] == first.target
+    assert json.loads(json.dumps(asdict(first)))["target"] == first.target
 
 
 @pytest.mark.req("R12")
@@ -248,12 +248,11 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
     """The argument wins over the state, the state over the table, the table over the environment, that over 10."""
 
     def limit(state: AgentState, *arguments: int, routes: Routes = Routes()) -> int:  # noqa: B008 - frozen
-        """Give the limit that held: at this count the run goes on, at the next it ends, and an edge does the same."""
+        """Return the limit that held: at this count the run goes on, at the next it ends."""
         held = explain_route(state, *arguments, routes=routes).max_loop_count
-        edge = conditional_edge(routes, max_loop_count=arguments[0]) if arguments else conditional_edge(routes)
         for over, target in enumerate(("coordinator", "end")):
             counted = changed(state, loop_count=held + over, next_agent="coordinator")
-            assert route_next(counted, *arguments, routes=routes) == edge(counted) == target
+            assert route_next(counted, *arguments, routes=routes) == target
         return held
 
     plain, own, table = state_with(), state_with(max_loop_count=7), Routes(max_loop_count=8)
@@ -275,11 +274,9 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.req("R34")
 @pytest.mark.parametrize("limit", [-1, True, False, "5", 5.0, None])
 def test_what_is_no_limit_is_refused(limit: Any) -> None:
-    """A negative limit, a bool and what is no whole number is a ValueError: at a call, in an edge, a table, a state."""
+    """A negative limit, a bool and what is no whole number is a ValueError: at a call, in a table, in a state."""
     with pytest.raises(ContractError):
         route_next(state_with(), limit)
-    with pytest.raises(ContractError):
-        conditional_edge(max_loop_count=limit)(state_with())
     if limit is not None:
         with pytest.raises(StateError):
             create_initial_state(max_loop_count=limit)
@@ -443,7 +440,7 @@ def test_weights_share_the_conversations() -> None:
     ids = [f"conversation-{number}" for number in range(400)]
 
     def shares(first: int, second: int, experiment: str = "") -> list[str]:
-        """Give the strategy of each conversation."""
+        """Return the strategy of each conversation."""
         strategies = (RouteStrategy("a", first), RouteStrategy("b", second))
         routes = Routes(strategies=strategies, experiment=experiment)
         return [str(explain_route(state_with(conversation_id=one), routes=routes).strategy) for one in ids]
@@ -557,12 +554,9 @@ def test_the_edge_map_leads_each_node_to_itself() -> None:
     assert edge_map(routes, end_target="stop") == {"triage": "triage", "human_input": "human_input", "end": "stop"}
 
 
-def test_an_edge_of_a_table_observes() -> None:
-    """A conditional edge decides by its table and tells each decision."""
-    seen: list[RouteDecision] = []
-    edge = conditional_edge(Routes(max_loop_count=1), observe=seen.append)
+def test_an_edge_of_a_table_is_the_function_itself() -> None:
+    """With its table and limit filled in, :func:`route_next` is the function for conditional edges."""
+    edge = functools.partial(route_next, routes=Routes(max_loop_count=1))
     assert edge(state_with(next_agent="coordinator")) == "coordinator"
     assert edge(state_with(next_agent="coordinator", loop_count=2)) == "end"
-    assert [decision.reason for decision in seen] == [RouteReason.NEXT_AGENT, RouteReason.LOOP_LIMIT]
-    assert conditional_edge(max_loop_count=0)(state_with(next_agent="coordinator", loop_count=1)) == "end"
     assert functools.partial(route_next, max_loop_count=0)(state_with(next_agent="end")) == "end"

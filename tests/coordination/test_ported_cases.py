@@ -38,13 +38,13 @@ STEPS = set(StepType)
 
 
 def led(decision: RoutingDecision) -> tuple[Any, ...]:
-    """Say where a decision leads: why, to what, and whether the branch goes on or waits."""
+    """Return where a decision leads: why, to what, and whether the branch goes on or waits."""
     steps = [(str(step.step_type), step.target) for step in decision.next_steps]
     return str(decision.reason), steps, decision.should_continue, decision.should_wait
 
 
 def known(decision: RoutingDecision, *names: str) -> list[Any]:
-    """Give what is known beside the first step."""
+    """Return what is known beside the first step."""
     return [decision.next_steps[0].metadata.get(name) for name in names]
 
 

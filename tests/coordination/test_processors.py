@@ -84,12 +84,12 @@ class Scripted(ResponseProcessor):
         return self.gives
 
     def priority(self) -> int:
-        """Give the rank."""
+        """Return the rank."""
         return self.rank
 
 
 def final(content: str) -> dict[str, Any]:
-    """Spell a final response."""
+    """Write a final response."""
     return {"next_action": "final_response", "content": content}
 
 

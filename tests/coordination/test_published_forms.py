@@ -240,7 +240,7 @@ class Prompted:
         self.replies, self.prompts = list(replies), list[str]()
 
     async def run(self, prompt: str) -> Any:
-        """Give the next reply."""
+        """Return the next reply."""
         self.prompts.append(prompt)
         return self.replies.pop(0)
 
@@ -249,7 +249,7 @@ class Prompt(Prompted):
     """The same without awaiting."""
 
     def run(self, prompt: str) -> Any:
-        """Give the next reply."""
+        """Return the next reply."""
         self.prompts.append(prompt)
         return self.replies.pop(0)
 

@@ -20,7 +20,7 @@ def nothing(state: Any) -> None:
 
 
 def codes(declare: Callable[[], object]) -> list[tuple[str, str]]:
-    """Give the code and place of every fault."""
+    """Return the code and place of every fault."""
     with pytest.raises(DeclarationError) as caught:
         declare()
     assert isinstance(caught.value, ValueError)

@@ -28,7 +28,7 @@ from strictreply.values._json import JSONObject
 
 
 def hand(target: str, request: str | None = None) -> JSONObject:
-    """Spell a hand-over."""
+    """Write a hand-over."""
     return {"next_action": "invoke_agent", "action_input": target} | ({} if request is None else {"request": request})
 
 

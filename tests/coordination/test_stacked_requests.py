@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from typing import Any, Final
 
@@ -20,8 +21,6 @@ from strictreply.coordination._runs.run_state import (
     human_input,
     pending_requests,
     request_human_input,
-    state_from_json,
-    state_to_json,
 )
 
 HOME: Final = "coordinator"
@@ -64,7 +63,7 @@ class Tale:
 
     def check(self, *, kept: bool = False) -> None:
         """Hold the state to the law, ``kept`` after it was written and read."""
-        self.state = state_from_json(state_to_json(self.state)) if kept else self.state
+        self.state = json.loads(json.dumps(self.state)) if kept else self.state
         assert [request.id for request in pending_requests(self.state)] == [one["id"] for one in self.asked]
         assert self.state["requires_human_input"] is bool(self.asked)
         assert route_next(self.state) == ("human_input" if self.asked else self.expected)

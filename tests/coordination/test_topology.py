@@ -36,21 +36,21 @@ class Digraph:
         self._directed = directed
 
     def is_directed(self) -> bool:
-        """Say whether edges have a direction."""
+        """Return whether edges have a direction."""
         return self._directed
 
     def edges(self, data: bool = False) -> list[tuple[Any, ...]]:
-        """Give the edges, with their attributes when asked for."""
+        """Return the edges, with their attributes when asked for."""
         return self._edges if data else [edge[:2] for edge in self._edges]
 
 
 def pairs(mapping: dict[str, list[str]]) -> list[tuple[str, str]]:
-    """Spell a mapping as a list of edges."""
+    """Write a mapping as a list of edges."""
     return [(source, target) for source, targets in mapping.items() for target in targets]
 
 
 def faults(declare: Callable[[], object]) -> list[tuple[str, str]]:
-    """Give the code and place of every fault of a declaration."""
+    """Return the code and place of every fault of a declaration."""
     with pytest.raises(DeclarationError) as caught:
         declare()
     assert isinstance(caught.value, ContractError)

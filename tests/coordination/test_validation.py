@@ -58,7 +58,7 @@ EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "
 
 
 def tree(path: Path) -> list[ast.AST]:
-    """Give every node of a module."""
+    """Return every node of a module."""
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import runpy
 import threading
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ DENIED = invalid(FAULTS[Category.PERMISSION_ERROR])
 
 
 def still() -> datetime:
-    """Tell a time that stands still."""
+    """Return a time that stands still."""
     return NOON
 
 
@@ -42,7 +43,7 @@ def test_bad_bad_good() -> None:
     metrics.validated("A", BAD)
     metrics.validated("A", BAD, retry=True, steered=True)
     metrics.validated("A", GOOD, retry=True, steered=True)
-    assert metrics.snapshot().totals.to_dict() == {
+    assert asdict(metrics.snapshot().totals) == {
         "total_validations": 3,
         "successful_validations": 1,
         "failed_validations": 2,
@@ -131,7 +132,7 @@ def test_each_verdict_is_a_row() -> None:
     )
     assert (bad.valid, bad.action, bad.code, bad.category) == (False, None, Code.JSON_SYNTAX, Category.FORMAT_ERROR)
     assert bad.error
-    rows = json.loads(json.dumps(metrics.snapshot().to_dict()))["history"]
+    rows = json.loads(json.dumps([asdict(row) for row in metrics.snapshot().history]))
     assert {"timestamp", "agent", "valid", "action", "error"} <= set(rows[0])
 
 
@@ -170,7 +171,7 @@ def test_the_main_fault_names_the_cause() -> None:
         "",
         AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     ]
-    assert snapshot.to_dict()["agents"]["A"]["faults"] == {"action.missing_field": 2}
+    assert snapshot.faults["A", "action.missing_field"] == 2
 
 
 @pytest.mark.req("M120")

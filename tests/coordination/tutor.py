@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, cast
 
-from strictreply.coordination._runs.human_requests import PendingHuman
-from strictreply.coordination._runs.run_state import AgentState, create_initial_state
+from strictreply.coordination._runs.human_requests import PendingHuman, SettledHuman, read_ledger
+from strictreply.coordination._runs.run_state import AgentState, create_initial_state, ledger_of
 
 AGENTS = ("coordinator", "course_advisor", "learning_planner")
 NOON = datetime(2026, 1, 12, 12, tzinfo=UTC)
@@ -45,3 +45,10 @@ def without(state: Mapping[str, Any], *names: str) -> AgentState:
 def asked(**fields: Any) -> PendingHuman:
     """Make a request by hand."""
     return PendingHuman(**{"id": "r", "requested_at": NOON.isoformat(), **fields})
+
+
+def last_answer(state: AgentState) -> SettledHuman | None:
+    """Return the request that was answered last, with its decision; None when none was."""
+    found = read_ledger(ledger_of(state))
+    answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
+    return max(answers, key=lambda one: one.settled_at, default=None)

@@ -37,12 +37,12 @@ from strictreply.coordination import (
     StateError,
     Topology,
     ValidationProcessor,
-    XMLResponseFormat,
 )
 from strictreply.coordination._actions import ValidationResult
 from strictreply.coordination._runs.human_requests import HumanDecision
 from strictreply.coordination._runs.run_counting import Activity
 from strictreply.coordination._runs.run_state import pending_requests
+from strictreply.coordination.formats import XMLResponseFormat
 from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.integrations.langgraph import (
     ChatAgent,

@@ -43,12 +43,11 @@ from strictreply.coordination import (
     Topology,
     ValidationMetrics,
     ValidationProcessor,
-    XMLResponseFormat,
 )
 from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._runs.next_node import CycleLimit
 from strictreply.coordination._validation_metrics import ValidationCounts
-from strictreply.coordination.formats import TextResponseProcessor
+from strictreply.coordination.formats import TextResponseProcessor, XMLResponseFormat
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
 from strictreply.testing import ok
 from strictreply.values._issues import Category

@@ -103,19 +103,19 @@ _LEFT: Mapping[PipelineStep, Mapping[str, Any]] = {
 
 
 def kinds_at(step: PipelineStep) -> tuple[AgentPipelineContextType, ...]:
-    """Give the types of requests whose walk goes by a step; all, for a step that is on none."""
+    """Return the types of requests whose walk goes by a step; all, for a step that is on none."""
     return tuple(kind for kind, walk in WALKS.items() if step in walk) or tuple(WALKS)
 
 
 def received(kind: AgentPipelineContextType) -> AgentPipelineContext:
-    """Give a context as the RequestHandler makes it."""
+    """Make a context as the RequestHandler does."""
     return AgentPipelineContext(
         type=kind, time_stamp="2026-01-02T03:04:05Z", correlation_id="r1", envelope=ENVELOPES[kind]
     )
 
 
 def before(step: PipelineStep, kind: AgentPipelineContextType | None = None) -> AgentPipelineContext:
-    """Give a good context for a step's PRE rules, by default on the first walk that goes by the step."""
+    """Make a good context for a step's PRE rules, by default on the first walk that goes by the step."""
     kind = kind or kinds_at(step)[0]
     walk = WALKS[kind] if step in WALKS[kind] else (step,)
     ctx = received(kind)
@@ -125,19 +125,19 @@ def before(step: PipelineStep, kind: AgentPipelineContextType | None = None) -> 
 
 
 def after(step: PipelineStep, kind: AgentPipelineContextType | None = None) -> AgentPipelineContext:
-    """Give a good context for a step's POST rules; the LLMClient's is a final one, see :func:`waiting`."""
+    """Make a good context for a step's POST rules; the LLMClient's is a final one, see :func:`waiting`."""
     ctx = before(step, kind)
     return built(ctx) if step is PipelineStep.RESPONSE_BUILDER else replace(ctx, **_LEFT[step])
 
 
 def waiting(kind: AgentPipelineContextType = INITIAL) -> AgentPipelineContext:
-    """Give a good context that the LLMClient leaves behind when the client has to answer a call."""
+    """Make a good context that the LLMClient leaves behind when the client has to answer a call."""
     ctx = before(PipelineStep.LLM_CLIENT, kind)
     return replace(ctx, outgoing_manifest=WAITING, response_type=ResponseType.TOOL_CONTINUATION)
 
 
 def response_of(ctx: AgentPipelineContext) -> AgentResponse:
-    """Give a good response of a context from which one can be built."""
+    """Make a good response of a context from which one can be built."""
     session, turn = ctx.session or SESSION, ctx.turn or TURN
     parts: dict[str, Any] = {
         "session_id": session.id,
@@ -152,7 +152,7 @@ def response_of(ctx: AgentPipelineContext) -> AgentResponse:
 
 
 def built(ctx: AgentPipelineContext, response: object = None) -> AgentPipelineContext:
-    """Give a context with a response built from it: a good one, unless another is given."""
+    """Make a context with a response built from it: a good one, unless another is given."""
     content: Any = response_of(ctx) if response is None else response
     return replace(ctx, built=BuiltResponse(response=content, fingerprint=fingerprint(ctx)))
 
@@ -178,7 +178,7 @@ def _with(value: Any, tokens: list[str], member: Any) -> Any:
 
 
 def plain(value: object) -> Any:
-    """Spell a content as the JSON that another program would send."""
+    """Write a content as the JSON that another program would send."""
     return to_jsonable_python(value)
 
 
@@ -216,10 +216,10 @@ def judged(rule: PipelineRule, content: Any, **options: Any) -> InvokeResult:
 
 
 def codes(result: InvokeResult) -> list[str]:
-    """Give the codes of a result's errors, in order."""
+    """Return the codes of a result's errors, in order."""
     return [error.code.value for error in result.errors]
 
 
 def rules(result: InvokeResult) -> list[str]:
-    """Give the ids of the rules that a result's errors break, in order."""
+    """Return the ids of the rules that a result's errors break, in order."""
     return [error.rule for error in result.errors]

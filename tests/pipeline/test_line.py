@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ import pytest
 
 from pipeline.walking import App, answer, answering, asking, call, context
 from strictreply.contract._driving import drive
-from strictreply.pipeline._context_rules import CORE, STEPS
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed
-from strictreply.pipeline._line import Invoke, LineResult, LineStatus, StepBody, line_flow, plain_body
+from strictreply.pipeline._line import LineResult, LineStatus, StepBody, line_flow
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.pipeline._validator import CORE, STEPS, AgentPipelineContextValidator
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentResponse,
@@ -45,24 +45,24 @@ ASKED = [STEP.PROMPT_CONTENT_PROVIDER_INITIALIZER, STEP.REASONER, STEP.LLM_CLIEN
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
-    """Give an empty store of each kind."""
+    """Make an empty store of each kind."""
     return MemorySessionStore() if request.param == "memory" else SQLiteSessionStore(tmp_path / "sessions.db")
 
 
 def responded(line: LineResult) -> AgentResponse:
-    """Give the response of a line that completed."""
+    """Return the response of a line that completed."""
     assert (line.status, line.errors, line.cause) == (LineStatus.COMPLETED, (), None)
     assert line.context.built is not None
     return line.context.built.response
 
 
 def walked(line: LineResult) -> list[PipelineStep]:
-    """Give the steps that a line entered."""
+    """Return the steps that a line entered."""
     return [entry.step for entry in line.trace]
 
 
 def refused(line: LineResult) -> list[InvokeCode]:
-    """Give the codes that a line failed with."""
+    """Return the codes that a line failed with."""
     assert line.status is LineStatus.FAILED
     return [error.code for error in line.errors]
 
@@ -138,13 +138,22 @@ def test_a_submit_that_failed_may_be_corrected(store: SessionStore, wrong: dict[
     assert responded(App(store, "done").turn(answering(waiting, answer("map")))).primary_output_text == "done"
 
 
+def effect_of(function: Callable[[AgentPipelineContext], Any]) -> StepBody:
+    """Make a body whose effect is to call a function."""
+
+    def body(ctx: AgentPipelineContext) -> Generator[Any, Any, Any]:
+        return (yield partial(function, ctx))
+
+    return body
+
+
 class Line:
     """One initial request on the line, with bodies to change; ``log`` has who was asked and what ran, in order."""
 
     def __init__(self, *says: Any) -> None:
         """Take the bodies of the small app."""
         self.app = App(MemorySessionStore(), *(says or ("hi",)))
-        self.bodies = {step: plain_body(body) for step, body in self.app.bodies.items()}
+        self.bodies = {step: effect_of(body) for step, body in self.app.bodies.items()}
         self.log: list[str] = []
         self.answers: list[bool] = []
         self.now = 0.0
@@ -152,7 +161,7 @@ class Line:
 
     def replace(self, step: PipelineStep, function: Callable[[AgentPipelineContext], Any]) -> None:
         """Let a step do something else."""
-        self.bodies[step] = plain_body(function)
+        self.bodies[step] = effect_of(function)
 
     def run(self, validator: AgentPipelineContextValidator = LOOP, **options: Any) -> LineResult:
         """Drive the line."""
@@ -160,15 +169,15 @@ class Line:
         return drive(line_flow(self.first, self.bodies, **options), self.perform)
 
     def cancelled(self) -> bool:
-        """Say what a test wants said, no when it wants nothing."""
+        """Answer as a test wants, no when it wants nothing."""
         self.log.append("cancelled?")
         return self.answers.pop(0) if self.answers else False
 
-    def perform(self, effect: Invoke) -> Any:
+    def perform(self, effect: Callable[[], Any]) -> Any:
         """Call a body; it takes a second."""
         self.log.append("body")
         self.now += 1
-        return effect.function(effect.context)
+        return effect()
 
 
 @pytest.mark.req("P44")

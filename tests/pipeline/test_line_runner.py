@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.walking import App, PlainBody, asking, call, context
 from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._line import Body, Invoke, LineResult, LineStatus, PipelineRunner, plain_body, steps_of
+from strictreply.pipeline._line import OPENINGS, ROUND, LineResult, LineStatus, PipelineRunner, StepBody
 from strictreply.pipeline._sessions import MemorySessionStore
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, PipelineStep
@@ -46,13 +46,13 @@ class Callable_:  # noqa: N801 - a class whose instances are called
 
 
 def bodies(*says: Any) -> dict[PipelineStep, PlainBody]:
-    """Give the bodies of the small app, without a store behind them."""
+    """Return the bodies of the small app, without a store behind them."""
     return App(MemorySessionStore(), *(says or ("hi",))).bodies
 
 
 def only(kind: AgentPipelineContextType, *says: Any) -> dict[PipelineStep, Any]:
-    """Give the bodies of one walk."""
-    return {step: body for step, body in bodies(*says).items() if step in steps_of(kind)}
+    """Return the bodies of one walk."""
+    return {step: body for step, body in bodies(*says).items() if step in (*OPENINGS[kind], *ROUND)}
 
 
 def ran(runner: PipelineRunner, how: str, **options: Any) -> LineResult:
@@ -61,12 +61,22 @@ def ran(runner: PipelineRunner, how: str, **options: Any) -> LineResult:
     return runner.run(first, **options) if how == "sync" else asyncio.run(runner.arun(first, **options))
 
 
-KINDS: dict[str, Callable[[PlainBody], Body]] = {
+def generating(body: PlainBody) -> StepBody:
+    """Make a generator of a body."""
+
+    def generated(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
+        yield from ()
+        return body(ctx)
+
+    return generated
+
+
+KINDS: dict[str, Callable[[PlainBody], StepBody]] = {
     "function": lambda body: body,
     "partial": functools.partial,
-    "generator": plain_body,
+    "generator": generating,
 }
-ASYNC_KINDS: dict[str, Callable[[PlainBody], Body]] = {
+ASYNC_KINDS: dict[str, Callable[[PlainBody], StepBody]] = {
     "async function": awaited,
     "async partial": lambda body: functools.partial(awaited(body)),
     "async object": Callable_,
@@ -90,7 +100,7 @@ def test_all_kinds_of_bodies_run_alike(kind: str) -> None:
 def test_an_async_body_is_not_run_without_awaiting(kind: str) -> None:
     """One async body makes run a ContractError before any body runs."""
     app = App(MemorySessionStore(), "hi")
-    made: dict[PipelineStep, Body] = dict(app.bodies)
+    made: dict[PipelineStep, StepBody] = dict(app.bodies)
     made[PipelineStep.REASONER] = ASYNC_KINDS[kind](app.reason)
     with pytest.raises(ContractError):
         PipelineRunner(made).run(context(asking()))
@@ -100,7 +110,7 @@ def test_an_async_body_is_not_run_without_awaiting(kind: str) -> None:
 def test_an_async_body_that_does_not_look_it_fails_its_step() -> None:
     """A function that gives something to await cannot be run either: its step fails, and nothing stays unawaited."""
     app = App(MemorySessionStore(), "hi")
-    made: dict[PipelineStep, Body] = dict(app.bodies)
+    made: dict[PipelineStep, StepBody] = dict(app.bodies)
     disguised = awaited(app.reason)
     made[PipelineStep.REASONER] = lambda ctx: disguised(ctx)  # noqa: PLW0108 - it must not look async
     runner = PipelineRunner(made)
@@ -156,21 +166,21 @@ def test_cancel_aborts(how: str) -> None:
     assert (again.status, again.errors, len(app.steps)) == (LineStatus.ABORTED, (), 2)
 
 
-def test_a_generator_body_may_have_functions_called() -> None:
-    """A generator asks for calls as it likes, and is told what they gave."""
+def test_a_generator_body_may_have_anything_awaited() -> None:
+    """A generator asks to await what it likes, and is told what that gave."""
 
     def body(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
-        told = yield Invoke(lambda given: given.correlation_id, ctx)
-        again = yield Invoke(lambda given: given.type, ctx)
+        told = yield asyncio.sleep(0, ctx.correlation_id)
+        again = yield asyncio.sleep(0, ctx.type)
         assert (told, again) == (ctx.correlation_id, ctx.type)
         return ctx
 
     made = only(INITIAL) | {PipelineStep.REASONER: body}
-    assert ran(PipelineRunner(made, serves=[INITIAL]), "sync").status is LineStatus.COMPLETED
+    assert ran(PipelineRunner(made, serves=[INITIAL]), "async").status is LineStatus.COMPLETED
 
 
 def test_an_effect_that_nobody_performs_is_refused() -> None:
-    """A generator that yields anything but Invoke is told which loop to drive it on."""
+    """A generator that yields what cannot be awaited is told which loop to drive it on."""
 
     def body(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
         yield "anything"

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from strictreply.pipeline import _line as line
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeResult
-from strictreply.pipeline._line import first_step, next_step, steps_of, type_of
+from strictreply.pipeline._line import next_step, type_of
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentPipelineContextType,
@@ -108,13 +109,17 @@ def test_the_numbers_of_the_steps_are_stable() -> None:
 def test_each_type_has_its_opening(kind: AgentPipelineContextType) -> None:
     """From the first step each type goes its own way to the Reasoner, and the LLMClient follows."""
     ctx = context(kind)
-    steps = [first_step(ctx)]
+    steps = [PipelineStep.REQUEST_HANDLER]
     while steps[-1] is not PipelineStep.REASONER:
         step = next_step(ctx, steps[-1])
         assert step is not None
         steps.append(step)
     assert steps == OPENINGS[kind]
-    assert list(steps_of(kind)) == [*OPENINGS[kind], PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER]
+    assert [*line.OPENINGS[kind], *line.ROUND] == [
+        *OPENINGS[kind],
+        PipelineStep.LLM_CLIENT,
+        PipelineStep.RESPONSE_BUILDER,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def made(arguments: str, name: str = "search", id_: str = "tc1") -> AgentToolCal
 
 
 def spent(policy: LoopPolicy, *arguments: str) -> list[bool]:
-    """Tell of each call of a turn whether it is not to be run."""
+    """Return for each call of a turn whether it is not to be run."""
     return [is_spent for _, is_spent in policy.suppressed([made(text) for text in arguments], ())]
 
 

@@ -20,7 +20,7 @@ FIRST_LINES = 15
 
 
 def rows(text: str) -> str:
-    """Give the lines of the last table of a text, without its head."""
+    """Return the lines of the last table of a text, without its head."""
     return "".join(line for line in text.splitlines(keepends=True) if line.startswith("| `"))
 
 

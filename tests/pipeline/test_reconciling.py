@@ -31,7 +31,7 @@ def answer(number: int, **members: Any) -> AgentToolCallResult:
 
 
 def errors(manifest: ToolCallManifest, *results: AgentToolCallResult, **options: Any) -> tuple[InvokeError, ...]:
-    """Give the errors of a reconciliation that must fail; the manifest stays as it was."""
+    """Return the errors of a reconciliation that must fail; the manifest stays as it was."""
     before = manifest.to_json()
     result = reconcile(manifest, results, **options)
     assert isinstance(result, InvokeResult)
@@ -61,22 +61,27 @@ def test_all_six_faults_are_told_at_once() -> None:
 
 
 ALONE: list[tuple[str, tuple[AgentToolCallResult, ...], InvokeCode, str]] = [
-    ("twice", (answer(1), answer(4), answer(5), answer(1)), InvokeCode.DUPLICATE_ID, "reconcile.single_result"),
-    ("extra", (answer(1), answer(4), answer(5), answer(9)), InvokeCode.UNKNOWN_CALL, "reconcile.known_call"),
-    ("ours", (answer(1), answer(4), answer(5), answer(2)), InvokeCode.NOT_CLIENT_CALL, "reconcile.client_call"),
-    ("answered", (answer(1), answer(4), answer(5), answer(3)), InvokeCode.ALREADY_ANSWERED, "reconcile.open_call"),
-    ("missing", (answer(1), answer(4)), InvokeCode.MISSING_RESULT, "reconcile.every_call"),
+    ("twice", (answer(1), answer(4), answer(5), answer(1)), InvokeCode.DUPLICATE_ID, "reconcile.duplicate_id"),
+    ("extra", (answer(1), answer(4), answer(5), answer(9)), InvokeCode.UNKNOWN_CALL, "reconcile.unknown_call"),
+    ("ours", (answer(1), answer(4), answer(5), answer(2)), InvokeCode.NOT_CLIENT_CALL, "reconcile.not_client_call"),
+    (
+        "answered",
+        (answer(1), answer(4), answer(5), answer(3)),
+        InvokeCode.ALREADY_ANSWERED,
+        "reconcile.already_answered",
+    ),
+    ("missing", (answer(1), answer(4)), InvokeCode.MISSING_RESULT, "reconcile.missing_result"),
     (
         "neither",
         (answer(1), answer(4), answer(5, result_json=" ", error_message="")),
         InvokeCode.EMPTY_RESULT,
-        "reconcile.result_present",
+        "reconcile.empty_result",
     ),
     (
         "both",
         (answer(1), answer(4), answer(5, result_json="1", error_message="no")),
         InvokeCode.RESULT_AND_ERROR,
-        "reconcile.result_single",
+        "reconcile.result_and_error",
     ),
 ]
 

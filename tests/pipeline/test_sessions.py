@@ -45,7 +45,7 @@ def clock() -> Clock:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> SessionStore:
-    """Give an empty store of each kind; its claims lapse after 60 seconds."""
+    """Make an empty store of each kind; its claims lapse after 60 seconds."""
     if request.param == "memory":
         return MemorySessionStore(claim_seconds=60, clock=clock)
     return SQLiteSessionStore(tmp_path / "sessions.db", claim_seconds=60, clock=clock)

@@ -33,7 +33,7 @@ from pipeline.contexts import (
     rules,
     waiting,
 )
-from strictreply.pipeline._validator import AgentPipelineContextValidator, list_steps
+from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
 from strictreply.pipeline._values import PipelineStep, PromptContent, ResponseType, ToolCallManifest
 
 VALIDATOR = AgentPipelineContextValidator()
@@ -504,7 +504,7 @@ def test_a_fresh_manifest_is_asked_for_where_extended() -> None:
 @pytest.mark.req("P8")
 def test_every_step_is_declared_and_one_without_rules_says_so() -> None:
     """Each step has its declaration; where nothing is asked beyond the core, or nothing at all, that is a value."""
-    declared = {each.step: (each.section, each.pre, each.post) for each in list_steps()}
+    declared = {step: (each.section, each.pre, each.post) for step, each in STEPS.items()}
     assert list(declared) == sorted(PipelineStep)
     assert declared[HANDLER] == ("4.1", None, ())
     assert declared[PipelineStep.ACP_COMMAND_HANDLER] == ("", (), ())

@@ -118,7 +118,7 @@ JSON = st.recursive(
 
 
 def paths_of(value: object, at: str = "") -> Iterator[str]:
-    """Give the path of each member of a value, of every depth."""
+    """Return the path of each member of a value, of every depth."""
     members: Mapping[Any, object] = {}
     if is_dataclass(value):
         members = {each.name: getattr(value, each.name) for each in fields(value)}
@@ -450,7 +450,7 @@ ALLOWED = {
     *("pydantic", "pydantic_core", "strictreply"),
 }
 BELOW = {"contract", "pipeline", "reading", "values", "wires"}
-WITHIN = {"_context_rules", "_invoke_result", "_manifest_rules", "_rule", "_validator", "_values"}
+WITHIN = {"_invoke_result", "_manifest_rules", "_rule", "_validator", "_values"}
 
 
 @pytest.mark.req("P75")

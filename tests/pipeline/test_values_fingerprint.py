@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 def reordered(value: Any) -> Any:
-    """Spell the members of every object in the opposite order."""
+    """Write the members of every object in the opposite order."""
     if isinstance(value, dict):
         return {name: reordered(value[name]) for name in reversed(value)}
     return [reordered(each) for each in value] if isinstance(value, list) else value

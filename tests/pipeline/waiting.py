@@ -23,12 +23,12 @@ class Clock:
         self.now = 1_000.0
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 
 def kept(store: SessionStore, session_id: str = "s") -> Session:
-    """Give a session that must be there."""
+    """Return a session that must be there."""
     session = store.session(session_id)
     assert session is not None
     return session
@@ -42,7 +42,7 @@ def held(store: SessionStore, holder: str, key: str = "s.t1") -> SessionClaim:
 
 
 def refused(store: SessionStore, holder: str, key: str = "s.t1") -> InvokeCode:
-    """Say why a manifest cannot be claimed."""
+    """Return why a manifest cannot be claimed."""
     claim = store.claim(key, holder)
     assert isinstance(claim, InvokeError)
     return claim.code

@@ -80,7 +80,7 @@ class App:
 
     @property
     def bodies(self) -> dict[PipelineStep, PlainBody]:
-        """Give a body for each step, watched."""
+        """Return a body for each step, watched."""
         plain: dict[PipelineStep, PlainBody] = {
             PipelineStep.REQUEST_HANDLER: lambda ctx: ctx,
             PipelineStep.SESSION_RESTORER: self.restore_session,
@@ -152,7 +152,7 @@ class App:
         return replace(ctx, tool_call_manifest=manifest)
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
-        """Say who answers, and how."""
+        """Set the agent context and the conversation context."""
         return replace(ctx, agent_context=AgentContext(id="agent"), conversation_context=ConversationContext(id="talk"))
 
     def reason(self, ctx: AgentPipelineContext) -> AgentPipelineContext:

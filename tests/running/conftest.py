@@ -10,7 +10,7 @@ import pytest
 
 from running.loops import Loop, Opened
 from strictreply.pipeline._invoke_result import InvokeError
-from strictreply.pipeline._line import StepBody
+from strictreply.pipeline._line import StepBody, body_flow
 from strictreply.pipeline._turn_effects import TurnState
 from strictreply.pipeline._turn_steps import TurnSteps
 from strictreply.pipeline._validator import LOOP_VALIDATOR
@@ -35,7 +35,7 @@ class FullWalk:
         """Note what a body was given, and what it left behind when it completed."""
 
         def watched(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
-            given = yield from body(ctx)
+            given: AgentPipelineContext = yield from body_flow(body, ctx)
             self.steps.append((step, ctx, given))
             return given
 

@@ -1,4 +1,10 @@
-"""Many agents, one conversation: who may follow whom, where a run goes next, and when a human is asked."""
+"""Many agents, one conversation: who may follow whom, where a run goes next, and when a human is asked.
+
+A verdict: ``_processors`` open a raw reply and translate it into an action, ``_action_rules`` hold that to what
+``_permissions`` allow in a ``_topology``; ``validation`` is the one way through. What follows: ``routing`` looks at the
+verdict once more, ``_verdict_routes`` have a step for each action, ``_error_policy`` one for each fault, and
+``_agent_steering`` the words. A run: ``_runs`` keep its state, its next node and what a human was asked.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +57,13 @@ from strictreply.coordination.formats import (
     CoordinationContext,
     JSONResponseFormat,
     SystemPromptBuilder,
-    XMLResponseFormat,
     get_format,
     is_format_registered,
     list_formats,
     register_format,
     set_default_format,
 )
-from strictreply.coordination.routing import RouteCache, RouteKey, Router, predict_next_route
+from strictreply.coordination.routing import Router, predict_next_route
 from strictreply.coordination.validation import ValidationProcessor
 
 __all__ = [
@@ -91,8 +96,6 @@ __all__ = [
     "ProcessorChain",
     "Reaction",
     "ResponseProcessor",
-    "RouteCache",
-    "RouteKey",
     "RouteRule",
     "RouteStrategy",
     "Router",
@@ -110,7 +113,6 @@ __all__ = [
     "ValidationMetrics",
     "ValidationProcessor",
     "ValidationResult",
-    "XMLResponseFormat",
     "clear_human_input_request",
     "counted",
     "create_initial_state",

@@ -11,8 +11,7 @@ import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._contract import Check, Checked, check_of
@@ -37,11 +36,6 @@ from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, 
 from strictreply.values._json import JSONObject
 from strictreply.values._limits import Work
 from strictreply.values._replies import Invalid, ToolCall, ToolCalls, Valid
-
-_MENDED_BY: Final[Mapping[tuple[str, str], ActionType]] = MappingProxyType(
-    {(f"action.{SchemaRule.MIN_ITEMS}", "/agents"): ActionType.INVOKE_AGENT}
-)
-"""Faults, by code and place, that another action mends: too few for a parallel hand-over are one to hand over to."""
 
 MAX_ISSUES = 32
 _MAX_HINTED = 8
@@ -69,9 +63,10 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
 
 
 def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
-    """Return the actions that may be valid instead: the one that mends a fault, else all that are permitted (M30)."""
-    mending = [_MENDED_BY.get((issue.code, issue.path)) for issue in issues]
-    return tuple(action for action in allowed.actions if action in mending) or allowed.actions
+    """Return the actions that may be valid instead: all that are permitted, unless one mends a fault (M30)."""
+    too_few = (f"action.{SchemaRule.MIN_ITEMS}", "/agents")  # for a parallel hand-over: one to hand over to is another
+    mended = ActionType.INVOKE_AGENT in allowed.actions and too_few in [(issue.code, issue.path) for issue in issues]
+    return (ActionType.INVOKE_AGENT,) if mended else allowed.actions
 
 
 class _Content(NamedTuple):

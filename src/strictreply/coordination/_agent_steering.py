@@ -94,7 +94,7 @@ class AgentSteering:
         try:
             self.mode: SteeringMode = SteeringMode(mode)
         except ValueError:
-            raise ContractError(f"a steering mode is one of {', '.join(SteeringMode)}") from None
+            raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}") from None
         self._by_mode: Counter[SteeringMode] = Counter()
         self._by_category: Counter[Category] = Counter()
         self._lock = threading.Lock()
@@ -198,22 +198,29 @@ def steering_text(context: SteeringContext) -> str:
     if categories == [Category.API_TRANSIENT]:  # there is nothing to change
         failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
         return f"The call before this one failed ({failures}). Please do the same step again."
-    named = (allowed.agents, allowed.actions, allowed.tools)
-    agents, actions, tools = (listed(names) if names else NOTHING for names in named)
+    agents, actions = _named(allowed.agents), _named(allowed.actions)
     reminder = context.response_format.reminder()
     remedies = [_REMEDIES[category] for category in categories] or [_NO_FAULT]
     helpful = (remedy.format(agents=agents, actions=actions, reminder=reminder) for remedy in remedies)
     opening = [verdict_words(count)] if issues and count else []
-    lines = [" ".join([*opening, *helpful]), *fault_lines(issues)[:MAX_LISTED_FAULTS]]
+    lines = [" ".join([*opening, *helpful]), *fault_lines(issues)[:MAX_LISTED_FAULTS], *_choice(context)]
+    *before, last = lines
+    return fitted_before(before, last, MAX_CORRECTION_BYTES) if before else fitted(lines, MAX_CORRECTION_BYTES)
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return listed(names) if names else NOTHING
+
+
+def _choice(context: SteeringContext) -> list[str]:
+    allowed, count = context.permitted, context.retry_count
+    if count < MUST_SELECT_RETRY:
+        return []
     example = _example(context) if count > MUST_SELECT_RETRY else None
     if example is not None:
-        lines += [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", example]
-    elif count >= MUST_SELECT_RETRY:
-        lines.append(f"You must select exactly one of these actions now: {actions}.")
-        lines += [f"The tools are: {tools}."] if allowed.tools else []
-    if len(lines) == 1:
-        return fitted(lines, MAX_CORRECTION_BYTES)
-    return fitted_before(lines[:-1], lines[-1], MAX_CORRECTION_BYTES)
+        return [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", example]
+    tools = [f"The tools are: {_named(allowed.tools)}."] if allowed.tools else []
+    return [f"You must select exactly one of these actions now: {_named(allowed.actions)}.", *tools]
 
 
 _REMEDIES: Final[Mapping[Category, str]] = {

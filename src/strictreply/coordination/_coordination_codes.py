@@ -30,7 +30,7 @@ class AgentReplyCode(CategorisedCode):
     ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", _ACTION
     ACTION_NOT_PERMITTED = "action.not_permitted", "may not be used here; the actions are: {names}", _ACTION
     ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", _ACTION
-    ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for somebody who is not in {names}"
+    ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for an agent that is not in {names}"
     ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must stand in {names}, beside the agent_name it is for"
     ACTION_CHECK_FAILED = "action.check_failed", "the check {name} failed on this action", Category.UNKNOWN
 

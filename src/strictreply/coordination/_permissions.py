@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum, auto
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
@@ -97,6 +97,12 @@ def document_of(action: ActionType) -> JSONObject:
 def union_document(allowed: Permitted) -> JSONObject:
     """Return the JSON Schema of all that an agent may reply, with the names that are permitted spelt out."""
     return {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
+
+
+@lru_cache(maxsize=1_024)
+def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
+    """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
+    return Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -355,7 +361,7 @@ def action_named(name: str) -> ActionType:
     try:
         return ActionType(name)
     except ValueError:
-        raise ContractError(f"{name!r} is no action; the actions are: {', '.join(ActionType)}") from None
+        raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}") from None
 
 
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:

@@ -152,10 +152,14 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
+    elif peek(raw, "role") == ERROR_ROLE or not _is_message(raw):
         return view(reply=raw)
     opened = wire_of(raw).opened(raw)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
+
+
+def _is_message(raw: object) -> bool:
+    return is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)
 
 
 def _is_envelope(known: Mapping[str, Any]) -> bool:
@@ -352,7 +356,7 @@ class ProcessorChain:
         given = published if processors is None else tuple(processors)
         for processor in given:
             if not isinstance(cast("object", processor), ResponseProcessor):
-                raise ContractError(f"a processor is an instance of ResponseProcessor, not {type(processor).__name__}")
+                raise ContractError(f"a processor must be a ResponseProcessor, not {type(processor).__name__}")
         self.processors = tuple(sorted(given, key=lambda processor: -processor.priority()))
 
     async def process(self, response: object) -> JSONObject | None:

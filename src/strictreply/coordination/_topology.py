@@ -117,14 +117,8 @@ class Topology:
         if named is None:
             named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
         declared = named if agents is None else list(agents)
-        pairs = [(_trimmed(one), _trimmed(other)) for one, other in conversations]
-        either_way = [*pairs, *((other, one) for one, other in pairs)]
-        ways = [(edge.source, edge.target) for edge in edges]
-        missing = [pair for pair in pairs if pair not in ways and pair[::-1] not in ways]
-        _refuse(CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair)) for pair in missing)
-        marked = (TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way) for e in edges)
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
-        return cls(tuple(one for one in declared if one not in RESERVED), tuple(marked), entries)
+        return cls(tuple(one for one in declared if one not in RESERVED), _marked(edges, conversations), entries)
 
     def neighbours(self, node: str) -> tuple[str, ...]:
         """Return every node that an edge of ``node`` leads to; for an unknown one all questions raise ContractError."""
@@ -195,7 +189,7 @@ class Topology:
 
     def _answer(self, table: Mapping[str, tuple[str, ...]], node: str) -> tuple[str, ...]:
         if node not in table:
-            raise ContractError(f"{node!r} is no agent of this topology; the agents are: {', '.join(self.agents)}")
+            raise ContractError(f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}")
         return table[node]
 
 
@@ -217,12 +211,7 @@ def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
 
 def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:
     if isinstance(source, Mapping):
-        named = cast("Mapping[str, object]", source)
-        for agent, targets in named.items():  # a lone text would be read letter by letter
-            if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
-                raise _malformed(pointer("", agent), "a list of names")
-        lists = cast("Mapping[str, Iterable[str]]", named)
-        return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
+        return _read_targets(cast("Mapping[str, object]", source))
     agents: list[str] | None = None
     edges: Any = source
     if hasattr(source, "nodes") and hasattr(source, "edges"):
@@ -233,6 +222,23 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
     elif not isinstance(source, Iterable) or isinstance(source, str | bytes):
         raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
     return agents, [_edge(item, index) for index, item in enumerate(edges)]
+
+
+def _read_targets(named: Mapping[str, object]) -> tuple[list[str], list[TopologyEdge]]:
+    for agent, targets in named.items():  # a lone text would be read letter by letter
+        if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
+            raise _malformed(pointer("", agent), "a list of names")
+    lists = cast("Mapping[str, Iterable[str]]", named)
+    return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
+
+
+def _marked(edges: list[TopologyEdge], conversations: Iterable[tuple[str, str]]) -> tuple[TopologyEdge, ...]:
+    pairs = [(_trimmed(one), _trimmed(other)) for one, other in conversations]
+    either_way = [*pairs, *((other, one) for one, other in pairs)]
+    ways = [(edge.source, edge.target) for edge in edges]
+    missing = [pair for pair in pairs if pair not in ways and pair[::-1] not in ways]
+    _refuse(CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair)) for pair in missing)
+    return tuple(TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way) for e in edges)
 
 
 def _edge(item: object, index: int) -> TopologyEdge:
@@ -280,6 +286,11 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
             yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
         if agent in RESERVED:
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason="is a reserved name, not an agent's")
+    yield from _edge_issues(edges, known)
+    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
+
+
+def _edge_issues(edges: list[TopologyEdge], known: list[str]) -> Iterator[Issue]:
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
         if times > 1:
@@ -288,7 +299,6 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
         yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)
-    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
 
 
 def _unknown(name: str, known: list[str], place: str) -> Issue:

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from operator import add
 from typing import Final, TypeAlias
 
@@ -21,7 +21,6 @@ from strictreply.coordination._runs.run_state import Now, utc_now
 from strictreply.values._attempts import Attempt, plain, type_name
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
-from strictreply.values._json import JSONObject
 
 _HISTORY_ROWS: Final = 1_000
 
@@ -39,10 +38,6 @@ class ValidationCounts:
     def __add__(self, other: ValidationCounts) -> ValidationCounts:
         return ValidationCounts(*map(add, astuple(self), astuple(other)))
 
-    def to_dict(self) -> dict[str, int]:
-        """Return the counters by their published names."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class ValidationRecord:
@@ -59,10 +54,6 @@ class ValidationRecord:
     error: str | None = None
     code: str = ""
     category: Category | None = None
-
-    def to_dict(self) -> JSONObject:
-        """Return the row as JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +77,6 @@ class ValidationSnapshot:
                 codes[code] += times
         return max(sorted(codes), key=codes.__getitem__, default=None)
 
-    def to_dict(self) -> JSONObject:
-        """Return the counters as JSON: the totals by their published names, and each agent's."""
-        agents = {
-            name: counts.to_dict()
-            | {"faults": {code: times for (owner, code), times in self.faults.items() if owner == name}}
-            for name, counts in self.by_agent.items()
-        }
-        return self.totals.to_dict() | {"agents": agents, "history": [row.to_dict() for row in self.history]}
-
 
 class ValidationMetrics:
     """Counters that any thread or task may add to, and the last ``rows`` verdicts; ContractError for fewer than 0."""
@@ -115,14 +97,14 @@ class ValidationMetrics:
         """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
-        self._add(agent, action, error, result.issues, ValidationCounts(1, 0, 0, int(retry), int(steered)))
+        self._add(agent, action, error, result.issues, retry=retry, steered=steered)
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
         """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
-            asked = ValidationCounts(1, 0, 0, int(attempt.tier > 0), int(attempt.correction is not None))
-            self._add(agent, action, error, attempt.issues, asked)
+            retry, steered = attempt.tier > 0, attempt.correction is not None
+            self._add(agent, action, error, attempt.issues, retry=retry, steered=steered)
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
@@ -137,10 +119,17 @@ class ValidationMetrics:
             self._history.clear()
 
     def _add(
-        self, agent: str, action: ActionType | None, error: str | None, issues: tuple[Issue, ...], one: ValidationCounts
+        self,
+        agent: str,
+        action: ActionType | None,
+        error: str | None,
+        issues: tuple[Issue, ...],
+        *,
+        retry: bool,
+        steered: bool,
     ) -> None:
         valid = error is None
-        one = replace(one, successful_validations=int(valid), failed_validations=int(not valid))
+        one = ValidationCounts(1, valid, not valid, retry, steered)
         code, category = (issues[0].code, issues[0].category) if issues else ("", None)
         with self._lock:
             self._last = max(self._last, self._now().timestamp())

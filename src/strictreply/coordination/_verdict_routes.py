@@ -213,9 +213,6 @@ def _broken(words: str) -> RoutingDecision:
     return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
 
 
-_PERMISSION_DENIED: Final = "Permission denied"
-"""The published words for a target that stays forbidden (requirement M79)."""
-
 _PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...]] = (
     (RoutingReason.CRITICAL_API_ERROR, True, {}, {"no_retry": True}),
     (RoutingReason.COORDINATION_ERROR, False, {}, {"requires_user_action": True, "can_retry": True}),
@@ -288,7 +285,7 @@ def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
     if not any(issue.category is Category.PERMISSION_ERROR for issue in case.result.issues):
         return stop(reason, words, error=words)
     denied = RoutingReason.PERMISSION_DENIED if reason is RoutingReason.TERMINATED else reason
-    return stop(denied, words, error=_PERMISSION_DENIED)
+    return stop(denied, words, error="Permission denied")  # the published words (requirement M79)
 
 
 def _words(case: RoutingCase) -> str:
@@ -331,5 +328,5 @@ def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanD
 
 def _to(topology: Topology, target: str | None, reason: RoutingReason) -> RoutingDecision:
     if target not in topology.agents:
-        return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to go on with")
+        return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to continue with")
     return go_on(reason, ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=target))

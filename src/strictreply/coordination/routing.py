@@ -89,13 +89,16 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"
     if not (parsed is None or isinstance(parsed, dict)):
-        yield "its parsed_response is no object"
+        yield "its parsed_response is not an object"
     if parsed and plain_issues([cast("JSONObject", parsed).get(name) for name in _REPORTED]):
-        yield "what it reports of an error is no JSON"
+        yield "what it reports of an error is not JSON"
     if not _all_are(result.issues, tuple, Issue):
         yield "its issues are not a tuple of Issue"
-    if not result.is_valid:
-        return
+    if result.is_valid:
+        yield from _action_flaws(result)
+
+
+def _action_flaws(result: ValidationResult) -> Iterator[str]:
     if result.action_type not in _ACTIONS:
         yield "it is valid without an action"
     if not _all_are(result.invocations, list, AgentInvocation):
@@ -210,7 +213,7 @@ def predict_next_route(
                 if (source or "") == current_agent and (allowed is None or target in allowed):
                     targets.append(target)
             case _:
-                raise ContractError("a history holds pairs (from, to), or entries of routing_history")
+                raise ContractError("a history must hold pairs (from, to), or entries of routing_history")
     counts = Counter(reversed(targets))
     return max(counts, key=counts.__getitem__, default=None)
 

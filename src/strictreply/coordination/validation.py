@@ -16,20 +16,18 @@ from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Check, Checked, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import checked_result, judge_action, refused, system_result
-from strictreply.coordination._actions import ActionType, Branch, Origin, Permitted, Source, ValidationResult
+from strictreply.coordination._actions import ActionType, Branch, Origin, Source, ValidationResult
 from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._permissions import (
     ActionCheck,
     ActionTerms,
     Checks,
     Declared,
-    ExtraKeys,
     Toolsets,
     action_named,
-    closing,
+    action_schema,
     permitted_actions,
     read_leave,
-    union_document,
 )
 from strictreply.coordination._processors import (
     ErrorMessageProcessor,
@@ -49,7 +47,6 @@ from strictreply.coordination.formats._action_formats import (
     JSONResponseFormat,
     format_of,
 )
-from strictreply.schema import Schema
 from strictreply.values._attempts import Attempt
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
@@ -91,7 +88,7 @@ def _formats(state: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", formats) if isinstance(formats, Mapping) else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """All that a verdict follows from, beside the reply; the tools' own checks are still to be asked after it.
 
@@ -205,20 +202,6 @@ class Agent(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What an agent was judged by last.
-
-    ``declared`` is what stays the same from reply to reply, ``given`` what came with the last one. ``schemas`` holds
-    the action schemas compiled for what is declared: one for each set of permissions, and kinds of branches are few.
-    """
-
-    declared: tuple[object, ...]
-    given: tuple[object, ...]
-    judgement: Judgement
-    schemas: dict[tuple[Permitted, ExtraKeys], Schema]
-
-
 class ValidationProcessor:
     """Judges every reply of every agent of a topology; several threads and tasks may use it at once."""
 
@@ -258,7 +241,7 @@ class ValidationProcessor:
                 raise ContractError(f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}")
         self._watch = Watch(metrics, log_replies)
         self._checks: Checks = MappingProxyType({})
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, tuple[tuple[object, ...], Judgement]] = {}  # what each agent was judged by last
         written = self.response_format.create_processor()
         self._chain = ProcessorChain((ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written))
 
@@ -355,15 +338,12 @@ class ValidationProcessor:
         may do nothing.
         """
         judgement = self._judgement(agent, branch, exec_state)
-        allowed, extra, written = judgement.terms.permitted, judgement.terms.extra, self.response_format
+        allowed, written = judgement.terms.permitted, self.response_format
         if not allowed.actions:
-            raise ContractError(f"{allowed.agent!r} may do nothing: review its edges and tools")
+            raise ContractError(f"{allowed.agent!r} has no permitted action: review its edges and tools")
         if not isinstance(written, JSONResponseFormat):
             return ActionAnswer(None, name="answer", judgement=judgement, written=written, watch=self._watch)
-        schemas = self._kept[allowed.agent].schemas
-        if (schema := schemas.get((allowed, extra))) is None:
-            schema = Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
-            schemas[allowed, extra] = schema
+        schema = action_schema(allowed, judgement.terms.extra)
         return ActionAnswer(schema, name="action", judgement=judgement, written=written, watch=self._watch)
 
     def _judgement(
@@ -374,26 +354,19 @@ class ValidationProcessor:
         name, tools = self._known(agent)
         narrowed = None if allowed_agents is None else tuple(allowed_agents)
         pinned = None if exec_state is None else format_in(exec_state, name)
-        declared = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks)
-        given = (branch, narrowed, pinned)
+        given = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks, branch, narrowed)
         kept = self._kept.get(name)
-        if kept is None or kept.declared != declared or kept.given != given:
-            made = Judgement(
-                terms=self.terms(agent, branch, allowed_agents=narrowed),
-                chain=self._chain,
-                extraction=self._extraction,
-                pinned=pinned,
-                locked=self._locks,
-            )
-            schemas = kept.schemas if kept is not None and kept.declared == declared else {}
-            self._kept[name] = kept = _Kept(declared, given, made, schemas)
-        place, judgement = place_in(exec_state), kept.judgement
+        if kept is None or kept[0] != (*given, pinned):
+            terms = self.terms(agent, branch, allowed_agents=narrowed)
+            made = Judgement(terms, self._chain, self._extraction, pinned, self._locks)
+            self._kept[name] = kept = ((*given, pinned), made)
+        place, judgement = place_in(exec_state), kept[1]
         return replace(judgement, terms=replace(judgement.terms, place=place)) if place else judgement
 
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
         name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
         if not isinstance(name, str):
-            raise ContractError(f"an agent is a name, or an object with one, not {type(agent).__name__}")
+            raise ContractError(f"an agent must be a name, or an object with a name, not {type(agent).__name__}")
         own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
         return name, self._toolsets.of(name, own)
 

@@ -2,6 +2,10 @@
 
 :class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the line with steps of
 your own, and :func:`strictreply.run` is the tool loop that is built on both.
+
+``_line`` walks the steps; ``_validator`` has the rules of each, made of ``_rule``, with those of calls and responses in
+``_manifest_rules``. The loop's own steps are ``_turn_steps``, which ask the model by ``_reply_calls``, put a client's
+results to its calls by ``_reconciling`` and keep what is left in ``_sessions``.
 """
 
 from __future__ import annotations

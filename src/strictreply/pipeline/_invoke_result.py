@@ -37,10 +37,7 @@ class InvokeCode(Worded):
     TURN_ID_MISSING = "TURN_ID_MISSING", "the request must name its turn"
     TOOL_RESULTS_NOT_EMPTY = "TOOL_RESULTS_NOT_EMPTY", "the request must not bring tool results"
     TOOL_RESULTS_MISSING = "TOOL_RESULTS_MISSING", "the request must bring at least one tool result"
-    AGENT_CONTEXT_ID_MISSING = (
-        "AGENT_CONTEXT_ID_MISSING",
-        "a request that names a conversation context must name its agent context",
-    )
+    AGENT_CONTEXT_ID_MISSING = "AGENT_CONTEXT_ID_MISSING", "a conversation context needs an agent context beside it"
     WRONG_PATH = "WRONG_PATH", "the request must go by the restorer of its type"
     REQUEST_ID_MISSING = "REQUEST_ID_MISSING", "the request must name the session and the turn that it goes on with"
     SESSION_MISSING = "SESSION_MISSING", "there must be a session with an id"
@@ -57,7 +54,7 @@ class InvokeCode(Worded):
     PROMPT_NOT_READY = "PROMPT_NOT_READY", "the prompt must be ready"
     EMPTY_MANIFEST = "EMPTY_MANIFEST", "a continuation must answer at least one call"
     PAYLOAD_NOT_NULL = "PAYLOAD_NOT_NULL", "there must be no answer yet"
-    CALLS_PENDING = "CALLS_PENDING", "no call of the model's last reply may wait for its result"
+    CALLS_PENDING = "CALLS_PENDING", "every call of the model's last reply must have its result"
     BOTH = "BOTH", "there must be an answer or tool calls, not both"
     NEITHER = "NEITHER", "there must be an answer or tool calls"
     SERVER_CALL_LEFT = "SERVER_CALL_LEFT", "a call that waits must be the client's to answer"
@@ -84,13 +81,13 @@ class InvokeCode(Worded):
     RESPONSE_MODE = "RESPONSE_MODE", "a response must have the display name of its session's mode"
     FORBIDDEN_MEMBER = "FORBIDDEN_MEMBER", "a response of this kind must not hold this member, not even an empty one"
     RESPONSE_SHAPE = "RESPONSE_SHAPE", "this member must be of the kind that AGN-033 gives it"
-    STALE_TURN = "STALE_TURN", "the session has gone on since this turn"
-    TOOLS_CHANGED = "TOOLS_CHANGED", "the reply does not fit the tools given here; give those that it was made with"
-    MAX_ITERATIONS = "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED", "the turn came to no answer"
-    INVALID_REQUEST = (
-        "INVALID_REQUEST",
-        "a request names both its session and its turn, or neither; tool results need both",
+    STALE_TURN = "STALE_TURN", "the session has moved on since this turn"
+    TOOLS_CHANGED = (
+        "TOOLS_CHANGED",
+        "the reply that waits does not fit these tools; give those that it was made with",
     )
+    MAX_ITERATIONS = "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED", "the turn came to no answer"
+    INVALID_REQUEST = "INVALID_REQUEST", "a request names its session and its turn, or neither; tool results need both"
     NO_STEP_BODY = "NO_STEP_BODY", "this line has no body for the step that the request comes to"
     STEP_RAISED = "STEP_RAISED", "the body of the step raised an exception; see the result's cause"
     BAD_STEP_RESULT = "BAD_STEP_RESULT", "the body of the step did not return an AgentPipelineContext"
@@ -100,27 +97,21 @@ class InvokeCode(Worded):
     NOT_FOUND = "NOT_FOUND", "no calls wait for results under this id"
     ALREADY_CONSUMED = "ALREADY_CONSUMED", "these calls were answered before"
     IN_USE = "IN_USE", "another request is answering these calls; try later"
-    SESSION_CONFLICT = (
-        "SESSION_CONFLICT",
-        "the session moved on while this turn was under way; restore it and begin the turn again",
-    )
-    DUPLICATE_ID = "DUPLICATE_ID", "no two calls may have the same id"
+    SESSION_CONFLICT = "SESSION_CONFLICT", "the session went on during this turn; restore it and begin the turn again"
+    DUPLICATE_ID = "DUPLICATE_ID", "no two calls, and no two results, may have the same id"
     MISSING_RESULT = "MISSING_RESULT", "this call waits for a result, and none was sent"
     UNKNOWN_CALL = "UNKNOWN_CALL", "no call that waits has this id"
     NOT_CLIENT_CALL = "NOT_CLIENT_CALL", "this call is run here; send no result for it"
     ALREADY_ANSWERED = "ALREADY_ANSWERED", "this call has its result; send none for it"
     EMPTY_RESULT = "EMPTY_RESULT", "a result must hold a JSON text or an error"
     RESULT_AND_ERROR = "RESULT_AND_ERROR", "a result must not hold an error beside its JSON"
-    MISSING_RESULT_JSON = "MISSING_RESULT_JSON", "a result must hold a JSON text"
+    MISSING_RESULT_JSON = "MISSING_RESULT_JSON", "a result must hold a JSON text; a failure is told there, too"
     APPROVAL_MALFORMED = (
         "APPROVAL_MALFORMED",
         'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
     )
-    DECISION_ELSEWHERE = (
-        "DECISION_ELSEWHERE",
-        "the decision is for another run or another turn; decide on the calls that are pending here",
-    )
-    DECISION_EXPECTED = "DECISION_EXPECTED", "this call waits for a decision of the program; a client's result is none"
+    DECISION_ELSEWHERE = "DECISION_ELSEWHERE", "the decision is for another run or turn; decide on the calls that wait"
+    DECISION_EXPECTED = "DECISION_EXPECTED", "the program decides on this call; a client's result cannot"
     DECISION_MISMATCH = "DECISION_MISMATCH", "the decision is on other arguments"
     DECISION_UNEXPECTED = "DECISION_UNEXPECTED", "this call waits for the client's result, no decision"
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefunction, isgeneratorfunction
+from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefunction
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -60,11 +60,6 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     return InvokeResult(errors=tuple(broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing))
 
 
-def first_step(ctx: AgentPipelineContext) -> PipelineStep:
-    """Return the step that a request enters by."""
-    return OPENINGS.get(ctx.type, (PipelineStep.REQUEST_HANDLER,))[0]
-
-
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
     """Return the step that follows on ``done``, when ``done`` left ``ctx`` behind; None after the ResponseBuilder.
 
@@ -88,15 +83,11 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
             return opening[opening.index(done) + 1]
 
 
-def steps_of(kind: AgentPipelineContextType) -> tuple[PipelineStep, ...]:
-    """Return every step of a walk once, in the order in which they are first met."""
-    return (*OPENINGS[kind], *ROUND)
+StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
+"""What a step does: a function from context to context, async or not, or a generator that returns the context.
 
-
-StepBody: TypeAlias = Callable[[AgentPipelineContext], Generator[Any, Any, AgentPipelineContext]]
-"""What a step does: a generator that yields effects, is sent events, and returns the context that follows.
-
-It fails by raising: InvokeFailed with errors of its own, anything else as STEP_RAISED.
+What a generator yields, and what an async function gives to be awaited, are effects: who drives the line performs them.
+A body fails by raising: InvokeFailed with errors of its own, anything else as STEP_RAISED.
 """
 
 
@@ -135,31 +126,22 @@ class LineResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Invoke:
-    """Effect: call a function with a context; answered with what it returns, or with :class:`EffectRaised`."""
-
-    function: Callable[[AgentPipelineContext], Any]
-    context: AgentPipelineContext
-
-
-@dataclass(frozen=True, slots=True)
 class EffectRaised:
     """Event: performing an effect raised ``error``."""
 
     error: Exception
 
 
-def plain_body(function: Callable[[AgentPipelineContext], Any]) -> StepBody:
-    """Make a body of a function from context to context, sync or async: calling it is an effect."""
-
-    def body(ctx: AgentPipelineContext) -> Generator[Any, Any, AgentPipelineContext]:
-        answer = yield Invoke(function, ctx)
-        if isinstance(answer, EffectRaised):
-            raise answer.error
-        given: AgentPipelineContext = answer
-        return given
-
-    return body
+def body_flow(body: StepBody, ctx: AgentPipelineContext) -> Generator[Any, Any, Any]:
+    """Run a body of any kind."""
+    given = body(ctx)
+    if isinstance(given, Generator):
+        given = yield from given
+    elif isawaitable(given):
+        given = yield given
+        if isinstance(given, EffectRaised):
+            raise given.error
+    return given
 
 
 def line_flow(
@@ -184,7 +166,7 @@ def line_flow(
     published = replace(validator, allow_server_tool_calls=False)
     line = _Line(bodies, validator, published, cancelled, judged_behind)
     trace: tuple[StepTrace, ...] = ()
-    step = first_step(ctx)
+    step = PipelineStep.REQUEST_HANDLER
     while True:
         begun = clock()
         ended = yield from line.enter(ctx, step)
@@ -216,7 +198,7 @@ class _Line:
         if (stopped := self._stopped(failed)) is not None:
             return stopped
         try:
-            given = yield from body(ctx)
+            given = yield from body_flow(body, ctx)
         except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
             raised = error
         if (stopped := self._stopped(failed)) is not None:
@@ -276,10 +258,6 @@ def _changed(ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipeline
     return tuple(InvokeCode.CONTEXT_CHANGED.error("line.context_kept", message, path=path) for path in changed)
 
 
-Body: TypeAlias = Callable[[AgentPipelineContext], Any]
-"""A function or an async function from context to context, or a generator function that is a ``StepBody``."""
-
-
 class PipelineRunner:
     """Takes requests down the line; holds no state of any, so that one runner serves all threads.
 
@@ -292,13 +270,13 @@ class PipelineRunner:
 
     def __init__(
         self,
-        bodies: Mapping[PipelineStep, Body],
+        bodies: Mapping[PipelineStep, StepBody],
         *,
         serves: Collection[AgentPipelineContextType] = tuple(AgentPipelineContextType),
         validator: AgentPipelineContextValidator | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        wanted = {step for kind in serves for step in steps_of(kind)}
+        wanted = {step for kind in serves for step in (*OPENINGS[kind], *ROUND)}
         if not wanted:
             raise ContractError("serves= must name at least one AgentPipelineContextType")
         if missing := sorted(wanted - bodies.keys()):
@@ -309,9 +287,7 @@ class PipelineRunner:
         if unfit := [step for step, body in given.items() if not callable(body) or _is_kind(body, isasyncgenfunction)]:
             raise ContractError(f"bodies must be functions, async functions or generators: {_named(unfit)}")
         self._awaited = [step.name for step, body in bodies.items() if _is_kind(body, iscoroutinefunction)]
-        self._bodies = {
-            step: body if _is_kind(body, isgeneratorfunction) else plain_body(body) for step, body in bodies.items()
-        }
+        self._bodies = dict(bodies)
         self._validator = LOOP_VALIDATOR if validator is None else validator
         self._clock = clock
 
@@ -347,28 +323,22 @@ def _is_kind(body: object, is_kind: Callable[[object], bool]) -> bool:
     return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004 - its code is what is looked at
 
 
-def _called(effect: object) -> Any:
-    if not isinstance(effect, Invoke):
-        kind = type(effect).__name__
-        raise ContractError(f"a body yielded {kind}; this runner performs Invoke alone: drive line_flow for others")
-    try:
-        return effect.function(effect.context)
-    except Exception as error:  # noqa: BLE001 - as in a step
-        return EffectRaised(error)
-
-
-def _perform(effect: object) -> Any:
-    answer = _called(effect)
-    if not isawaitable(answer):
-        return answer
-    if iscoroutine(answer):
-        answer.close()
+def _perform(effect: object) -> EffectRaised:
+    if iscoroutine(effect):
+        effect.close()
+    _refuse_foreign(effect)
     return EffectRaised(ContractError("the body of a step returned an awaitable; use arun"))
 
 
-async def _aperform(effect: object) -> Any:
-    answer = _called(effect)
+async def _aperform(effect: Any) -> Any:
+    _refuse_foreign(effect)
     try:
-        return await answer if isawaitable(answer) else answer
+        return await effect
     except Exception as error:  # noqa: BLE001 - as in a step
         return EffectRaised(error)
+
+
+def _refuse_foreign(effect: object) -> None:
+    if not isawaitable(effect):
+        kind = type(effect).__name__
+        raise ContractError(f"a body yielded {kind}, which cannot be awaited; drive line_flow to perform other effects")

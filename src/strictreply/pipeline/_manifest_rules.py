@@ -14,7 +14,8 @@ from typing import Final
 
 from strictreply.contract._judge_call import args_shape
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import Breach, InvokeCode
+from strictreply.pipeline._invoke_result import Breach
+from strictreply.pipeline._invoke_result import InvokeCode as Code
 from strictreply.pipeline._rule import (
     ARRAYS,
     PipelineRule,
@@ -24,17 +25,18 @@ from strictreply.pipeline._rule import (
     RuleGroup,
     RuleStage,
     RuleSubject,
+    asked_when,
     entries,
+    entries_rule,
     has_entries,
     is_null,
     is_object,
     is_one_of,
     is_present,
+    member_rule,
+    members_rule,
     placed,
-    unless,
-    where,
-    where_each,
-    where_each_entry,
+    whole_rule,
 )
 from strictreply.pipeline._values import ResponseKind
 from strictreply.reading._decoding import decode
@@ -59,12 +61,10 @@ def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, Pi
             if not is_object(value):
                 yield Breach(path=pointer(path, index), index=index)
 
-    an_id = "a call must have an id" if kind == "call" else "a result must have the id of its call"
-    with_id, with_name = (where_each_entry(path, member, is_present) for member in ("tool_call_id", "name"))
     return (
-        PipelineRule(f"{kind}_null", InvokeCode.NULL_ENTRY, other_entries, f"a {kind} must be an object"),
-        PipelineRule(f"{kind}_id", InvokeCode.TOOL_CALL_ID_MISSING, with_id, an_id),
-        PipelineRule(f"{kind}_name", InvokeCode.NAME_MISSING, with_name, f"a {kind} must name its tool"),
+        PipelineRule(f"{kind}_null", Code.NULL_ENTRY, other_entries),
+        entries_rule(f"{kind}_id", Code.TOOL_CALL_ID_MISSING, path, "tool_call_id", is_present),
+        entries_rule(f"{kind}_name", Code.NAME_MISSING, path, "name", is_present),
     )
 
 
@@ -186,30 +186,28 @@ def _is_list(value: object) -> bool:
 
 
 _CALL_RULES: Final = _sound_entries("call", CALLS)
-_ARGUMENTS_READABLE: Final = PipelineRule("arguments_readable", InvokeCode.ARGUMENTS_NOT_JSON, _unreadable_arguments)
+_ARGUMENTS_READABLE: Final = PipelineRule("arguments_readable", Code.ARGUMENTS_NOT_JSON, _unreadable_arguments)
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
 MANIFEST: Final[tuple[RuleGroup, ...]] = (
-    _manifest(PipelineRule("null", InvokeCode.NULL_MANIFEST, where("", is_object))),
+    _manifest(member_rule("null", Code.NULL_MANIFEST, "", is_object)),
     _manifest(
-        PipelineRule("calls_list", InvokeCode.MANIFEST_LIST, where(CALLS, _is_list), "the calls must be a list"),
-        PipelineRule(
-            "results_list", InvokeCode.MANIFEST_LIST, where(MANIFEST_RESULTS, _is_list), "the results must be a list"
-        ),
+        member_rule("calls_list", Code.MANIFEST_LIST, CALLS, _is_list),
+        member_rule("results_list", Code.MANIFEST_LIST, MANIFEST_RESULTS, _is_list),
     ),
     _manifest(
-        PipelineRule("same_count", InvokeCode.COUNT_MISMATCH, unless(_same_count)),
+        whole_rule("same_count", Code.COUNT_MISMATCH, "", _same_count),
         *chain.from_iterable(zip(_CALL_RULES, _sound_entries("result", MANIFEST_RESULTS), strict=True)),
-        PipelineRule("unique_id", InvokeCode.DUPLICATE_ID, _repeated),
-        PipelineRule("same_order", InvokeCode.ORDER_MISMATCH, partial(_mismatched, reordered=True)),
-        PipelineRule("same_id", InvokeCode.ID_MISMATCH, partial(_mismatched, reordered=False)),
-        PipelineRule("same_name", InvokeCode.NAME_MISMATCH, _renamed),
-        PipelineRule("result_json", InvokeCode.MISSING_RESULT_JSON, _without_result),
-        PipelineRule("result_and_error", InvokeCode.RESULT_AND_ERROR, partial(_with_both, path=MANIFEST_RESULTS)),
-        PipelineRule("result_readable", InvokeCode.RESULT_NOT_JSON, _unreadable_results),
-        PipelineRule("tool_declared", InvokeCode.UNKNOWN_TOOL, _undeclared),
+        PipelineRule("unique_id", Code.DUPLICATE_ID, _repeated),
+        PipelineRule("same_order", Code.ORDER_MISMATCH, partial(_mismatched, reordered=True)),
+        PipelineRule("same_id", Code.ID_MISMATCH, partial(_mismatched, reordered=False)),
+        PipelineRule("same_name", Code.NAME_MISMATCH, _renamed),
+        PipelineRule("result_json", Code.MISSING_RESULT_JSON, _without_result),
+        PipelineRule("result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=MANIFEST_RESULTS)),
+        PipelineRule("result_readable", Code.RESULT_NOT_JSON, _unreadable_results),
+        PipelineRule("tool_declared", Code.UNKNOWN_TOOL, _undeclared),
         _ARGUMENTS_READABLE,
-        PipelineRule("arguments_fit", InvokeCode.SCHEMA_ARGS, _unfit_arguments),
+        PipelineRule("arguments_fit", Code.SCHEMA_ARGS, _unfit_arguments),
     ),
 )
 """The groups in turn: what has no lists has no pairs."""
@@ -218,12 +216,12 @@ REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
 """What the judge of replies leaves open in the calls of a model's reply: ids of text that UTF-8 cannot encode."""
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _is_list_of(holds: Predicate) -> Predicate:
     return lambda value: isinstance(value, ARRAYS) and all(map(holds, entries(value)))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 _SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
@@ -258,49 +256,29 @@ _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.R
 
 RESPONSE: Final[tuple[RuleGroup, ...]] = (
     _response(
-        PipelineRule("kind", InvokeCode.RESPONSE_KIND, where("/kind", is_one_of(ResponseKind))),
-        PipelineRule("session_id", InvokeCode.RESPONSE_SESSION_ID, where("/session_id", is_present)),
-        PipelineRule("turn_id", InvokeCode.RESPONSE_TURN_ID, where("/turn_id", is_present)),
-        PipelineRule("mode_display_name", InvokeCode.RESPONSE_MODE, where("/mode_display_name", is_present)),
-        PipelineRule(
-            "final.primary_output_text",
-            InvokeCode.OUTPUT_TEXT_MISSING,
-            where("/primary_output_text", is_present),
-            "a final response must hold an output text that is not blank",
+        member_rule("kind", Code.RESPONSE_KIND, "/kind", is_one_of(ResponseKind)),
+        member_rule("session_id", Code.RESPONSE_SESSION_ID, "/session_id", is_present),
+        member_rule("turn_id", Code.RESPONSE_TURN_ID, "/turn_id", is_present),
+        member_rule("mode_display_name", Code.RESPONSE_MODE, "/mode_display_name", is_present),
+        *asked_when(
             _FINAL,
+            member_rule("final.primary_output_text", Code.OUTPUT_TEXT_MISSING, "/primary_output_text", is_present),
+            members_rule("final.forbidden", Code.FORBIDDEN_MEMBER, _CONTINUATION_ALONE, is_null),
         ),
-        PipelineRule(
-            "final.forbidden",
-            InvokeCode.FORBIDDEN_MEMBER,
-            where_each(_CONTINUATION_ALONE, is_null),
-            "a final response must not hold this member, not even an empty one",
-            _FINAL,
-        ),
-        PipelineRule(
-            "continuation.tool_calls",
-            InvokeCode.TOOL_CALLS_MISSING,
-            where(CALLS, has_entries),
-            "a client tool continuation must hold at least one tool call",
+        *asked_when(
             _CONTINUATION,
-        ),
-        PipelineRule(
-            "continuation.forbidden",
-            InvokeCode.FORBIDDEN_MEMBER,
-            where_each(_FINAL_ALONE, is_null),
-            "a client tool continuation must not hold this member, not even an empty one",
-            _CONTINUATION,
+            member_rule("continuation.tool_calls", Code.TOOL_CALLS_MISSING, CALLS, has_entries),
+            members_rule("continuation.forbidden", Code.FORBIDDEN_MEMBER, _FINAL_ALONE, is_null),
         ),
     ),
     _response(
-        PipelineRule("shape", InvokeCode.RESPONSE_SHAPE, _misshapen),
+        PipelineRule("shape", Code.RESPONSE_SHAPE, _misshapen),
         *_CALL_RULES,
-        PipelineRule("call_arguments", InvokeCode.ARGUMENTS_NOT_JSON, partial(_unreadable_arguments, with_tools=False)),
+        PipelineRule("call_arguments", Code.ARGUMENTS_NOT_JSON, partial(_unreadable_arguments, with_tools=False)),
         *_sound_entries("result", RESPONSE_RESULTS)[:2],
-        PipelineRule(
-            "result_time", InvokeCode.EXECUTION_MS, where_each_entry(RESPONSE_RESULTS, "execution_ms", is_count)
-        ),
-        PipelineRule("result_and_error", InvokeCode.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)),
-        PipelineRule("result_missing", InvokeCode.EMPTY_RESULT, _with_neither),
+        entries_rule("result_time", Code.EXECUTION_MS, RESPONSE_RESULTS, "execution_ms", is_count),
+        PipelineRule("result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)),
+        PipelineRule("result_missing", Code.EMPTY_RESULT, _with_neither),
     ),
 )
 """The groups in turn: what a member holds is judged when all that must be there is, and nothing else."""

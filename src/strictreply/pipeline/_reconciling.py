@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from strictreply.contract._judge import judge
-from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._reply_calls import id_stem, identified, turn_of, with_turns
 from strictreply.pipeline._sessions import SessionClaim, manifest_id
 from strictreply.pipeline._tool_results import capped, substitute_result, with_results
@@ -23,31 +23,6 @@ from strictreply.pipeline._values import (
 )
 from strictreply.reading._decoding import decode
 from strictreply.values._replies import Invalid, ToolCall
-
-_RULES: Final[Mapping[InvokeCode, str]] = {
-    InvokeCode.DUPLICATE_ID: "single_result",
-    InvokeCode.UNKNOWN_CALL: "known_call",
-    InvokeCode.ALREADY_CONSUMED: "fresh_result",
-    InvokeCode.NOT_CLIENT_CALL: "client_call",
-    InvokeCode.ALREADY_ANSWERED: "open_call",
-    InvokeCode.EMPTY_RESULT: "result_present",
-    InvokeCode.RESULT_AND_ERROR: "result_single",
-    InvokeCode.MISSING_RESULT_JSON: "result_json",
-    InvokeCode.APPROVAL_MALFORMED: "approval",
-    InvokeCode.DECISION_EXPECTED: "decision",
-    InvokeCode.DECISION_MISMATCH: "same_arguments",
-    InvokeCode.DECISION_ELSEWHERE: "same_run",
-    InvokeCode.DECISION_UNEXPECTED: "no_decision",
-    InvokeCode.MISSING_RESULT: "every_call",
-}
-_WORDS: Final[Mapping[InvokeCode, str]] = {
-    InvokeCode.DUPLICATE_ID: "a call has two results; send one for each call",
-    InvokeCode.ALREADY_CONSUMED: "this call was answered before",
-    InvokeCode.EMPTY_RESULT: "the result has neither result_json nor error_message",
-    InvokeCode.RESULT_AND_ERROR: "the result has both result_json and error_message",
-    InvokeCode.MISSING_RESULT_JSON: "report a failure in result_json, not in error_message",
-}
-"""What is told of faults that a manifest may have as well, in words for who sent the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +96,8 @@ class _WaitingCalls:
             code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else self._fault(result)
             seen.add(result.tool_call_id)
             if code is not None:
-                error = _error(code, result, index, f"/envelope/tool_results/{index}")
-                elsewhere = code is InvokeCode.DECISION_ELSEWHERE
-                yield replace(error, decided_for=self._decided_for(result) or None) if elsewhere else error
+                run = self._decided_for(result) if code is InvokeCode.DECISION_ELSEWHERE else ""
+                yield _error(code, result, index, f"/envelope/tool_results/{index}", run)
 
     def missing_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
         """Report each call of the client that has no result and gets none."""
@@ -175,10 +149,19 @@ class _WaitingCalls:
         return InvokeCode.MISSING_RESULT_JSON if failed else None
 
 
-def _error(code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str) -> InvokeError:
+def _error(
+    code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str, run: str = ""
+) -> InvokeError:
     said = entry.error_message if isinstance(entry, AgentToolCallResult) else None
-    place = Breach(path=path, index=index, tool_call_id=entry.tool_call_id, name=entry.name, reason=said)
-    return code.error(f"reconcile.{_RULES[code]}", _WORDS.get(code, ""), **place)
+    return code.error(
+        f"reconcile.{code.lower()}",
+        path=path,
+        index=index,
+        tool_call_id=entry.tool_call_id,
+        name=entry.name,
+        decided_for=run or None,
+        reason=said,
+    )
 
 
 def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
@@ -220,8 +203,7 @@ def _judged_again(state: TurnState, turn: Turn) -> tuple[ToolCall, ...]:
     demanded = state.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
     verdict = judge(demanded, turn.messages[-1])
     if isinstance(verdict, Invalid):
-        message = "the reply that waits does not fit the tools given here; give those that it was made with"
-        raise InvokeFailed((InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues),))
+        raise InvokeFailed((InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),))
     return identified(verdict.reply, id_stem(replace(turn, iterations=turn.iterations - 1)))
 
 

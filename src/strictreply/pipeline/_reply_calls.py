@@ -67,17 +67,13 @@ def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = fr
     One that is ``taken`` by an earlier call of the conversation is numbered (``call_1.2``): with servers that count
     anew in every reply, a late result would meet a call that it was not made for.
     """
-    calls = reply.calls
-    used = taken | {str(call.id) for call in calls}
-    ids = (call.id or f"{stem}.{index}" for index, call in enumerate(calls))
-    return tuple(
-        call if call.id and id_ not in taken else replace(call, id=_numbered(id_, used) if id_ in taken else id_)
-        for call, id_ in zip(calls, ids, strict=True)
-    )
+    used = taken | {str(call.id) for call in reply.calls}
 
+    def free(id_: str) -> str:
+        numbered = (f"{id_}.{number}" for number in count(2))
+        return next(one for one in numbered if one not in used) if id_ in taken else id_
 
-def _numbered(id_: str, used: AbstractSet[str]) -> str:
-    return next(free for number in count(2) if (free := f"{id_}.{number}") not in used)
+    return tuple(replace(call, id=free(call.id or f"{stem}.{index}")) for index, call in enumerate(reply.calls))
 
 
 def id_stem(turn: Turn) -> str:

@@ -2,7 +2,7 @@
 
 An object's own code may raise anything, so a rule never holds one: it reads texts, numbers and arrays of the builtin
 kinds, and a dict or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null,
-populated. The rules themselves stand in ``_context_rules`` and ``_manifest_rules``.
+populated. The rules themselves stand in ``_validator`` and ``_manifest_rules``.
 """
 
 from __future__ import annotations
@@ -234,32 +234,33 @@ def always(_: RuleSubject) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineRule:
-    """One rule: ``breaches`` finds every place of a subject where it does not hold.
+    """One rule: ``breaches`` finds every place of a subject where it does not hold; its words are those of its code.
 
     ``id`` is stable and unique, ``section`` the one of AGN-036 that it stands in or, for a rule of the extended
-    profile, belongs to: :func:`placed` sets both. ``step`` is None where the stage is not PRE or POST. ``message`` is
-    that of the code where no other is given. ``when`` says of which subjects the rule is asked.
+    profile, belongs to: :func:`placed` sets both. ``step`` is None where the stage is not PRE or POST. ``when`` says of
+    which subjects the rule is asked.
     """
 
     id: str
     code: InvokeCode
     breaches: Breaches = field(repr=False)
-    message: str = ""
     when: RuleCondition = field(default=always, repr=False)
     profile: Profile = "published"
     section: str = ""
     stage: RuleStage = RuleStage.ENTRY
     step: PipelineStep | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", self.message or self.code.template)
+    @property
+    def message(self) -> str:
+        """What must hold."""
+        return self.code.template
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
         """Report an error for each place where the rule does not hold; none where it is not asked."""
         if self.profile in ("published", subject.options.profile) and self.when(subject):
             for breach in self.breaches(subject):
                 placed_breach: Breach = {**breach, "path": subject.at + breach.get("path", "")}
-                yield self.code.error(self.id, self.message, **placed_breach)
+                yield self.code.error(self.id, **placed_breach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,22 +311,30 @@ def extended(*rules: PipelineRule) -> tuple[PipelineRule, ...]:
     return tuple(replace(rule, profile="extended") for rule in rules)
 
 
-def where(path: str, holds: Predicate) -> Breaches:
+def asked_when(when: RuleCondition, *rules: PipelineRule) -> tuple[PipelineRule, ...]:
+    """Ask the same of some subjects alone."""
+    return tuple(replace(rule, when=when) for rule in rules)
+
+
+def member_rule(id_: str, code: InvokeCode, path: str, holds: Predicate) -> PipelineRule:
     """Ask one member: the rule is broken at ``path`` when ``holds`` denies what stands there."""
-    return where_each((path,), holds)
+    return members_rule(id_, code, (path,), holds)
 
 
-def where_each(paths: Iterable[str], holds: Predicate) -> Breaches:
+def members_rule(id_: str, code: InvokeCode, paths: tuple[str, ...], holds: Predicate) -> PipelineRule:
     """Ask several members: each that ``holds`` denies is a breach."""
-    asked = tuple(paths)
-    return lambda subject: [Breach(path=path) for path in asked if not holds(subject[path])]
+    return PipelineRule(id_, code, lambda subject: [Breach(path=path) for path in paths if not holds(subject[path])])
 
 
-def where_each_entry(path: str, member: str, holds: Predicate) -> Breaches:
+def entries_rule(id_: str, code: InvokeCode, path: str, member: str, holds: Predicate) -> PipelineRule:
     """Ask one member of every entry of a list."""
-    return lambda subject: [entry.breach(member) for entry in subject.entries_at(path) if not holds(entry[member])]
+
+    def breaches(subject: RuleSubject) -> list[Breach]:
+        return [entry.breach(member) for entry in subject.entries_at(path) if not holds(entry[member])]
+
+    return PipelineRule(id_, code, breaches)
 
 
-def unless(holds: RuleCondition, path: str = "") -> Breaches:
+def whole_rule(id_: str, code: InvokeCode, path: str, holds: RuleCondition) -> PipelineRule:
     """Ask the whole subject; what is reported is ``path``."""
-    return lambda subject: () if holds(subject) else (Breach(path=path),)
+    return PipelineRule(id_, code, lambda subject: () if holds(subject) else (Breach(path=path),))

@@ -88,66 +88,13 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
     "busy": ("is locked by another program", "try again when that has ended"),
     "full": ("has no room left on its disk", "make room, and try again"),
     "read_only": ("may not be written", "let this process write the file and its folder, and try again"),
-    "corrupt": ("is damaged, or no store any more", "restore the file from a copy, or begin with a new one"),
+    "corrupt": ("is damaged, or is not a session store", "restore the file from a copy, or begin with a new one"),
     "unreachable": ("cannot be opened or read", "see that the file, its folder and their permissions are there"),
-    "unreadable": ("holds a record that is none", "restore the file from a copy, or delete the session"),
+    "unreadable": ("holds a record that cannot be read", "restore the file from a copy, or delete the session"),
     "too_big": ("does not take a record of this size", "keep less in one session"),
     "failed": ("failed", "see the error's cause"),
 }
 """Why a store fails: what happened, and what to do."""
-
-
-class SessionStore(Protocol):
-    """Keeps sessions; safe for threads and, where the store outlives one, for processes.
-
-    All methods are sync: an async shell calls them in a thread.
-    """
-
-    def session(self, session_id: str) -> Session | None:
-        """Return a session as it was saved last, None when there is none."""
-
-    def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Return the last turn of a session, with the calls that wait and their results so far; None for any other."""
-
-    def save(
-        self,
-        session: Session,
-        turn: Turn,
-        *,
-        waiting: ToolCallManifest | None = None,
-        consumed: SessionClaim | None = None,
-    ) -> None:
-        """Keep a turn's end, all of it or nothing.
-
-        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` takes its
-        place in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
-        ``consumed`` is the claim that the turn went on with, and is spent for ever. The turn before, and what waited on
-        it, is forgotten. Saving exactly what is kept already changes nothing, so that a save may be repeated.
-
-        Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
-        before, or the claim is not held any more; and ContractError when the claim is one of another turn.
-        """
-
-    def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
-        """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
-
-        ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
-        lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
-        """
-        ...
-
-    def keep(self, claim: SessionClaim) -> None:
-        """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
-
-    def release(self, claim: SessionClaim) -> None:
-        """Release a claim, so that corrected results can be sent.
-
-        ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
-        when the claim is not held any more.
-        """
-
-    def delete(self, session_id: str) -> None:
-        """Forget a session, its last turn and what waits on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +126,12 @@ class Records(Protocol):
 Kept = TypeVar("Kept", bound=Value)
 
 
-class TransactionalSessionStore(SessionStore, ABC):
-    """The rules of a :class:`SessionStore`, over any place that keeps texts in transactions.
+class SessionStore(ABC):
+    """Keeps sessions in any place that keeps texts in transactions: the rules are here, a store is one ``transaction``.
 
-    ``claim_seconds`` is when a claim lapses; ``clock`` gives seconds that all users of the place agree on.
+    ``claim_seconds`` is when a claim lapses; ``clock`` gives seconds that all users of the place agree on. It is safe
+    for threads and, where the place outlives one, for processes. All methods are sync: an async shell calls them in a
+    thread. Whatever fails in the place is SessionStoreFailed.
     """
 
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
@@ -215,10 +164,12 @@ class TransactionalSessionStore(SessionStore, ABC):
             raise self.failure(error) from None
 
     def session(self, session_id: str) -> Session | None:
+        """Return a session as it was saved last, None when there is none."""
         with self._opened(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
+        """Return the last turn of a session, with the calls that wait and their results so far; None for any other."""
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
@@ -233,6 +184,16 @@ class TransactionalSessionStore(SessionStore, ABC):
         waiting: ToolCallManifest | None = None,
         consumed: SessionClaim | None = None,
     ) -> None:
+        """Keep a turn's end, all of it or nothing.
+
+        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` takes its
+        place in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
+        ``consumed`` is the claim that the turn went on with, and is spent for ever. The turn before, and what waited on
+        it, is forgotten. Saving exactly what is kept already changes nothing, so that a save may be repeated.
+
+        Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
+        before, or the claim is not held any more; and ContractError when the claim is one of another turn.
+        """
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
@@ -240,23 +201,24 @@ class TransactionalSessionStore(SessionStore, ABC):
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
-            left = None if entry is None or consumed is None else replace(entry, consumed=True)
-            if waiting is not None:
-                left = WaitingManifest(manifest=waiting)
+            left = _left(entry, waiting, consumed)
             if (before, kept, entry) == (moved, turn, left):
                 return
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
-            waits = _read(records, WaitingManifest, spent) if spent else None
-            answered = waits is not None and waits.holder and not waits.consumed and self._is_alive(waits)
-            if began_with != session.last_turn_id or not fresh or answered:
+            if began_with != session.last_turn_id or not fresh or self._is_claimed(records, spent):
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
             if spent:
                 _forget(records, spent)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
+        """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
+
+        ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
+        lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
+        """
         if not holder:
             raise ContractError("holder must not be empty; give a name that no other request has")
         with self._opened(writing=True) as records:
@@ -271,28 +233,39 @@ class TransactionalSessionStore(SessionStore, ABC):
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
     def keep(self, claim: SessionClaim) -> None:
+        """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _held(entry, claim):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
+    def release(self, claim: SessionClaim) -> None:
+        """Release a claim, so that corrected results can be sent.
+
+        ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
+        when the claim is not held any more.
+        """
+        with self._opened(writing=True) as records:
+            if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
+                _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
+
     def delete(self, session_id: str) -> None:
+        """Forget a session, its last turn and what waits on it."""
         with self._opened(writing=True) as records:
             session = _read(records, Session, session_id)
             if session is not None:
                 records.pop((Session, session_id), None)
                 _forget(records, manifest_id(session_id, session.last_turn_id))
 
+    def _is_claimed(self, records: Records, key: str) -> bool:
+        entry = _read(records, WaitingManifest, key) if key else None
+        return entry is not None and entry.holder != "" and not entry.consumed and self._is_alive(entry)
+
     def _is_alive(self, entry: WaitingManifest) -> bool:
         return entry.claimed_at > self._clock() - self._claim_seconds
 
-    def release(self, claim: SessionClaim) -> None:
-        with self._opened(writing=True) as records:
-            if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
-                _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
 
-
-class MemorySessionStore(TransactionalSessionStore):
+class MemorySessionStore(SessionStore):
     """Keeps sessions as long as the process lives; safe for threads. What is given out is a copy."""
 
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
@@ -333,6 +306,15 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
 def _forget(records: Records, key: str) -> None:
     records.pop((Turn, key), None)
     records.pop((WaitingManifest, key), None)
+
+
+def _left(
+    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
+) -> WaitingManifest | None:
+    """Return what a turn's end leaves: the calls that wait now, or those that were answered, spent for ever."""
+    if waiting is not None:
+        return WaitingManifest(manifest=waiting)
+    return None if entry is None or consumed is None else replace(entry, consumed=True)
 
 
 def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:

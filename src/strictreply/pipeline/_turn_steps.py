@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from strictreply.pipeline._context_rules import CORE, STEPS
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, StepBody, line_flow, type_of
 from strictreply.pipeline._loop_policy import suppressed_result
 from strictreply.pipeline._reconciling import resolve_results
 from strictreply.pipeline._reply_calls import ask, turn_of, with_turns
-from strictreply.pipeline._rule import PipelineRule, RuleGroup
+from strictreply.pipeline._rule import Included, PipelineRule, RuleGroup
 from strictreply.pipeline._sessions import SessionStore
 from strictreply.pipeline._tool_results import substitute_result, with_results
 from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, UseStore, stored
-from strictreply.pipeline._validator import LOOP_VALIDATOR
+from strictreply.pipeline._validator import CORE, LOOP_VALIDATOR, STEPS
 from strictreply.pipeline._values import (
     AgentPipelineContext,
     AgentResponse,
@@ -38,9 +37,6 @@ from strictreply.pipeline._values import (
 from strictreply.values._json import Message
 
 _CONVERSATION: Final = "default"
-_NO_SESSION: Final = (
-    "no session has this id here; a session that another process began needs a store that both can reach"
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +47,7 @@ class TurnSteps(TurnState):
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
         """The body of each step of the three walks."""
         return {
-            PipelineStep.REQUEST_HANDLER: self.receive,
+            PipelineStep.REQUEST_HANDLER: lambda ctx: ctx,  # as it is: the core rules are held to it behind this step
             PipelineStep.SESSION_RESTORER: self.restore_session,
             PipelineStep.AGENT_CONTEXT_RESOLVER: self.load_contexts,
             PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: self.restore_turn,
@@ -64,14 +60,8 @@ class TurnSteps(TurnState):
             PipelineStep.RESPONSE_BUILDER: self.build_response,
         }
 
-    def receive(self, ctx: AgentPipelineContext) -> TurnStep:
-        """Take the request as it is: the core rules are held to it behind this step."""
-        yield from ()
-        return ctx
-
-    def create_session(self, ctx: AgentPipelineContext) -> TurnStep:
+    def create_session(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Begin a session with what the caller brought, and its first turn with the user's words."""
-        yield from ()
         *before, last = ctx.envelope.messages
         session = Session(
             id=self.new_id(),
@@ -102,18 +92,17 @@ class TurnSteps(TurnState):
         session = yield from self._session(ctx)
         turn: Turn | None = yield from stored(lambda store: store.turn(envelope.session_id, envelope.turn_id))
         if turn is None:
-            raise _refused(InvokeCode.NOT_FOUND, "turn_id", "no turn of this session has this id")
+            message = "no turn of this session has this id"
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),))
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
-    def load_contexts(self, ctx: AgentPipelineContext) -> TurnStep:
+    def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Set the agent context and the conversation context."""
-        yield from ()
         conversation = ConversationContext(id=_CONVERSATION, model=self.model)
         return replace(ctx, agent_context=self.agent, conversation_context=conversation)
 
-    def compose_prompt(self, ctx: AgentPipelineContext) -> TurnStep:
+    def compose_prompt(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Compose what stands before the turn's own messages."""
-        yield from ()
         system = [{"role": "system", "content": self.agent.instructions}] if self.agent.instructions else []
         before = ctx.session.messages if ctx.session else ()
         return replace(ctx, prompt=PromptContent(ready=True, messages=(*system, *before)))
@@ -138,9 +127,8 @@ class TurnSteps(TurnState):
         turn = with_turns(turn, self.result_turns(manifest))
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
-    def build_response(self, ctx: AgentPipelineContext) -> TurnStep:
+    def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response, and leave everything else as it is."""
-        yield from ()
         final = ctx.response_type is ResponseType.FINAL
         session, turn = ctx.session or Session(id=""), turn_of(ctx)
         response = AgentResponse(
@@ -160,36 +148,30 @@ class TurnSteps(TurnState):
         envelope = ctx.envelope
         session: Session | None = yield from stored(lambda store: store.session(envelope.session_id))
         if session is None or (session.org, session.user) != (envelope.org, envelope.user):
-            raise _refused(InvokeCode.NOT_FOUND, "session_id", _NO_SESSION)
+            message = "no session has this id here; one that another process began needs a store that both can reach"
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),))
         if session.last_turn_id != envelope.turn_id:
-            raise _refused(InvokeCode.STALE_TURN, "turn_id")
+            raise InvokeFailed((InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),))
         return session
 
 
-def _refused(code: InvokeCode, member: str, message: str = "") -> InvokeFailed:
-    return InvokeFailed((code.error("loop.session", message, path=f"/envelope/{member}"),))
-
-
-def _left_by(step: PipelineStep) -> tuple[RuleGroup, ...]:
-    return (STEPS[step].post or (),)
+def _is_hash_of_all(rule: PipelineRule | Included) -> bool:
+    return isinstance(rule, PipelineRule) and rule.code is InvokeCode.CONTEXT_CHANGED
 
 
 JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
-    PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it; that it changes is an error by itself
-    # the caller's agent
-    **{step: _left_by(step) for step in (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_CONTEXT_LOADER)},
-    # what a store kept, and what the client sent
-    PipelineStep.SESSION_RESTORER: _left_by(PipelineStep.SESSION_RESTORER),
-    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: _left_by(PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER),
-    PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: _left_by(PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER),
-    # the model's words, and the session's; that the rest is unchanged was just seen member by member, without hashes
-    PipelineStep.RESPONSE_BUILDER: (
-        tuple(
-            rule
-            for rule in STEPS[PipelineStep.RESPONSE_BUILDER].post or ()
-            if not isinstance(rule, PipelineRule) or rule.code is not InvokeCode.CONTEXT_CHANGED
-        ),
-    ),
+    PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it: no later step may change it
+    **{
+        step: (tuple(rule for rule in STEPS[step].post or () if not _is_hash_of_all(rule)),)
+        for step in (
+            PipelineStep.AGENT_CONTEXT_RESOLVER,  # the caller's agent
+            PipelineStep.AGENT_CONTEXT_LOADER,
+            PipelineStep.SESSION_RESTORER,  # what a store kept
+            PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
+            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,  # the client's results, and what was kept of earlier ones
+            PipelineStep.RESPONSE_BUILDER,  # the model's words, and the session's; the rest is compared by the line
+        )
+    },
 }
 """The rules that are asked of a turn, by the step behind which they are.
 

@@ -1,32 +1,351 @@
-"""The one validator of the pipeline: four questions, each answered by a result; the rules stand in tables of their own.
+"""What every context must hold (AGN-036 section 3), what each step may find and leave (section 4), and the validator.
 
-It judges and does nothing else: no step is executed here, nothing is stored, nobody is told (AGN-036 section 6).
+The core comes first at every step (P5). The envelope is the request as it was received and never changes, so the core
+holds at every step when it holds at one (X15). Where a step has no rules beyond the core, its declaration says so (P8).
+The validator judges and does nothing else: no step is executed here, nothing is stored, nobody is told (section 6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, get_args
 
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._context_rules import CORE, STEPS, StepRules
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeResult
-from strictreply.pipeline._manifest_rules import MANIFEST, RESPONSE
+from strictreply.pipeline._invoke_result import Breach, InvokeResult
+from strictreply.pipeline._invoke_result import InvokeCode as Code
+from strictreply.pipeline._manifest_rules import CALLS, MANIFEST, MANIFEST_RESULTS, RESPONSE
 from strictreply.pipeline._rule import (
+    ARRAYS,
+    Included,
     PipelineRule,
     Profile,
+    RuleCondition,
+    RuleEntry,
     RuleGroup,
     RuleStage,
     RuleSubject,
     ValidatorOptions,
+    asked_when,
+    entries,
+    extended,
+    has_entries,
     inert,
+    is_empty,
+    is_null,
+    is_object,
+    is_one_of,
+    is_populated,
+    is_present,
     judged_in_turn,
-    where,
+    member_of,
+    member_rule,
+    members_rule,
+    placed,
+    whole_rule,
 )
-from strictreply.pipeline._values import AgentPipelineContext, PipelineStep, ToolCallManifest
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    AgentPipelineContextType,
+    PipelineStep,
+    ResponseType,
+    ToolCallManifest,
+    fingerprint,
+)
 from strictreply.values._errors import ContractError
+
+_INPUT: Final = ("/envelope/instructions", "/envelope/input_artifacts", "/envelope/clip_board_images")
+_SESSION_ID: Final = "/envelope/session_id"
+_TURN_ID: Final = "/envelope/turn_id"
+_RESULTS: Final = "/envelope/tool_results"
+_TEXT: Final = "/response_payload/primary_output_text"
+_OUTGOING: Final = "/outgoing_manifest"
+_BUILT_FROM: Final = (ResponseType.FINAL, ResponseType.TOOL_CONTINUATION)
+
+
+def _has_type(*types: AgentPipelineContextType) -> RuleCondition:
+    return lambda subject: subject["/type"] in types
+
+
+_INITIAL: Final = _has_type(AgentPipelineContextType.INITIAL)
+_FOLLOW_ON: Final = _has_type(AgentPipelineContextType.FOLLOW_ON)
+_HAS_WORDS: Final = _has_type(AgentPipelineContextType.INITIAL, AgentPipelineContextType.FOLLOW_ON)
+_CONTINUATION: Final = _has_type(AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
+
+
+def _has_input(subject: RuleSubject) -> bool:
+    """Return whether there is at least one kind of input; blank instructions are none (requirement P15)."""
+    return is_present(subject[_INPUT[0]]) or any(has_entries(subject[path]) for path in _INPUT[1:])
+
+
+def _agent_is_named(subject: RuleSubject) -> bool:
+    return is_empty(subject["/envelope/conversation_context_id"]) or is_present(subject["/envelope/agent_context_id"])
+
+
+_core: Final = partial(placed, "core", stage=RuleStage.CORE)
+
+CORE: Final[tuple[RuleGroup, ...]] = (
+    _core(member_rule("context", Code.NULL_CONTEXT, "", lambda ctx: not is_null(ctx)), section="2.1"),
+    _core(
+        member_rule("type", Code.CORE_TYPE, "/type", is_one_of(AgentPipelineContextType)),
+        member_rule("time_stamp", Code.CORE_TIMESTAMP, "/time_stamp", is_present),
+        member_rule("correlation_id", Code.CORE_CORRELATION, "/correlation_id", is_present),
+        member_rule("org", Code.CORE_ORG, "/envelope/org", is_present),
+        member_rule("user", Code.CORE_USER, "/envelope/user", is_present),
+        section="3",
+    ),
+    _core(
+        *asked_when(_HAS_WORDS, whole_rule("input", Code.INPUT_MISSING, "/envelope", _has_input)),
+        *asked_when(
+            _INITIAL,
+            member_rule("initial.session_id_empty", Code.SESSION_ID_NOT_EMPTY, _SESSION_ID, is_empty),
+            member_rule("initial.turn_id_empty", Code.TURN_ID_NOT_EMPTY, _TURN_ID, is_empty),
+            member_rule("initial.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
+            *extended(
+                whole_rule(
+                    "initial.agent_context_id_present",
+                    Code.AGENT_CONTEXT_ID_MISSING,
+                    "/envelope/agent_context_id",
+                    _agent_is_named,
+                )
+            ),
+        ),
+        *asked_when(
+            _FOLLOW_ON,
+            member_rule("follow_on.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
+            member_rule("follow_on.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
+            member_rule("follow_on.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
+        ),
+        *asked_when(
+            _CONTINUATION,
+            member_rule("continuation.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
+            member_rule("continuation.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
+            member_rule("continuation.tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries),
+            *extended(members_rule("continuation.input_absent", Code.INPUT_FORBIDDEN, _INPUT, is_empty)),
+        ),
+        section="3.1",
+    ),
+)
+"""The groups in turn: broken invariants silence the rules of the types (requirement P6)."""
+
+
+def _is_same_turn(subject: RuleSubject) -> bool:
+    turn_id = subject["/turn/id"]
+    return is_present(turn_id) and turn_id == subject[_TURN_ID]
+
+
+_SESSION: Final = member_rule("session_populated", Code.SESSION_MISSING, "/session", is_populated)
+_TURN: Final = member_rule("turn_populated", Code.TURN_MISSING, "/turn", is_populated)
+_CONTEXTS: Final = (
+    member_rule("agent_context_populated", Code.AGENT_CONTEXT_MISSING, "/agent_context", is_populated),
+    member_rule(
+        "conversation_context_populated", Code.CONVERSATION_CONTEXT_MISSING, "/conversation_context", is_populated
+    ),
+)
+_NOT_BEGUN: Final = (
+    member_rule("session_null", Code.SESSION_NOT_NULL, "/session", is_null),
+    member_rule("turn_null", Code.TURN_NOT_NULL, "/turn", is_null),
+)
+_NO_CONTEXTS: Final = extended(
+    member_rule("agent_context_null", Code.AGENT_CONTEXT_NOT_NULL, "/agent_context", is_null),
+    member_rule("conversation_context_null", Code.CONVERSATION_CONTEXT_NOT_NULL, "/conversation_context", is_null),
+)
+_MODE: Final = asked_when(
+    lambda subject: is_populated(subject["/session"]),
+    member_rule("session_mode", Code.SESSION_MODE_MISSING, "/session/mode", is_present),
+)
+_SAME_TURN: Final = whole_rule("turn_same", Code.TURN_NOT_SAME, "/turn/id", _is_same_turn)
+_READY: Final = member_rule("prompt_ready", Code.PROMPT_NOT_READY, "/prompt/ready", lambda ready: ready is True)
+_HAS_MANIFEST: Final = member_rule("manifest_not_null", Code.NULL_MANIFEST, "/tool_call_manifest", is_object)
+_MANIFEST_NOT_EMPTY: Final = asked_when(  # what the definition of a valid manifest leaves open (requirement P63)
+    _CONTINUATION,
+    member_rule(
+        "manifest_not_empty",
+        Code.EMPTY_MANIFEST,
+        "/tool_call_manifest",
+        lambda manifest: member_of(manifest, "tool_calls") not in ([], ()),
+    ),
+)
+# Each of the two restorers serves its own requests: what they do with the turn differs (X14).
+_CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", _CONTINUATION)
+_NOT_CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", lambda subject: not _CONTINUATION(subject))
+
+
+def _pending_calls(subject: RuleSubject) -> list[RuleEntry]:
+    """Return the calls of the model's last reply that have no result yet: those of before are answered (X17)."""
+    answered = {result.id for result in subject.entries_at(_OUTGOING + MANIFEST_RESULTS)} - {None}
+    path = _OUTGOING + CALLS
+    calls = (RuleEntry(call, index, f"{path}/{index}") for index, call in enumerate(entries(subject[path])))
+    return [call for call in calls if call.id not in answered]
+
+
+def _has_pending_calls(subject: RuleSubject) -> bool:
+    return bool(_pending_calls(subject))
+
+
+def _unanswered(subject: RuleSubject) -> list[Breach]:
+    return [call.breach("tool_call_id") for call in _pending_calls(subject)]
+
+
+def _has_text_or_calls(subject: RuleSubject) -> bool:
+    """Return whether the model gave anything; a blank answer is refused where the response is built."""
+    return isinstance(subject[_TEXT], str) or _has_pending_calls(subject)
+
+
+def _has_both(subject: RuleSubject) -> bool:
+    calls = subject[_OUTGOING + CALLS]
+    called = _has_pending_calls(subject) or not (is_null(calls) or isinstance(calls, ARRAYS))
+    return called and not is_null(subject["/response_payload"])
+
+
+def _left_for_the_server(subject: RuleSubject) -> list[Breach]:
+    """Find the pending calls that no client answers, unless they may go back to the Reasoner (P38, X13)."""
+    member, allowed = "requires_client_execution", subject.options.allow_server_tool_calls
+    return [call.breach(member) for call in _pending_calls(subject) if not allowed and call[member] is not True]
+
+
+def _is_built(subject: RuleSubject) -> bool:
+    return is_object(subject["/built/response"])
+
+
+def _is_unchanged(subject: RuleSubject) -> bool:
+    try:
+        return subject["/built/fingerprint"] == fingerprint(subject.content)
+    except Exception:  # noqa: BLE001 - it holds what is not JSON, and an object's own code may raise anything
+        return False
+
+
+def _leads_to(outcome: ResponseType) -> RuleCondition:
+    return lambda subject: subject["/response_type"] == outcome
+
+
+_Rules = tuple[PipelineRule | Included, ...] | None
+
+NOT_APPLICABLE: Final = None
+"""Nothing is asked, not even the core: there may be no context yet (X21)."""
+
+CORE_ALONE: Final = ()
+"""Nothing is asked beyond the core."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRules:
+    """What is asked before and after one step; ``section`` is empty for a step that AGN-036 does not list.
+
+    Of ``pre`` and ``post``, None is :data:`NOT_APPLICABLE`, and an empty group :data:`CORE_ALONE`.
+    """
+
+    section: str
+    pre: RuleGroup | None
+    post: RuleGroup | None
+
+
+def _step(step: PipelineStep, section: str, pre: _Rules, post: _Rules) -> tuple[PipelineStep, StepRules]:
+    before, after = (
+        None
+        if rules is None
+        else placed(f"{step.name.lower()}.{stage}", *rules, section=section, stage=stage, step=step)
+        for stage, rules in ((RuleStage.PRE, pre), (RuleStage.POST, post))
+    )
+    return step, StepRules(section, before, after)
+
+
+_BY_STEP: Final = (
+    _step(PipelineStep.REQUEST_HANDLER, "4.1", NOT_APPLICABLE, CORE_ALONE),
+    _step(
+        PipelineStep.SESSION_RESTORER,
+        "4.2",
+        pre=(
+            _NOT_CONTINUED,
+            members_rule("ids_present", Code.REQUEST_ID_MISSING, (_SESSION_ID, _TURN_ID), is_present),
+            *_NOT_BEGUN,
+        ),
+        post=(
+            _NOT_CONTINUED,
+            _SESSION,
+            _TURN,
+            whole_rule("turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda subject: not _is_same_turn(subject)),
+            *_MODE,
+        ),
+    ),
+    _step(PipelineStep.AGENT_CONTEXT_RESOLVER, "4.3", _NOT_BEGUN, _CONTEXTS),
+    _step(  # that it is a continuation says that the envelope names its session and turn
+        PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
+        "4.2",
+        (_CONTINUED, *_NOT_BEGUN),
+        (_CONTINUED, _SESSION, _SAME_TURN, *_MODE),
+    ),
+    _step(
+        PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
+        "4.4",
+        pre=(
+            _SESSION,
+            _TURN,
+            member_rule("tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries),
+            *_NO_CONTEXTS,
+        ),
+        post=(
+            Included("/tool_call_manifest", MANIFEST),
+            *_MANIFEST_NOT_EMPTY,
+            _SAME_TURN,
+            *extended(_SESSION),
+            *_NO_CONTEXTS,
+        ),
+    ),
+    _step(PipelineStep.AGENT_SESSION_CREATOR, "4.5", (*_CONTEXTS, *_NOT_BEGUN), (_SESSION, _TURN)),
+    _step(PipelineStep.AGENT_CONTEXT_LOADER, "4.6", (_SESSION, _TURN), _CONTEXTS),
+    _step(PipelineStep.ACP_COMMAND_HANDLER, "", CORE_ALONE, CORE_ALONE),
+    _step(
+        PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER,
+        "4.7",
+        pre=(_SESSION, _TURN, *_CONTEXTS, *asked_when(_CONTINUATION, _HAS_MANIFEST)),
+        post=(_READY,),
+    ),
+    _step(PipelineStep.REASONER, "4.8", (_READY, *extended(_SESSION, _TURN, *_CONTEXTS)), CORE_ALONE),
+    _step(
+        PipelineStep.LLM_CLIENT,
+        "4.9",
+        pre=(
+            member_rule("payload_null", Code.PAYLOAD_NOT_NULL, "/response_payload", is_null),
+            Included("/tool_call_manifest", MANIFEST, _CONTINUATION),
+            *_MANIFEST_NOT_EMPTY,
+            *extended(PipelineRule("calls_answered", Code.CALLS_PENDING, _unanswered)),
+        ),
+        post=(
+            whole_rule("not_both", Code.BOTH, "", lambda subject: not _has_both(subject)),
+            whole_rule("not_neither", Code.NEITHER, "", _has_text_or_calls),
+            PipelineRule("calls_for_client", Code.SERVER_CALL_LEFT, _left_for_the_server),
+        ),
+    ),
+    _step(
+        PipelineStep.RESPONSE_BUILDER,
+        "4.10",
+        pre=(
+            member_rule(
+                "response_type", Code.RESPONSE_TYPE, "/response_type", lambda leads_to: leads_to in _BUILT_FROM
+            ),
+            *asked_when(
+                _leads_to(ResponseType.FINAL),
+                member_rule("final_text", Code.OUTPUT_TEXT_MISSING, _TEXT, is_present),
+            ),
+            *asked_when(
+                _leads_to(ResponseType.TOOL_CONTINUATION),
+                whole_rule("continuation_calls", Code.TOOL_CALLS_MISSING, _OUTGOING, _has_pending_calls),
+            ),
+        ),
+        post=(
+            whole_rule("response_built", Code.RESPONSE_MISSING, "/built", _is_built),
+            *asked_when(_is_built, whole_rule("context_unchanged", Code.CONTEXT_CHANGED, "", _is_unchanged)),
+            Included("/built/response", RESPONSE, _is_built),
+        ),
+    ),
+)
+
+STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType(dict(_BY_STEP))
+"""Every step with what is asked at it, in the order of their numbers."""
 
 _BY_NUMBER: Final = {int(step): step for step in PipelineStep}
 _BY_NAME: Final = {name.replace("_", "").lower(): step for name, step in PipelineStep.__members__.items()}
@@ -45,22 +364,16 @@ def step_of(step: object) -> PipelineStep | None:
     return None
 
 
-STEP_KNOWN: Final = PipelineRule(
-    "step.known", InvokeCode.UNKNOWN_STEP, where("", lambda step: step_of(step) is not None), section="2.1"
+STEP_KNOWN: Final = replace(
+    member_rule("step.known", Code.UNKNOWN_STEP, "", lambda step: step_of(step) is not None), section="2.1"
 )
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
     """List every rule in the order in which it is asked, those of the extended profile too (requirement P9)."""
-    own = (rule for step in STEPS.values() for rule in step.rules)
-    shared = (rule for groups in (MANIFEST, RESPONSE) for group in groups for rule in group)
-    every = (STEP_KNOWN, *(rule for group in CORE for rule in group), *own, *shared)
-    return tuple(rule for rule in every if isinstance(rule, PipelineRule))
-
-
-def list_steps() -> tuple[StepRules, ...]:
-    """List what is asked at every step, in the order of their numbers; one without rules says so (requirement P8)."""
-    return tuple(STEPS.values())
+    of_steps = (group for step in STEPS.values() for group in (step.pre, step.post) if group is not None)
+    groups = ((STEP_KNOWN,), *CORE, *of_steps, *MANIFEST, *RESPONSE)
+    return tuple(rule for group in groups for rule in group if isinstance(rule, PipelineRule))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,8 +17,8 @@ from strictreply.pipeline._sessions import (
     CLAIM_SECONDS,
     Record,
     Records,
+    SessionStore,
     SessionStoreFailed,
-    TransactionalSessionStore,
     WaitingManifest,
 )
 from strictreply.pipeline._values import Session, Turn, Value
@@ -89,7 +89,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_KEEPING.release, after_in_child=_KEEPING.release)
 
 
-class SQLiteSessionStore(TransactionalSessionStore):
+class SQLiteSessionStore(SessionStore):
     """Keeps sessions in the SQLite database at ``path``, which is made when there is none, for its owner alone (0600).
 
     Safe for threads, forks and several processes: each call is one transaction, which is on the disk when it returns.

@@ -244,7 +244,7 @@ def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> 
     mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
     if spelt not in table and spelt in _DECISIONS and mixes:
         ways = f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"
-        raise ContractError(f"{spelt!r} is no decision about {kind.value!r}: {ways}")
+        raise ContractError(f"{spelt!r} does not answer a question of the kind {kind.value!r}: {ways}")
     return table.get(spelt, kind.otherwise)
 
 
@@ -252,7 +252,7 @@ def require_text(answer: object) -> str:
     """Return an answer that is text; ContractError for any other value, with what an answer is."""
     if not isinstance(answer, str):
         expected = "the name of a decision, a word for one, or free text"
-        raise ContractError(f"a human's answer is text ({expected}), not {type(answer).__name__}")
+        raise ContractError(f"a human's answer must be text ({expected}), not {type(answer).__name__}")
     return answer
 
 

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
@@ -40,7 +40,6 @@ from strictreply.coordination._runs.run_state import (
 from strictreply.coordination._runs.state_schema import NAME, StateSchema, record
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
-from strictreply.values._json import JSONObject
 from strictreply.values._limits import is_count
 
 T = TypeVar("T", bound=Hashable)
@@ -260,11 +259,6 @@ class RouteDecision:
     failures: tuple[RuleFailure, ...] = ()
     loop: tuple[str, ...] = ()
 
-    def to_dict(self) -> JSONObject:
-        """Return the decision as JSON."""
-        failures = [asdict(failure) for failure in self.failures]
-        return asdict(self) | {"reason": self.reason.value, "failures": failures, "loop": list(self.loop)}
-
 
 def route_next(
     state: AgentState, max_loop_count: int = DEFAULT_MAX_LOOP_COUNT, *, routes: Routes = DEFAULT_ROUTES
@@ -312,23 +306,6 @@ def explain_route(
     )
 
 
-def conditional_edge(
-    routes: Routes = DEFAULT_ROUTES,
-    *,
-    max_loop_count: int = DEFAULT_MAX_LOOP_COUNT,
-    observe: Callable[[RouteDecision], None] | None = None,
-) -> Callable[[AgentState], str]:
-    """Make the function for ``add_conditional_edges`` from a table; ``observe`` is told each decision, to count it."""
-
-    def route(state: AgentState) -> str:
-        decision = explain_route(state, max_loop_count, routes=routes)
-        if observe is not None:
-            observe(decision)
-        return decision.target
-
-    return route
-
-
 def history_limit(routes: Routes) -> int:
     """Return how many decisions a history keeps, so that circles of the length that the table looks for are found."""
     return HISTORY_LIMIT if routes.cycle is None else max(HISTORY_LIMIT, routes.cycle.window + 1)
@@ -368,27 +345,30 @@ def _chosen(
     next_agent: object = state["next_agent"]
     target = known.get(next_agent) if isinstance(next_agent, str) else None
     ending = RouteReason(state.get("ending") or RunEnding.COMPLETED)
-    rules: list[tuple[int, _RuleChoice | RouteRule | None]] = [
-        (COMPLETION_PRIORITY, _RuleChoice(END, ending, "completion") if state["is_complete"] else None),
-        (HUMAN_PRIORITY, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input") if pending else None),
-        (NEXT_PRIORITY, None if target is None else _RuleChoice(target, RouteReason.NEXT_AGENT, "next_agent")),
-        *((rule.priority, rule) for rule in users),
-    ]
+    built_in = (
+        (COMPLETION_PRIORITY, state["is_complete"], _RuleChoice(END, ending, "completion")),
+        (HUMAN_PRIORITY, pending, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
+        (NEXT_PRIORITY, target is not None, _RuleChoice(target or END, RouteReason.NEXT_AGENT, "next_agent")),
+    )
+    rules: list[tuple[int, _RuleChoice | RouteRule]] = [(at, choice) for at, applies, choice in built_in if applies]
+    rules += [(rule.priority, rule) for rule in users]
     for _, rule in sorted(rules, key=lambda one: -one[0]):
-        if isinstance(rule, _RuleChoice):
-            return rule
-        if rule is None:
-            continue
-        try:
-            chosen: object = rule.decide(MappingProxyType(state))
-        except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
-            failures.append(RuleFailure(rule.name, type(error).__name__))
-            continue
-        if isinstance(chosen, str) and chosen in known:
-            return _RuleChoice(known[chosen], RouteReason.USER_RULE, rule.name)
-        if chosen is not None:
-            failures.append(RuleFailure(rule.name, None))
+        asked = rule if isinstance(rule, _RuleChoice) else _asked(rule, state, known)
+        if isinstance(asked, _RuleChoice):
+            return asked
+        if asked is not None:
+            failures.append(asked)
     return _RuleChoice(END, RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET, "fallback")
+
+
+def _asked(rule: RouteRule, state: AgentState, nodes: Mapping[str, str]) -> _RuleChoice | RuleFailure | None:
+    try:
+        chosen: object = rule.decide(MappingProxyType(state))
+    except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
+        return RuleFailure(rule.name, type(error).__name__)
+    if isinstance(chosen, str) and chosen in nodes:
+        return _RuleChoice(nodes[chosen], RouteReason.USER_RULE, rule.name)
+    return None if chosen is None else RuleFailure(rule.name, None)
 
 
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:

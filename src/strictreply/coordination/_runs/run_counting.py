@@ -6,6 +6,7 @@ own alike; nothing that it returns can lose a request to a human.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import threading
@@ -71,25 +72,22 @@ class ActivityTally:
         """Return the tally with one more."""
         return ActivityTally(self.total + 1, self.succeeded + succeeded, self.seconds + (seconds if succeeded else 0.0))
 
-    def to_dict(self) -> JSONObject:
-        """Return the tally as JSON, with what follows from it."""
-        names = ("total", "succeeded", "failed", "success_rate", "average_seconds")
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
     """All counters at one moment; ``targets`` and ``reasons`` count routes, ``by_name`` the activities of each name."""
 
-    targets: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    strategies: Mapping[str, int] = field(default_factory=dict)
-    by_name: Mapping[tuple[Activity, str], ActivityTally] = field(default_factory=dict)
+    targets: Counter[str] = field(default_factory=Counter[str])
+    reasons: Counter[str] = field(default_factory=Counter[str])
+    strategies: Counter[str] = field(default_factory=Counter[str])
+    by_name: dict[tuple[Activity, str], ActivityTally] = field(
+        default_factory=dict[tuple[Activity, str], ActivityTally]
+    )
 
     @property
     def routes(self) -> int:
         """How many routes were decided."""
-        return sum(self.targets.values())
+        return self.targets.total()
 
     def tally(self, activity: Activity) -> ActivityTally:
         """Sum up one activity over all names."""
@@ -97,44 +95,30 @@ class MetricsSnapshot:
         total, succeeded = sum(one.total for one in found), sum(one.succeeded for one in found)
         return ActivityTally(total, succeeded, sum(one.seconds for one in found))
 
-    def to_dict(self) -> JSONObject:
-        """Return the counters as JSON."""
-        named: dict[str, JSONObject] = {activity.value: {} for activity in Activity}
-        for (activity, name), tally in self.by_name.items():
-            named[activity.value][name] = tally.to_dict()
-        return {
-            "routes": self.routes,
-            "targets": dict(self.targets),
-            "reasons": dict(self.reasons),
-            "strategies": dict(self.strategies),
-            "activities": {activity.value: self.tally(activity).to_dict() for activity in Activity},
-            "by_name": named,
-        }
-
 
 class RunMetrics:
     """Counters that any thread or task may add to; ``clock`` gives seconds that never go back."""
 
-    __slots__ = ("_by_name", "_clock", "_lock", "_reasons", "_strategies", "_targets")
+    __slots__ = ("_clock", "_counts", "_lock")
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._clear()
+        self._counts = MetricsSnapshot()
 
     def routed(self, decision: RouteDecision) -> None:
-        """Count one decision; pass this as ``observe`` of ``conditional_edge``."""
+        """Count one decision of :func:`explain_route`."""
         with self._lock:
-            self._targets[decision.target] += 1
-            self._reasons[decision.reason.value] += 1
+            self._counts.targets[decision.target] += 1
+            self._counts.reasons[decision.reason.value] += 1
             if decision.strategy is not None:
-                self._strategies[decision.strategy] += 1
+                self._counts.strategies[decision.strategy] += 1
 
     def done(self, activity: Activity, name: str = "", *, succeeded: bool = True, seconds: float = 0.0) -> None:
         """Count one activity of a node, a model or a tool of this name."""
         with self._lock:
-            before = self._by_name.get((activity, name), ActivityTally())
-            self._by_name[activity, name] = before.plus(succeeded=succeeded, seconds=seconds)
+            before = self._counts.by_name.get((activity, name), ActivityTally())
+            self._counts.by_name[activity, name] = before.plus(succeeded=succeeded, seconds=seconds)
 
     @contextmanager
     def measure(self, activity: Activity, name: str = "") -> Generator[None]:
@@ -149,19 +133,11 @@ class RunMetrics:
     def snapshot(self) -> MetricsSnapshot:
         """Copy all counters at one moment."""
         with self._lock:
-            routes = dict(self._targets), dict(self._reasons), dict(self._strategies)
-            return MetricsSnapshot(*routes, by_name=dict(self._by_name))
+            return copy.deepcopy(self._counts)
 
     def reset(self) -> None:
         """Start at zero again."""
-        with self._lock:
-            self._clear()
-
-    def _clear(self) -> None:
-        self._targets: Counter[str] = Counter()
-        self._reasons: Counter[str] = Counter()
-        self._strategies: Counter[str] = Counter()
-        self._by_name: dict[tuple[Activity, str], ActivityTally] = {}
+        self._counts = MetricsSnapshot()
 
 
 Update: TypeAlias = Mapping[str, Any]

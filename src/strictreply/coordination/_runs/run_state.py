@@ -7,7 +7,6 @@ leaves the ledger's pending part by an answer or by :func:`clear_human_input_req
 from __future__ import annotations
 
 import copy
-import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -44,20 +43,14 @@ from strictreply.coordination._runs.state_schema import (
     optional,
     record,
 )
-from strictreply.reading._decoding import decode
-from strictreply.values._issues import Issue, pointer, quote
+from strictreply.values._issues import Issue, quote
 from strictreply.values._json import JSONObject
-from strictreply.values._limits import Limits
-from strictreply.values._replies import Invalid
 
 END: Final = "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
 HUMAN_INPUT: Final = "human_input"  # the target that asks the human
 COORDINATOR: Final = "coordinator"  # the node that runs begin with, unless a graph of yours says otherwise
 DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
 """The targets of the published routing logic (requirement R5)."""
-
-STATE_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
-"""The caps on a state that is read from JSON: it holds a whole conversation, so they are wider than a reply's."""
 
 Now: TypeAlias = Callable[[], datetime]
 """The clock; a test passes one that stands still."""
@@ -259,31 +252,6 @@ def require(issues: Iterable[Issue]) -> None:
         raise StateError(found)
 
 
-def state_to_json(state: Mapping[str, Any]) -> str:
-    """Write a state as JSON; StateError names the fields that would not read back equal, such as dates and tuples."""
-    faults: list[Issue] = []
-    for key, value in state.items():
-        try:
-            reads_back = decode(json.dumps(value, allow_nan=False), STATE_LIMITS) == value
-        except (TypeError, ValueError, RecursionError):
-            reads_back = False
-        if not reads_back:
-            faults.append(CoordinationCode.STATE_NOT_JSON.at(pointer("", key)))
-    require(faults)
-    return json.dumps(state)
-
-
-def state_from_json(
-    written: str | bytes, *, nodes: Collection[str] = DEFAULT_NODES, limits: Limits = STATE_LIMITS
-) -> AgentState:
-    """Read a state from JSON; StateError with the faults of the JSON, or of the fields."""
-    value = decode(written, limits)
-    if isinstance(value, Invalid):
-        raise StateError(value.issues)
-    require(state_issues(value, nodes))
-    return cast("AgentState", value)
-
-
 _ASKED: JSONObject = {"requires_human_input": FLAG, "next_agent": ANYTHING, "human_requests": LEDGER}
 _REQUESTS = StateSchema(record(_ASKED, optional=["human_requests"]))
 _TURN = StateSchema(record({"messages": LIST, "human_feedback": OPTIONAL_TEXT}))
@@ -377,13 +345,6 @@ def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
     """Return the requests that no human has answered, in the order they are asked; StateError for a broken ledger."""
     return tuple(one for one in read_ledger(ledger_of(state), "/human_requests") if isinstance(one, PendingHuman))
-
-
-def last_answer(state: AgentState) -> SettledHuman | None:
-    """Return the request that was answered last, with its decision; None when none was."""
-    found = read_ledger(ledger_of(state), "/human_requests")
-    answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
-    return max(answers, key=lambda one: one.settled_at, default=None)
 
 
 def ledger_of(state: AgentState) -> list[JSONObject]:
