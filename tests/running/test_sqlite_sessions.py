@@ -195,14 +195,17 @@ class Counted(SQLiteSessionStore):
         """Begin empty."""
         self.connections = 0
         self.statements: list[str] = []
+        self.synchronous: list[int] = []
         super().__init__(path)
         self.connections = 0
         self.statements.clear()
+        self.synchronous.clear()
 
     def _connected(self) -> sqlite3.Connection:
         """Connect, and watch it."""
         connection = super()._connected()
         self.connections += 1
+        self.synchronous += connection.execute("PRAGMA synchronous").fetchone()
         connection.set_trace_callback(lambda statement: self.statements.append(statement.split()[0]))
         return connection
 
@@ -226,9 +229,9 @@ def test_a_turn_is_one_commit_on_a_connection_that_is_kept(tmp_path: Path) -> No
 
 def test_what_is_saved_is_on_the_disk(tmp_path: Path) -> None:
     """Each commit waits for the disk, whatever SQLite was built to do in WAL mode."""
-    store = SQLiteSessionStore(tmp_path / "sessions.db")
-    with closing(store._connected()) as connection:
-        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    store = Counted(tmp_path / "sessions.db")
+    store.save(NEW, FIRST)
+    assert store.synchronous == [2]
 
 
 @pytest.mark.parametrize("how", ["replaced", "restored", "removed"])

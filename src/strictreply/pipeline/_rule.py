@@ -203,13 +203,17 @@ class RuleSubject:
     content: object
     options: ValidatorOptions
     at: str = ""
+    _known: dict[str, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, path: str) -> object:
-        """Read the member at a JSON Pointer into the content, through values and mappings; see :func:`member_of`."""
-        value = inert(self.content)
-        for token in _tokens(path):
-            value = member_of(value, token)
-        return value
+        """Read the member at a JSON Pointer into the content, through values and mappings; see :func:`member_of`.
+
+        It is read once, for all rules together.
+        """
+        if path not in self._known:
+            outer = path.rpartition("/")[0]
+            self._known[path] = member_of(self[outer], _tokens(path)[-1]) if path else inert(self.content)
+        return self._known[path]
 
     def entries_at(self, path: str) -> Iterator[RuleEntry]:
         """Return the entries of a list that are objects."""
@@ -253,7 +257,7 @@ class PipelineRule:
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
         """Report an error for each place where the rule does not hold; none where it is not asked."""
-        if self.profile in {"published", subject.options.profile} and self.when(subject):
+        if self.profile in ("published", subject.options.profile) and self.when(subject):
             for breach in self.breaches(subject):
                 placed_breach: Breach = {**breach, "path": subject.at + breach.get("path", "")}
                 yield self.code.error(self.id, **placed_breach)

@@ -13,7 +13,7 @@ from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, Ste
 from strictreply.pipeline._loop_policy import suppressed_result
 from strictreply.pipeline._reconciling import resolve_results
 from strictreply.pipeline._reply_calls import ask, turn_of, with_turns
-from strictreply.pipeline._rule import PipelineRule, RuleGroup
+from strictreply.pipeline._rule import Included, PipelineRule, RuleGroup
 from strictreply.pipeline._sessions import SessionStore
 from strictreply.pipeline._tool_results import substitute_result, with_results
 from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, UseStore, stored
@@ -155,26 +155,23 @@ class TurnSteps(TurnState):
         return session
 
 
-def _left_by(step: PipelineStep) -> tuple[RuleGroup, ...]:
-    return (STEPS[step].post or (),)
+def _is_hash_of_all(rule: PipelineRule | Included) -> bool:
+    return isinstance(rule, PipelineRule) and rule.code is InvokeCode.CONTEXT_CHANGED
 
 
 JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
-    PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it; that it changes is an error by itself
-    # the caller's agent
-    **{step: _left_by(step) for step in (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_CONTEXT_LOADER)},
-    # what a store kept, and what the client sent
-    PipelineStep.SESSION_RESTORER: _left_by(PipelineStep.SESSION_RESTORER),
-    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: _left_by(PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER),
-    PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: _left_by(PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER),
-    # the model's words, and the session's; that the rest is unchanged was just seen member by member, without hashes
-    PipelineStep.RESPONSE_BUILDER: (
-        tuple(
-            rule
-            for rule in STEPS[PipelineStep.RESPONSE_BUILDER].post or ()
-            if not isinstance(rule, PipelineRule) or rule.code is not InvokeCode.CONTEXT_CHANGED
-        ),
-    ),
+    PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it: no later step may change it
+    **{
+        step: (tuple(rule for rule in STEPS[step].post or () if not _is_hash_of_all(rule)),)
+        for step in (
+            PipelineStep.AGENT_CONTEXT_RESOLVER,  # the caller's agent
+            PipelineStep.AGENT_CONTEXT_LOADER,
+            PipelineStep.SESSION_RESTORER,  # what a store kept
+            PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
+            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,  # the client's results, and what was kept of earlier ones
+            PipelineStep.RESPONSE_BUILDER,  # the model's words, and the session's; the rest is compared by the line
+        )
+    },
 }
 """The rules that are asked of a turn, by the step behind which they are.
 
