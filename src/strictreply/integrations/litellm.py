@@ -158,7 +158,7 @@ class Guard(_Callback):  # type: ignore[misc]  # pyright: ignore[reportUntypedBa
         if declared is not None:
             data.update(first)
         self._calls[data["litellm_logging_obj"]] = _Call(contract, request, data["messages"])
-        return data
+        return None if declared is None else data
 
     async def async_post_call_success_hook(self, *, data: JSONObject, response: Any, **_: Any) -> Any:
         """Return a whole reply that is valid: the one that came, or a later one."""
