@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -196,6 +197,22 @@ def test_text_is_live(proxy: Proxy) -> None:
     with proxy.client.chat.completions.create(**asked) as stream:
         texts = (choice.delta.content for chunk in stream for choice in chunk.choices)
         assert next(text for text in texts if text)
+
+
+@pytest.mark.parametrize("ending", [WireEnding.WHOLE, WireEnding.CUT])
+def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEnding) -> None:
+    """Behind text that went out a stream that broke off has an error as its last event, and no finish reason."""
+    whole = render(ok.answer("Hello there, my friend, how are you?").served, {"stream": True})
+    key = proxy.upstream.answer(lambda request: HTTPReply(200, whole.headers, whole.parts[:5], ending, "chunked"))
+    asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS, "stream": True}
+    came: list[Any] = []
+    with proxy.client.chat.completions.create(**asked) as stream, pytest.raises(openai.APIError) as caught:
+        deque(came.extend(chunk.choices) for chunk in stream)
+    assert "".join(choice.delta.content or "" for choice in came)
+    assert {choice.finish_reason for choice in came} == {None}
+    body: Any = caught.value.body
+    assert {"message", "type", "code"} <= body.keys()
+    assert len(proxy.upstream.asked(key)) == 1
 
 
 def test_no_cut_stream_yields_a_call(proxy: Proxy) -> None:

@@ -57,8 +57,9 @@ logger = logging.getLogger("strictreply")
 class ReplyWithheld(Exception):
     """What the proxy answers in the place of a reply, in the form of OpenAI's errors.
 
-    ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be guaranteed), or
-    ``reply_rejected`` or ``reply_halted`` (status 422, which no SDK repeats by itself: the asks are spent already).
+    ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be guaranteed),
+    ``reply_rejected`` or ``reply_halted`` (422, which no SDK repeats by itself: the asks are spent already), or
+    ``reply_failed`` (502).
     ``code`` is the reason, such as ``retries``. The message holds no word of the model.
     """
 
@@ -157,7 +158,7 @@ class Guard(_Callback):  # type: ignore[misc]  # pyright: ignore[reportUntypedBa
         if declared is not None:
             data.update(first)
         self._calls[data["litellm_logging_obj"]] = _Call(contract, request, data["messages"])
-        return data
+        return None if declared is None else data
 
     async def async_post_call_success_hook(self, *, data: JSONObject, response: Any, **_: Any) -> Any:
         """Return a whole reply that is valid: the one that came, or a later one."""
@@ -253,12 +254,8 @@ def _settings_of(given: JSONObject) -> _Settings:
     for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):
         if value not in get_args(allowed):
             raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
-    return _Settings(
-        _contract(named) if contracts is None and named else contracts,
-        policy,
-        usage,
-        other_routes,
-    )
+    declared = _contract(named) if contracts is None and named else contracts
+    return _Settings(declared, policy, usage, other_routes)
 
 
 def _contract(named: object) -> Contract:
