@@ -256,7 +256,6 @@ SHORT_ROWS = {
     "realistic": "a reply that fits",
     "realistic, one retry": "one that is asked for again, of two calls",
     "200 tools": "with 200 tools",
-    "200 messages": "after 200 messages",
 }
 
 
