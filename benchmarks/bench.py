@@ -172,6 +172,11 @@ def main() -> int:
     if given.only and not given.quick:
         lines = sorted([*kept(given.names), *lines], key=lambda line: list(RUNS).index(line["run"]))
     found = results_of(lines, begun, load, "make bench" + " ARGS=--quick" * given.quick)
+    if given.only and not given.quick and RESULTS.exists():
+        # The run that the rest is of stays what is told; what was measured anew is told beside.
+        about, new = json.loads(RESULTS.read_text(encoding="utf-8"))["about"], found["about"]
+        anew = f"{', '.join(given.names)} anew on {new['date']}, load {new['load']}"
+        found["about"] = about | {"tokens": new["tokens"], "took": f"{about['took'].partition(';')[0]}; {anew}"}
     if given.quick:
         print(report.results_page(Results(**found)))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -278,7 +278,7 @@ class Wire:
     """SDK clients over memory whose server gives these responses in turn, for ever.
 
     A response is a body, or the events of a stream. ``bodies`` keeps the requests when it is a list; ``delay`` is
-    slept before a response, in seconds, by async clients.
+    awaited before a response of async clients; ``pick`` chooses a response by the request instead of in turn.
     """
 
     base_url = "http://model.invalid/v1"
@@ -289,11 +289,13 @@ class Wire:
         self.served = 0
         self.bodies: list[bytes] | None = None
         self.delay: Any = None
+        self.pick: Callable[[bytes], int] | None = None
         self.http: Any = http.Client(transport=http.MockTransport(self._answered))
         self.ahttp: Any = http.AsyncClient(transport=http.MockTransport(self._aanswered))
 
     def _answered(self, request: Any) -> Any:
-        response = self.responses[self.served % len(self.responses)]
+        turn = self.served % len(self.responses) if self.pick is None else self.pick(request.content)
+        response = self.responses[turn]
         self.served += 1
         if self.bodies is not None:
             self.bodies.append(request.content)
@@ -313,6 +315,13 @@ class Wire:
     def aclient(self) -> openai.AsyncOpenAI:
         """Make an async client."""
         return openai.AsyncOpenAI(api_key="none", base_url=self.base_url, http_client=self.ahttp, max_retries=0)
+
+
+def loop_wire() -> Wire:
+    """Make clients for turns of the tool loop, several at once too: a reply follows from the results told so far."""
+    wire = Wire(*loop_replies())
+    wire.pick = lambda request: request.rpartition(b'"user"')[2].count(b'"tool_call_id"')
+    return wire
 
 
 class Loopback(Wire):

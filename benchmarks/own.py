@@ -15,6 +15,8 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -28,8 +30,8 @@ from cases import (
     definition,
     look,
     loop_arguments,
-    loop_replies,
     loop_requests,
+    loop_wire,
     with_arguments,
 )
 from dbos import DBOS, DBOSClient, DBOSConfig
@@ -47,8 +49,8 @@ NAMES = ("ping", "pong")
 TEAM = Topology.of([("ping", "pong"), ("pong", "ping"), ("ping", "User"), ("pong", "User")], entry="ping")
 TURNS = 10
 IDLE_SECONDS = 5.0
-POLL = 0.02
-"""Seconds between two looks at the queue, and at the result, on both sides."""
+POLL = 0.1
+"""Seconds between two looks at the queue, and for the end, on both sides."""
 
 
 def told(name: str, effort: Effort, plain: Block, ours: Block, shared: int = 1) -> None:
@@ -137,7 +139,7 @@ def sessions(effort: Effort) -> None:
     """Measure the wall time that a turn of the tool loop takes longer when its session is kept in SQLite."""
     with tempfile.TemporaryDirectory() as folder:
         store = sr.SQLiteSessionStore(Path(folder, "sessions.sqlite"))
-        without, within = (sr.wrap(Wire(*loop_replies()).client(), tools=[look]) for _ in range(2))
+        without, within = (sr.wrap(loop_wire().client(), tools=[look]) for _ in range(2))
         told(
             "turn with a session in SQLite, wall",
             effort,
@@ -146,27 +148,32 @@ def sessions(effort: Effort) -> None:
         )
 
 
+Turn = Callable[[], Callable[[], Any]]
+"""Starts a turn, and returns what waits for its end."""
+
+
 @contextmanager
-def _durable() -> Iterator[tuple[Callable[[], Any], Callable[[], Any]]]:
-    """Launch DBOS with our worker and a plain workflow of as many steps; give what runs a turn of each."""
+def _durable() -> Iterator[tuple[Turn, Turn]]:
+    """Launch DBOS with our worker and a plain workflow of as many steps; give what starts a turn of each."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/dbos.sqlite"
-        runs = DurableRuns("bench", sr.wrap(Wire(*loop_replies()).client(), tools=[look]), url=url, model=MODEL)
-        raw, requests, steps = Wire(*loop_replies()).client(), loop_requests(), [0]
+        runs = DurableRuns("bench", sr.wrap(loop_wire().client(), tools=[look]), url=url, model=MODEL)
+        raw, requests, steps = loop_wire().client(), loop_requests(), [0]
+        step: Any = DBOS.run_step
 
         @DBOS.workflow(name="plain")
         def plain() -> str:
             answer = ""
             for number, request in enumerate(requests):
-                sent = DBOS.run_step({"name": "ask"}, lambda request=request: raw.chat.completions.create(**request))
+                sent = step({"name": "ask"}, partial(raw.chat.completions.create, **request))
                 answer = sent.choices[0].message.content or ""
                 if number < LOOP_CALLS:
-                    DBOS.run_step({"name": "call"}, lambda number=number: look(**loop_arguments(number)))
+                    step({"name": "call"}, partial(look, **loop_arguments(number)))
             for number in range(steps[0] - 2 * LOOP_CALLS - 1):
-                DBOS.run_step({"name": "more"}, lambda number=number: number)
+                step({"name": "more"}, partial(str, number))
             return answer
 
-        DBOS(config=DBOSConfig(name="bench", system_database_url=url, run_admin_server=False))
+        DBOS(config=DBOSConfig(name="bench", system_database_url=url))
         DBOS.launch()
         DBOS.register_queue("plain", polling_interval_sec=POLL)
         client = DBOSClient(system_database_url=url)
@@ -178,22 +185,37 @@ def _durable() -> Iterator[tuple[Callable[[], Any], Callable[[], Any]]]:
                 steps[0] = len(DBOS.list_workflow_steps(first.turn_id(0)))
                 where: Any = {"queue_name": "plain", "workflow_name": "plain"}
 
-                def plain_turn() -> Any:
-                    named = where | {"workflow_id": uuid.uuid4().hex}
-                    return client.enqueue(named).get_result(polling_interval_sec=POLL)
+                def plain_turn() -> Callable[[], Any]:
+                    handle: Any = client.enqueue(where | {"workflow_id": uuid.uuid4().hex})
+                    return lambda: handle.get_result(polling_interval_sec=POLL)
 
-                if plain_turn() != ANSWER:
+                def our_turn() -> Callable[[], Any]:
+                    run = runs.start(QUESTION)
+                    return lambda: run.result(poll_seconds=POLL)
+
+                if plain_turn()() != ANSWER:
                     raise WrongValue
-                yield plain_turn, lambda: runs.start(QUESTION).result(poll_seconds=POLL)
+                yield plain_turn, our_turn
         finally:
             client.destroy()
             DBOS.destroy()
 
 
-def durable(effort: Effort) -> None:
+def durable(effort: Effort, *, quick: bool) -> None:
     """Measure a durable turn beside a plain workflow of as many steps, started and awaited the same way."""
+
+    def batch(start: Turn) -> Block:
+        def run(times: int) -> float:
+            begun = time.process_time()
+            for wait in [start() for _ in range(times)]:
+                wait()
+            return time.process_time() - begun
+
+        return run
+
+    # Several at once, so that looking at the queue and for the ends is little of what is measured.
     with _durable() as (plain, ours):
-        told("durable turn", effort, block(plain), block(ours))
+        told("durable turn", replace(effort, block=0.1 if quick else 0.5), batch(plain), batch(ours))
 
 
 def idle(*, quick: bool) -> None:
@@ -219,7 +241,7 @@ def main() -> None:
         "reading": lambda: reading(effort, quick=quick),
         "LangGraph step": lambda: langgraph_step(effort),
         "turn with a session in SQLite, wall": lambda: sessions(effort),
-        "durable turn": lambda: durable(effort),
+        "durable turn": lambda: durable(effort, quick=quick),
         "idle durable worker, CPU a second": lambda: idle(quick=quick),
     }
     for name, measure in rows.items():

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from results import (
+    CURVE,
     IDLE,
     MEMORY,
     MILLI,
@@ -217,18 +217,19 @@ def _memory(results: Results) -> str:
 
 def _more(results: Results) -> Iterator[str]:
     """Tell the results of the batch and of the proxy, which have programs of their own."""
-    heads = {"batch": "A million rows", "litellm_proxy": "The LiteLLM proxy"}
-    for name, heading in heads.items():
-        found = results.more.get(name)
-        if found is None:
-            continue
-        rows = [[str(key), _figure(value)] for key, value in found.items() if not isinstance(value, (dict, list))]
-        picture = "\n\n![Memory over the rows](../docs/batch-memory.svg)" if found.get("memory") else ""
-        yield f"## {heading}\n\n{table(['', 'measured'], rows)}{picture}"
-
-
-def _figure(value: Any) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    if results.batch:
+        figures = {name.replace("_", " "): value for name, value in results.batch.items() if name != CURVE}
+        rows = [[name, f"{value:,}" if isinstance(value, int) else str(value)] for name, value in figures.items()]
+        yield (
+            "## A million rows\n\n`python benchmarks/batch.py --rows 1000000`: `strictreply batch` beside a bare "
+            f"asyncio loop over the raw SDK.\n\n{table(['', 'measured'], rows)}\n\n"
+            "![Memory over the rows](../docs/batch-memory.svg)"
+        )
+    if results.proxy:
+        yield (
+            "## LiteLLM's proxy\n\n`make bench-litellm`: the proxy alone and with the guard, milliseconds."
+            f"\n\n{results.proxy}"
+        )
 
 
 def placed(page: str, name: str, text: str) -> str:
@@ -255,7 +256,6 @@ SHORT_ROWS = {
     "realistic": "a reply that fits",
     "realistic, one retry": "one that is asked for again, of two calls",
     "200 tools": "with 200 tools",
-    "200 messages": "after 200 messages",
 }
 
 

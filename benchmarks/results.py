@@ -11,8 +11,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
-BATCH, PROXY = "batch.json", "litellm_proxy.json"
-"""What ``batch.py`` and ``litellm_proxy.py`` leave beside ``results.json``: flat objects of figures."""
+BATCH, PROXY = "batch.json", "litellm_proxy.md"
+"""What ``batch.py`` writes and ``litellm_proxy.py`` prints, kept beside ``results.json``."""
+
+CURVE = "memory_megabytes_at_rows"
 
 MILLI, MICRO = 1e3, 1e6
 
@@ -31,17 +33,18 @@ class Results:
     environments: Mapping[str, Mapping[str, str]]
     lines: Sequence[Line]
     tokens: Mapping[str, Mapping[str, Sequence[int]]]
-    more: Mapping[str, Any] = field(default_factory=dict)
+    batch: Mapping[str, Any] = field(default_factory=dict)
+    proxy: str = ""
 
     @classmethod
     def read(cls, path: Path = RESULTS) -> Results:
         """Read the results of the last full run, and those of the batch and the proxy where they are."""
-        more = {
-            file.stem: json.loads(file.read_text(encoding="utf-8"))
-            for file in (path.with_name(BATCH), path.with_name(PROXY))
-            if file.exists()
-        }
-        return cls(**json.loads(path.read_text(encoding="utf-8")), more=more)
+        batch, proxy = path.with_name(BATCH), path.with_name(PROXY)
+        return cls(
+            **json.loads(path.read_text(encoding="utf-8")),
+            batch=json.loads(batch.read_text(encoding="utf-8")) if batch.exists() else {},
+            proxy=proxy.read_text(encoding="utf-8").strip() if proxy.exists() else "",
+        )
 
     @cached_property
     def ways(self) -> list[str]:
@@ -80,6 +83,15 @@ class Results:
         """Return the KiB that a cell holds more than the raw SDK."""
         held, raw = self.line(row, peer).get("kib"), self.line(row, "raw").get("kib")
         return None if held is None or raw is None else held - raw
+
+    def proxy_above(self) -> float | None:
+        """Return the milliseconds that the p99 of LiteLLM's proxy is later with the guard, not streamed."""
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in self.proxy.splitlines()]
+        found = {row[0]: row for row in rows}
+        if not {"plain, the proxy alone", "plain, with the guard"} <= found.keys():
+            return None
+        place = rows[0].index("p99 ms")
+        return float(found["plain, with the guard"][place]) - float(found["plain, the proxy alone"][place])
 
     def added(self, ask: str, peer: str = "reply") -> float | None:
         """Return the tokens that a retry adds to the messages."""

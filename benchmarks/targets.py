@@ -18,18 +18,19 @@ class Target:
     measured: Callable[[Results], float | None]
     unit: str = "×"
     why: str = ""
+    at_least: bool = False
 
     def cells(self, results: Results) -> list[str]:
         """Return the row: what, measured, target, and whether it is met."""
-        value = self.measured(results)
+        value, bound = self.measured(results), f"{'≥' if self.at_least else '≤'} {self.bound:g} {self.unit}"
         if value is None:
-            return [self.words, "not measured", f"≤ {self.bound:g} {self.unit}", "-"]
+            return [self.words, "not measured", bound, "-"]
         shown = f"{value:.2f} {self.unit}" if value < 10 else f"{value:.0f} {self.unit}"  # noqa: PLR2004
-        if value <= self.bound:
-            return [self.words, shown, f"≤ {self.bound:g} {self.unit}", "met"]
-        over = value - self.bound
+        over = self.bound - value if self.at_least else value - self.bound
+        if over <= 0:
+            return [self.words, shown, bound, "met"]
         missed = f"missed by {over:.2g} {self.unit} ({over / self.bound:.0%})"
-        return [self.words, shown, f"≤ {self.bound:g} {self.unit}", f"{missed}{': ' * bool(self.why)}{self.why}"]
+        return [self.words, shown, bound, f"{missed}{': ' * bool(self.why)}{self.why}"]
 
 
 def _of(row: str, peer: str = "reply") -> Callable[[Results], float | None]:
@@ -73,6 +74,10 @@ TARGETS = (
     Target("session in SQLite, wall a turn", 5, lambda results: _scaled(results.above(SESSION), MILLI), "ms"),
     Target("kept exchange", 8, lambda results: results.above_kib("memory of a kept exchange"), "KiB"),
     Target("stream, a chunk more than raw", 15, _chunk_cost, "µs"),
+    Target(
+        "batch, rows a second of a bare loop's", 0.8, lambda results: results.batch.get("ratio_of_rates"), at_least=True
+    ),
+    Target("LiteLLM's proxy, p99 more than alone", 1, Results.proxy_above, "ms"),
     Target("import, more than `import openai`", 60, lambda results: _scaled(results.above("import"), MILLI), "ms"),
 )
 """What we want a validated call to cost, against the raw SDK of the same run unless a row says otherwise."""

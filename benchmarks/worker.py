@@ -64,8 +64,9 @@ class WrongValue(Exception):
 
 
 def tell(**line: Any) -> None:
-    """Print a line for the driver."""
-    print(json.dumps(line), flush=True)
+    """Print a line for the driver, its figures with as many digits as mean something."""
+    figures = {name: float(f"{value:.4g}") for name, value in line.items() if isinstance(value, float)}
+    print(json.dumps(line | figures), flush=True)
 
 
 class Rows:
@@ -243,7 +244,7 @@ class Rows:
                 call()
                 return call
 
-            return held_bytes(made, 10)
+            return held_bytes(made, 5)
 
         def exchange(peer: Peer) -> float:
             return held_bytes(peer.kept(Wire(long.replied(peer.reply_tool)), long), 20)

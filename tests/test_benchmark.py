@@ -143,17 +143,27 @@ def test_the_page_shows_what_was_told() -> None:
     assert "1 of" not in re.findall(r"## Our targets\n\n(.*)", page)[0].replace("0 of", "")
 
 
+PROXY = """| | p50 ms | p90 ms | p99 ms | CPU ms a request |
+|---|---|---|---|---|
+| plain, the proxy alone | 9.00 | 12.00 | 20.00 | 5.00 |
+| plain, with the guard | 9.20 | 12.40 | 20.75 | 5.20 |
+"""
+
+
 def test_the_batch_and_the_proxy_have_their_places(tmp_path: Path) -> None:
-    """What their programs leave beside the results is shown, with the memory's curve where there is one."""
-    (tmp_path / "batch.json").write_text(json.dumps({"rows": 1_000_000, "ratio": 0.81, "memory": [[0, 40], [10, 41]]}))
-    (tmp_path / "litellm_proxy.json").write_text(json.dumps({"p99 added, ms": 0.7}))
+    """What their programs leave beside the results is shown, with the curve of memory, and held to its targets."""
+    batch = {"rows": 1_000_000, "ratio_of_rates": 0.76, "memory_megabytes_at_rows": [[0, 40.0], [10, 41.0]]}
+    (tmp_path / "batch.json").write_text(json.dumps(batch), encoding="utf-8")
+    (tmp_path / "litellm_proxy.md").write_text(PROXY, encoding="utf-8")
     about = dict.fromkeys(("command", "date", "took", "machine", "load", "tokens"), "")
     written = {"about": about, "environments": {}, "lines": [], "tokens": {}}
-    (tmp_path / "results.json").write_text(json.dumps(written))
+    (tmp_path / "results.json").write_text(json.dumps(written), encoding="utf-8")
     page = report.results_page(Results.read(tmp_path / "results.json"))
-    assert "| rows | 1,000,000 |\n| ratio | 0.81 |" in page
+    assert "| rows | 1,000,000 |\n| ratio of rates | 0.76 |" in page
     assert "batch-memory.svg" in page
-    assert "| p99 added, ms | 0.7 |" in page
+    assert "| batch, rows a second of a bare loop's | 0.76 × | ≥ 0.8 × | missed by 0.04 × (5%) |" in page
+    assert PROXY.strip() in page
+    assert "| LiteLLM's proxy, p99 more than alone | 0.75 ms | ≤ 1 ms | met |" in page
 
 
 @pytest.mark.parametrize(

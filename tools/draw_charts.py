@@ -47,7 +47,7 @@ class Layout:
     names: int
 
 
-WIDE, NARROW = Layout(800, 250), Layout(400, 180)
+WIDE, NARROW = Layout(800, 250), Layout(400, 190)
 
 
 def rows_of(page: str, heading: str) -> tuple[list[str], list[list[str]]]:
@@ -85,11 +85,11 @@ def costs(row: str, title: str) -> str:
 
 
 def batch_memory() -> str:
-    """Draw the memory of a batch over its rows, from ``memory`` of its results: pairs of rows and MiB."""
-    points = json.loads(BATCH.read_text(encoding="utf-8"))["memory"]
+    """Draw the memory of a batch over its rows, from its results: pairs of rows and MB."""
+    points = json.loads(BATCH.read_text(encoding="utf-8"))["memory_megabytes_at_rows"]
     most_rows, most = max(rows for rows, _ in points), max(mib for _, mib in points)
     left, top, width, height = 48.0, 34.0, 336.0, 150.0
-    svg = _opened(NARROW.width, int(top + height) + 30, title := "Memory of a batch, MiB over rows")
+    svg = _opened(NARROW.width, int(top + height) + 30, title := "Memory of a batch, MB over rows")
     _text(svg, 8, 20, title)
     for share in (0.0, 0.5, 1.0):
         y = top + height * (1 - share)
@@ -136,7 +136,8 @@ def drawn(
 
 def _opened(width: int, height: int, title: str) -> ET.Element:
     svg = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", role="img")
-    svg.set("width", str(width))
+    if width < WIDE.width:
+        svg.set("width", str(width))  # without one a page shows it as wide as itself
     ET.SubElement(svg, "title").text = title
     ET.SubElement(svg, "style").text = STYLE
     return svg
@@ -158,8 +159,8 @@ def _text(svg: ET.Element, x: float, y: float, words: str, *, soft: bool = False
 
 CHARTS: dict[str, Callable[[], str]] = {
     "survival.svg": survival,
-    "costs.svg": partial(costs, "realistic", "CPU of one call; the raw SDK's, which validates nothing, is 1"),
-    "costs-retry.svg": partial(costs, "realistic, one retry", "CPU of a call asked for again; two raw calls are 1"),
+    "costs.svg": partial(costs, "realistic", "CPU of a validated call; a raw one is 1"),
+    "costs-retry.svg": partial(costs, "realistic, one retry", "CPU of a call asked again; two raw calls are 1"),
     **({"batch-memory.svg": batch_memory} if BATCH.exists() else {}),
 }
 
