@@ -14,9 +14,10 @@ from openai.resources.chat.completions import Completions
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 from scripted import USER, Client, Server, call, completion, http, status
+from strictreply.client._posting import _is_plain
 from strictreply.client._sdk_responses import Came, parsed
 from strictreply.client._sending import RetryBucket, Sending
-from strictreply.client._transport import Transport, _is_plain
+from strictreply.client._transport import Transport
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.wires._chat import CHAT
@@ -134,7 +135,7 @@ def test_declared_tools_are_encoded_once() -> None:
     assert [tool.encoded for tool in tools] == [2, 1, 1]
     for number in range(9):
         transport.send({"model": "m", "messages": USER, "tools": Definitions([{"name": str(number)}])}, None)
-    assert len(transport._texts) == 8
+    assert len(transport._posts._texts) == 8
 
 
 def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
@@ -185,7 +186,7 @@ def test_a_create_that_posts_otherwise_is_called(kind: Any) -> None:
     ours, theirs = Server(completion("x")), Server(completion("x"))
     transport = Transport(ours.client())
     sender = kind(ours.client())
-    assert transport._posted(sender, {"model": "m", "messages": USER}) is None
+    assert transport._posts.of(sender, {"model": "m", "messages": USER}) is None
     sender.create(model="m", messages=USER)
     kind(theirs.client()).create(model="m", messages=USER)
     assert ours.bodies == theirs.bodies

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
+from strictreply.client._posting import sent_by
 from strictreply.client._transport import (
     RAW_RESPONSE,
     Transport,
@@ -23,7 +24,6 @@ from strictreply.client._transport import (
     is_openai,
     is_passing,
     is_patched,
-    sent_by,
 )
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer

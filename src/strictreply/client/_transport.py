@@ -9,25 +9,21 @@ it, and sees the real request and the completion of the SDK itself.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
-from json import JSONEncoder
 from operator import attrgetter, is_
-from typing import Any, NoReturn
+from typing import Any
 
 from strictreply.client._exchange import stand_in
+from strictreply.client._posting import SENT_ONCE, Posts
 from strictreply.client._sdk_responses import Came, is_raw, is_sdks_own, parsed, raw_response, sdk_type
-from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
 from strictreply.values._replies import AssistantReply
 from strictreply.wires._received import as_json, read_body
 from strictreply.wires._wire import WIRES, Wire
-
-MAX_PLAIN_NODES = 2_000_000
-"""How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""
@@ -41,16 +37,6 @@ The last three are the SDK's own hooks for subclasses, the first two where trace
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
-_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
-"""The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
-
-_SENT_ONCE = {"max_retries": 0}
-
-_MAX_FORMS = 256
-"""For how many sets of keywords it is kept how ``create`` posts them."""
-
-_MAX_TEXTS = 8
-"""For how many lists of tools their encoded text is kept: those of the contracts in use, and of narrowed requests."""
 
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
@@ -98,7 +84,7 @@ class Transport:
     Raises TypeError when the object has no such method.
     """
 
-    __slots__ = ("_forms", "_resource_of", "_sender", "_texts", "client", "wire")
+    __slots__ = ("_posts", "_resource_of", "_sender", "client", "wire")
 
     def __init__(self, client: Any, wire: Wire = WIRES["chat"]) -> None:
         resource = client
@@ -110,8 +96,7 @@ class Transport:
         self.wire: Wire = wire
         self._resource_of = attrgetter(wire.resource)
         self._sender: tuple[Any, Any] = (None, None)
-        self._forms: dict[tuple[object, ...], JSONObject] = {}
-        self._texts: dict[tuple[int, ...], tuple[tuple[JSONObject, ...], str]] = {}
+        self._posts = Posts()
 
     @property
     def resource(self) -> Any:
@@ -157,47 +142,10 @@ class Transport:
         sender = self._sender_of(completions)
         if way.through is None and sender is not completions and _is_untouched(sender._client, type(sender).create):
             keywords = with_header(keywords, RAW_RESPONSE, "true")
-            posted = self._posted(sender, keywords)
+            posted = self._posts.of(sender, keywords)
             return sender.create(**keywords) if posted is None else sender._client.post(**posted)
         keywords = keywords if way.form is None else with_header(keywords, RAW_RESPONSE, "true")
         return (way.through or sender.create)(**keywords)
-
-    def _posted(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
-        """Return what ``create`` would give to ``post``: plain JSON as it is, anything else as the SDK transforms it.
-
-        What it gives for keywords of the same names is kept, as far as it does not depend on their values. None when
-        it refuses them, or posts in a way that is not known to us.
-        """
-        members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
-        plain = {name: value for name, value in members.items() if _is_plain(value)}
-        is_plain, create = len(plain) == len(members), type(sender).create
-        names = (create, *members, bool(members.get("stream"))) if is_plain else None
-        form = None if names is None else self._forms.get(names)
-        if form is None:
-            form = _form_of(sender.create, members, plain)
-            if form is None:
-                return None
-            if names is not None and len(self._forms) < _MAX_FORMS:
-                self._forms[names] = form
-        options = form["options"] | _SENT_ONCE
-        for name in _OPTIONS.keys() & keywords.keys():
-            if name == "timeout" or keywords[name] is not None:
-                options[_OPTIONS[name]] = keywords[name]
-        body = {name: plain.get(name, value) for name, value in form["body"].items()}
-        if is_plain and type(body.get("tools")) is Definitions and _takes_bytes(sender._client, options):
-            return form | {"body": None, "content": self._encoded(body), "options": options}
-        return form | {"body": body, "options": options}
-
-    def _encoded(self, body: JSONObject) -> bytes:
-        """Return a body as the SDK encodes it; of the tools that were declared the text is kept."""
-        key = tuple(map(id, body["tools"]))  # what is kept keeps its identity
-        kept = self._texts.get(key)
-        if kept is None:
-            kept = self._texts[key] = (*body["tools"],), _as_text(body["tools"])
-            if len(self._texts) > _MAX_TEXTS:
-                self._texts.pop(next(iter(self._texts)), None)
-        written = {name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()}
-        return f"{{{','.join(f'{_as_text(name)}:{text}' for name, text in written.items())}}}".encode()
 
     def _sender_of(self, completions: Any) -> Any:
         """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
@@ -333,7 +281,7 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
 
     It is told in the options to send once, not on the client: what is patched over a method of that goes on to it.
     """
-    options = {**(options or {}), **_SENT_ONCE}
+    options = {**(options or {}), **SENT_ONCE}
     headers = options.get("headers") or {}
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
         return client.post(path, options=options, **given)
@@ -343,24 +291,6 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
 
 async def _aparsed(wire: Wire, sent: Any) -> Any:
     return parsed(wire, await sent)
-
-
-_as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-def _takes_bytes(client: Any, options: JSONObject) -> bool:
-    """Return whether a client sends a body that is encoded, and nothing of the SDK's reads or changes it on the way.
-
-    Azure's makes the address of what is in it. Headers may say that it is sent otherwise.
-    """
-    kind = type(client)
-    is_read = kind._build_request.__module__ != "openai._base_client" or "extra_json" in options
-    return not is_read and len(options["headers"]) == 1 and _has_content(kind.post)
-
-
-@cache
-def _has_content(post: Any) -> bool:
-    return "content" in inspect.signature(post).parameters
 
 
 def _is_untouched(client: Any, *above: Any) -> bool:
@@ -373,48 +303,6 @@ def _is_untouched(client: Any, *above: Any) -> bool:
     return verdict and vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(is_sdks_own, above))
 
 
-class _SentNothing(Exception):
-    """Raised in the place of sending, with what would have been sent."""
-
-    def __init__(self, sent: JSONObject) -> None:
-        super().__init__()
-        self.sent = sent
-
-
-class _Sendless:
-    """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
-
-    def _post(self, path: str, **sent: Any) -> NoReturn:
-        raise _SentNothing({"path": path, **sent})
-
-
-def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
-    """Return what a method of the SDK would send; raises what it raises for its keywords."""
-    if isinstance(keywords.get("tools"), Iterator):
-        keywords["tools"] = list(keywords["tools"])
-    try:
-        called = method.__func__(_Sendless(), **keywords)
-        if inspect.iscoroutine(called):
-            called.send(None)
-    except _SentNothing as nothing:
-        return nothing.sent
-    raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
-
-
-def _form_of(create: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
-    """Return what the SDK's ``create`` gives to ``post``, with an empty value for each plain one; None as told above.
-
-    Any error is the caller's to see from ``create`` itself.
-    """
-    stubs = {name: value if type(value) in _SCALARS else type(value)() for name, value in plain.items()}
-    try:
-        form = sent_by(create, members | stubs)
-    except Exception:  # noqa: BLE001
-        return None
-    body, options = form.get("body"), form.get("options")
-    return form if isinstance(body, dict) and isinstance(options, dict) and plain.keys() <= body.keys() else None
-
-
 def _shortened(given: Any, left: float) -> Any:
     """Shorten a timeout to what is left of the deadline: a number, or the four parts of an HTTP library's own."""
     if isinstance(given, int | float):
@@ -423,30 +311,3 @@ def _shortened(given: Any, left: float) -> Any:
     if not all(hasattr(given, name) for name in _TIMEOUT_PARTS):
         return left
     return type(given)(**{name: left if part is None else min(part, left) for name, part in parts.items()})
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is JSON at every level, without recursion; a value that contains itself is not."""
-    if type(value) is Definitions:
-        return True
-    pending, left = [value], MAX_PLAIN_NODES
-    while pending:
-        if left < 0:
-            return False
-        one = pending.pop()
-        kind = type(one)
-        if kind is dict:
-            if not _STR.issuperset(map(type, one)):
-                return False
-            pending.extend(one.values())
-            left -= len(one)
-        elif kind is list:
-            pending.extend(one)
-            left -= len(one)
-        elif kind not in _SCALARS:
-            return False
-    return True
-
-
-_STR = frozenset({str})
-_SCALARS = frozenset({str, int, float, bool, type(None)})

@@ -135,7 +135,7 @@ def _open_message(
     return Opened(told, promised, leniency, came, medium="audio" if peek(message, "audio") else "")
 
 
-def ends_plainly(response: object, choice: object, message: object) -> bool:
+def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
     """Return whether nothing is said of the end but an ordinary ``finish_reason``: nearly always, and soon seen."""
     return (
         type(response) is type(choice) is type(message) is dict
