@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected, nor later among what was: it stays to the end, and is much."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Pass over the test files that were not asked for."""
     if not collection_path.match("test_*.py"):
@@ -64,7 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Generator[None, None, None]:
-    """Fail the test that leaves a Task with an exception: who would be told of it is a later one."""
+    """Fail the test that leaves a Task with an exception: who would be told of it is a later one.
+
+    Ctrl-C and SystemExit went out of the event loop to whoever ran it; asyncio keeps them all the same.
+    """
     yield
-    if left := unretrieved():
+    if left := [task for task in unretrieved() if isinstance(task.exception(), Exception)]:
         pytest.fail(f"nobody asked for the exceptions of these Tasks: {left}")

@@ -12,7 +12,6 @@ from cli.running import TOOLS, Command
 from cli.test_cli_check import BAD, GOOD, LINES, UNKNOWN, record, written
 from openai_shapes import completion, message
 from shared_data import SHARED, needs_shared
-from strictreply.cli._check_command import MIN_SHARED_BYTES
 from strictreply.cli._terminal import Status
 
 pytestmark = pytest.mark.one_lane
@@ -64,9 +63,12 @@ def test_only_a_few_of_each_cause_are_shown(command: Command, tmp_path: Path) ->
     assert page.count('class="finding') < 10
 
 
-def test_several_processes_make_the_same_page(command: Command, tmp_path: Path) -> None:
+def test_several_processes_make_the_same_page(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a worker judged stands on the page as what this process judged."""
-    lines = [GOOD, BAD, UNKNOWN] * (1 + MIN_SHARED_BYTES // (3 * len(GOOD)))
+    lines = [GOOD, BAD, UNKNOWN] * 300
+    monkeypatch.setattr("strictreply.cli._check_command.MIN_SHARED_BYTES", 0)
     pages = [page_of(command, tmp_path, lines, "--jobs", jobs) for jobs in ("1", "2")]
     assert [Page(page).text.count("What would have been asked") for page in pages] == [2, 2]
     counts = [[part for part in Page(page).text.split("·") if "replies" in part] for page in pages]

@@ -198,9 +198,9 @@ def test_several_processes_find_the_same_in_the_same_order(
 
 def test_stdin_is_a_file_too(process: Process, tmp_path: Path) -> None:
     """``-`` reads what comes in, packed or not."""
-    for name in ("replies.jsonl", "replies.jsonl.gz"):
+    for name, words in (("replies.jsonl", ()), ("replies.jsonl.gz", ("--jobs", "1"))):
         with written(tmp_path, LINES, name).open("rb") as file:
-            started = process("check", "--json", "-", stdin=file)
+            started = process("check", "--json", "-", *words, stdin=file)
             result = json.loads(started.communicate(timeout=60)[0])
         assert (started.returncode, result["replies"], result["invalid"]) == (Status.INVALID, 4, 2)
 

@@ -85,7 +85,7 @@ class Demand:
         given = [self.hints.args]  # what the user said is for the first
         calls = [Target.of(tool, place=place, args=given.pop() if given else None) for tool in self.callable_tools]
         args = given.pop() if given else None
-        if self.answer_schema is not None and self.choice in _FREE:
+        if self.answer_schema is not None and self.contract.choice in _FREE:
             answer = self.answer_schema if self.hints.answer is None else self.hints.answer
             return (*calls, Target.of(answer, place="json", args=args))
         return tuple(calls) or (Target.of(args=args),)
@@ -136,7 +136,7 @@ class Demand:
         if not all(results[-len(last) :]):
             return left[0].clean
         answers = [target for target in self.targets if target.tool is None]
-        if not answers and self.choice in _FREE:
+        if not answers and self.contract.choice in _FREE:
             return Target.of().clean
         return (answers or left)[0].clean
 
@@ -161,16 +161,6 @@ class Demand:
             "prose": "plain text",
         }[target.place]
         return f"{told}, streamed" if self.request.get("stream") else told
-
-    @property
-    def choice(self) -> str:
-        """What ``tool_choice`` comes to: ``auto``, ``required``, ``none`` or the name of a tool."""
-        return self.contract.choice
-
-    @property
-    def parallel(self) -> bool:
-        """Whether several calls may come in one reply."""
-        return self.contract.parallel
 
     @property
     def answer_schema(self) -> JSON:

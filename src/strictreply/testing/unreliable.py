@@ -278,11 +278,12 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
     if not isinstance(request.get("tools"), list | None):
         raise ValueError("'tools' must be a list")  # noqa: TRY004 - an API error
     asked = Demand({name: request[name] for name in ("messages", "tools", *SHAPING) if name in request})
+    choice = asked.contract.choice
     described = fields(fields(request.get("response_format")).get("json_schema"))
     return ReplyDemands(
         tools={tool.name: tool for tool in asked.callable_tools},
-        choice=asked.choice if asked.callable_tools else "none",
-        parallel=asked.parallel and asked.choice in {"auto", "required"},
+        choice=choice if asked.callable_tools else "none",
+        parallel=asked.contract.parallel and choice in {"auto", "required"},
         answer=asked.answer_schema,
         answer_name=str(described.get("name", "")),
     )
