@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strictreply import batch
     from strictreply.client._client import AsyncStrictClient, StrictClient
+    from strictreply.client._streaming import AsyncReplyStream, ReplyStream
     from strictreply.client._surface import guarded
-    from strictreply.client._typed_stream import Accepted, AsyncReplyStream, Provisional, ReplyStream, Retracted
+    from strictreply.client._typed_stream import Accepted, Provisional, Retracted
     from strictreply.client._wrap import wrap
     from strictreply.client._wrapped import Exchange
     from strictreply.contract._contract import Contract
@@ -109,7 +110,8 @@ __all__ = [
 _MODULES = {
     "client._client": "AsyncStrictClient StrictClient",
     "client._surface": "guarded",
-    "client._typed_stream": "Accepted AsyncReplyStream Provisional ReplyStream Retracted",
+    "client._streaming": "AsyncReplyStream ReplyStream",
+    "client._typed_stream": "Accepted Provisional Retracted",
     "client._wrap": "wrap",
     "client._wrapped": "Exchange",
     "contract._contract": "Contract",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -226,3 +228,20 @@ async def chunks_of(client: Any) -> list[Any]:
 def told_by(one: Any) -> tuple[Any, ...]:
     """All that a chunk says, numbers by their spelling, and which members were set."""
     return type(one), repr(one), one.model_dump_json(exclude_unset=True), one.model_fields_set
+
+
+def test_who_reads_the_events_of_the_sdks_stream_reads_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that has put itself into the SDK's stream sees each event with its data, as without us."""
+    seen: list[str] = []
+    own = openai.Stream._iter_events
+
+    def watched(stream: openai.Stream[Any]) -> Iterator[Any]:
+        for event in own(stream):
+            seen.append(event.data)
+            yield event
+
+    monkeypatch.setattr(openai.Stream, "_iter_events", watched)
+    told = read(wrapped(Server(over(Body(deltas(*in_pieces("Oh, tea is out.", 4)))))))
+    assert told.content == "Oh, tea is out."
+    texts = [json.loads(data)["choices"][0]["delta"].get("content") for data in seen if data != "[DONE]"]
+    assert "".join(text or "" for text in texts) == told.content

@@ -52,9 +52,20 @@ class Checked(BaseModel):
             assert self.low <= self.high
             return self
 
+    class Noted(BaseModel):
+        """A model that does something once it is there."""
+
+        text: str
+        size: int = 0
+
+        def model_post_init(self, _: object) -> None:
+            """Look at the whole."""
+            self.size = len(self.text)
+
     kind: str = Field(alias="type")
     name: str
     pair: Pair
+    noted: Noted | None = None
 
     @field_validator("name")
     @classmethod
@@ -117,13 +128,14 @@ def test_what_is_shown_is_final_and_equal_to_the_whole(order: Any, dice: random.
 
 def test_members_with_rules_of_their_own_come_with_the_whole() -> None:
     """Nothing is shown that a validator has not seen, and no validator sees a part."""
-    told = followed(Checked, '{"type": "a", "name": "Bo", "pair": {"low": 1, "high": 2}}')
+    told = followed(Checked, '{"type": "a", "name": "Bo", "pair": {"low": 1, "high": 2}, "noted": {"text": "ab"}}')
     states = [repr(partial.answer) for partial in told]
     assert list(dict.fromkeys(states)) == [
         "Checked()",
         "Checked(kind='a')",
         "Checked(kind='a', pair=Pair(low=1, high=2))",
-        "Checked(kind='a', name='Bo', pair=Pair(low=1, high=2))",
+        "Checked(kind='a', pair=Pair(low=1, high=2), noted=Noted(text='ab', size=2))",
+        "Checked(kind='a', name='Bo', pair=Pair(low=1, high=2), noted=Noted(text='ab', size=2))",
     ]
     assert all(not hasattr(partial.answer, "name") for partial in told[:-1])
 

@@ -18,9 +18,17 @@ import anyio
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._relay import ChunkRelay, Relay
 from strictreply.client._sending import NOTHING, Sending
-from strictreply.client._streaming import aexhausted, as_sdks_stream, astreamed, exhausted, streamed
+from strictreply.client._streaming import (
+    AsyncReplyStream,
+    ReplyStream,
+    aexhausted,
+    as_sdks_stream,
+    astreamed,
+    exhausted,
+    streamed,
+)
 from strictreply.client._transport import Way
-from strictreply.client._typed_stream import Accepted, AsyncReplyStream, ReplyStream, StreamEvent
+from strictreply.client._typed_stream import Accepted, StreamEvent
 from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed

@@ -146,7 +146,11 @@ class ChunkRelay(Relay):
         """Begin with the stream of one ask; a second text is not live: it may stand behind the first."""
         super().begin(asks_for)
         self._is_open = False
-        self._is_held = bool(self._sent.text) or asks_for != "reply" or not _may_be_live(self.contract)
+        contract = (
+            self.contract
+        )  # text may go out before the reply is judged where it is any text, or prose beside calls
+        is_free = contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"
+        self._is_held = bool(self._sent.text) or asks_for != "reply" or not is_free
         self._first = ""
         self._waiting: list[Came] = []
 
@@ -180,8 +184,3 @@ class ChunkRelay(Relay):
     def released(self, response: JSONObject) -> Iterator[JSONObject]:
         """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
         return self._sent.rest(response, self.response() if self._is_open else None)
-
-
-def _may_be_live(contract: Contract) -> bool:
-    """Return whether text may go out before the reply is judged: it is any text, or prose beside calls."""
-    return contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"

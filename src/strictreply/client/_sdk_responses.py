@@ -160,13 +160,13 @@ def http_of(source: Any) -> Any:
     return http if type(http).__module__.partition(".")[0] in _HTTP_LIBRARIES else None
 
 
-def body_over(http: Any, pieces: Any, write: Callable[[Any], Any]) -> Any:
-    """Return a response like ``http`` whose body is what ``write`` makes of ``pieces``, a generator, sync or async."""
+def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> Any:
+    """Return a response like ``http`` whose body is what ``write`` makes of ``pieces``, a generator, and ``end``."""
     library = import_module(type(http).__module__.partition(".")[0])
     base = library.AsyncByteStream if hasattr(pieces, "aclose") else library.SyncByteStream
     headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
     kept = {name: value for name, value in http.extensions.items() if name != "network_stream"}
-    body = _body_class(base)(pieces, write)
+    body = _body_class(base)(pieces, write, end)
     return type(http)(http.status_code, headers=headers, request=http.request, stream=body, extensions=kept)
 
 
@@ -177,15 +177,17 @@ def _body_class(base: Any) -> Any:
 
 
 class _Body:
-    def __init__(self, pieces: Any, write: Callable[[Any], Any]) -> None:
-        self._pieces = pieces
-        self._write = write
+    def __init__(self, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> None:
+        self._pieces, self._write, self._end = pieces, write, end
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._write(self._pieces))
+        yield from map(self._write, self._pieces)
+        yield self._end
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return aiter(self._write(self._pieces))
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._pieces:
+            yield self._write(piece)
+        yield self._end
 
     def close(self) -> None:
         self._pieces.close()

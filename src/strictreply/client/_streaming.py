@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import anyio
 
@@ -20,14 +20,19 @@ from strictreply.client._relay import Came, Relay, came_in
 from strictreply.client._sdk_responses import body_over, http_of, is_raw, is_read_by_sdk, raw_stream, with_decoder
 from strictreply.client._sending import Sending
 from strictreply.client._transport import Sent
+from strictreply.client._typed_stream import StreamEvent
+from strictreply.client._wrapped import Exchange
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
 from strictreply.retry._flow import Call, Effect, Event, Failed, Notify, Outcome, Replied, reply_flow
 from strictreply.values._json import JSON
+from strictreply.values._replies import A_co, AssistantReply
 from strictreply.wires._events import DONE, EventReader, event, typed_event
 from strictreply.wires._received import as_json
 from strictreply.wires._wire import is_whole
+
+T = TypeVar("T")
 
 
 def streamed(
@@ -259,14 +264,14 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending, *, is_async: bool) 
     http = http_of(source)
     if http is None:
         return AsyncChunks(rest) if is_async else Chunks(rest)
-    write = partial(_awritten if is_async else _written, is_chat=sending.transport.wire.ends_with_done)
-    body = body_over(http, rest, write)
+    is_chat = sending.transport.wire.ends_with_done
+    body = body_over(http, rest, partial(_bytes_of, is_chat=is_chat), DONE if is_chat else b"")
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
     if is_raw(source):
         made = raw_stream(source, body, sending.way.form, is_async=is_async)
         if type(made) is kind and is_read_by_sdk(made):
-            with_decoder(made, partial(_Decoder, rest, is_chat=sending.transport.wire.ends_with_done))
+            with_decoder(made, partial(_Decoder, rest, is_chat=is_chat))
         return made
     of_event = sending.transport.sdk_type(of_event=True)
     return kind(cast_to=of_event, response=body, client=sending.transport.client)
@@ -276,20 +281,6 @@ def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
     if isinstance(piece, Came):
         piece = piece.kept
     return piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
-
-
-def _written(pieces: Iterator[Any], *, is_chat: bool) -> Iterator[bytes]:
-    for piece in pieces:
-        yield _bytes_of(piece, is_chat=is_chat)
-    if is_chat:
-        yield DONE
-
-
-async def _awritten(pieces: AsyncIterator[Any], *, is_chat: bool) -> AsyncIterator[bytes]:
-    async for piece in pieces:
-        yield _bytes_of(piece, is_chat=is_chat)
-    if is_chat:
-        yield DONE
 
 
 class _Read:
@@ -328,17 +319,17 @@ class _Decoder:
         return events
 
 
-class Chunks:
-    """The chunks of a guarded stream, for a client that is not the SDK's."""
+class Chunks(Generic[T]):
+    """What a guarded stream yields, and a context manager that ends the request when it is left."""
 
-    def __init__(self, pieces: Generator[Any]) -> None:
+    def __init__(self, pieces: Generator[T]) -> None:
         self._pieces = pieces
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         return self._pieces
 
-    def __next__(self) -> Any:
-        """Return the next chunk."""
+    def __next__(self) -> T:
+        """Return what comes next."""
         return next(self._pieces)
 
     def __enter__(self) -> Self:
@@ -348,21 +339,21 @@ class Chunks:
         self.close()
 
     def close(self) -> None:
-        """End the stream: nothing more is generated."""
+        """End the stream: the response is closed, and nothing more is generated."""
         self._pieces.close()
 
 
-class AsyncChunks:
-    """The chunks of a guarded stream, for an async client that is not the SDK's."""
+class AsyncChunks(Generic[T]):
+    """The twin of :class:`Chunks` for async clients."""
 
-    def __init__(self, pieces: AsyncGenerator[Any]) -> None:
+    def __init__(self, pieces: AsyncGenerator[T]) -> None:
         self._pieces = pieces
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[T]:
         return self._pieces
 
-    async def __anext__(self) -> Any:
-        """Return the next chunk."""
+    async def __anext__(self) -> T:
+        """Return what comes next."""
         return await anext(self._pieces)
 
     async def __aenter__(self) -> Self:
@@ -372,5 +363,42 @@ class AsyncChunks:
         await self.close()
 
     async def close(self) -> None:
-        """End the stream: nothing more is generated."""
+        """End the stream: the response is closed, and nothing more is generated."""
         await self._pieces.aclose()
+
+
+class _Ending(Generic[A_co]):
+    """What both twins of a typed stream hold: the exchange, once there is one."""
+
+    _ended: list[Exchange[A_co]]
+
+    @property
+    def exchange(self) -> Exchange[A_co]:
+        """The call with its story; raises RuntimeError before :class:`Accepted` was yielded."""
+        if not self._ended:
+            raise RuntimeError("the stream has not ended in a reply yet: iterate over it to its end")
+        return self._ended[0]
+
+    @property
+    def reply(self) -> AssistantReply[A_co]:
+        """The accepted reply; raises RuntimeError before :class:`Accepted` was yielded."""
+        return self.exchange.reply
+
+
+class ReplyStream(Chunks[StreamEvent[A_co]], _Ending[A_co]):
+    """A typed stream: an iterator of events, and a context manager that ends the request when it is left.
+
+    Iterating raises what :meth:`StrictClient.reply` raises.
+    """
+
+    def __init__(self, events: Generator[StreamEvent[A_co]], ended: list[Exchange[A_co]]) -> None:
+        super().__init__(events)
+        self._ended = ended
+
+
+class AsyncReplyStream(AsyncChunks[StreamEvent[A_co]], _Ending[A_co]):
+    """A typed stream of an async client: the twin of :class:`ReplyStream`."""
+
+    def __init__(self, events: AsyncGenerator[StreamEvent[A_co]], ended: list[Exchange[A_co]]) -> None:
+        super().__init__(events)
+        self._ended = ended

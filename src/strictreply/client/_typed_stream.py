@@ -5,9 +5,8 @@ Everything before the end is provisional: it is taken back when the reply does n
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from strictreply.client._relay import Came, Relay
 from strictreply.reading._incremental import Partial
@@ -16,9 +15,6 @@ from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue
 from strictreply.values._replies import A_co, AssistantReply
 from strictreply.wires._wire import Assembly
-
-if TYPE_CHECKING:
-    from strictreply.client._wrapped import Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,74 +75,3 @@ class EventRelay(Relay):
         """Return that what was shown is taken back."""
         shown, self._has_shown = self._has_shown, False
         return [Retracted(attempt.issues)] if shown else []
-
-
-class _Ending(Generic[A_co]):
-    """What both twins hold: the exchange, once there is one."""
-
-    _ended: list[Exchange[A_co]]
-
-    @property
-    def exchange(self) -> Exchange[A_co]:
-        """The call with its story; raises RuntimeError before :class:`Accepted` was yielded."""
-        if not self._ended:
-            raise RuntimeError("the stream has not ended in a reply yet: iterate over it to its end")
-        return self._ended[0]
-
-    @property
-    def reply(self) -> AssistantReply[A_co]:
-        """The accepted reply; raises RuntimeError before :class:`Accepted` was yielded."""
-        return self.exchange.reply
-
-
-class ReplyStream(_Ending[A_co]):
-    """A typed stream: an iterator of events, and a context manager that ends the request when it is left.
-
-    Iterating raises what :meth:`StrictClient.reply` raises.
-    """
-
-    def __init__(self, events: Generator[StreamEvent[A_co]], ended: list[Exchange[A_co]]) -> None:
-        self._events = events
-        self._ended = ended
-
-    def __iter__(self) -> Iterator[StreamEvent[A_co]]:
-        return self._events
-
-    def __next__(self) -> StreamEvent[A_co]:
-        """Return the next event."""
-        return next(self._events)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the stream: the response is closed, and nothing more is generated."""
-        self._events.close()
-
-
-class AsyncReplyStream(_Ending[A_co]):
-    """A typed stream of an async client: the twin of :class:`ReplyStream`."""
-
-    def __init__(self, events: AsyncGenerator[StreamEvent[A_co]], ended: list[Exchange[A_co]]) -> None:
-        self._events = events
-        self._ended = ended
-
-    def __aiter__(self) -> AsyncIterator[StreamEvent[A_co]]:
-        return self._events
-
-    async def __anext__(self) -> StreamEvent[A_co]:
-        """Return the next event."""
-        return await anext(self._events)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """End the stream: the response is closed, and nothing more is generated."""
-        await self._events.aclose()

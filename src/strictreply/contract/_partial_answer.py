@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, PydanticUserError, RootModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from strictreply.contract._models import instance_of
+from strictreply.contract._models import UNREADABLE, instance_of
 from strictreply.contract._reuse import kept_on
 from strictreply.reading._incremental import Partial
 from strictreply.values._issues import pointer_tokens
@@ -115,7 +116,9 @@ def _bare(kind: Any) -> Any:
 
 def _item_of(kind: Any) -> tuple[Any, TypeAdapter[Any]] | None:
     """Return the type of the items of a list, and what reads one; None for any other type."""
-    return (get_args(kind)[0], TypeAdapter(get_args(kind)[0])) if get_origin(kind) is list and get_args(kind) else None
+    item: Any = next(iter(get_args(kind)), None) if get_origin(kind) is list else None
+    adapter = None if item is None else _adapter(item, None)
+    return None if adapter is None else (item, adapter)
 
 
 def _members_of(kind: Any) -> _Members | None:
@@ -127,19 +130,18 @@ def _members_of(kind: Any) -> _Members | None:
 
 def _read(kind: type[BaseModel]) -> _Members | None:
     rules = kind.__pydantic_decorators__
-    if rules.model_validators or rules.root_validators or kind.__init__ is not BaseModel.__init__:
-        return None
+    own_code = kind.__init__ is not BaseModel.__init__ or kind.model_post_init is not BaseModel.model_post_init
+    if rules.model_validators or rules.root_validators or own_code:
+        return None  # it is written for whole instances
     checked = [rule.info.fields for rule in rules.field_validators.values()]
     checked += [rule.info.fields for rule in rules.validators.values()]
     own = set[str]().union(*checked)
-    return {
-        _spelled(name, field): (
-            name,
-            field.annotation,
-            None if own & {name, "*"} or field.discriminator else _adapter(kind, field),
-        )
-        for name, field in kind.model_fields.items()
-    }
+    members: _Members = {}
+    for name, field in kind.model_fields.items():
+        read: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        is_alone = not (own & {name, "*"} or field.discriminator)
+        members[_spelled(name, field)] = name, field.annotation, _adapter(read, kind.model_config) if is_alone else None
+    return members
 
 
 def _spelled(name: str, field: FieldInfo) -> str:
@@ -147,9 +149,9 @@ def _spelled(name: str, field: FieldInfo) -> str:
     return alias if isinstance(alias, str) else name
 
 
-def _adapter(kind: type[BaseModel], field: FieldInfo) -> TypeAdapter[Any]:
-    read: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-    try:
-        return TypeAdapter(read, config=kind.model_config)
-    except PydanticUserError:  # a model has a configuration of its own
-        return TypeAdapter(read)
+def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[Any] | None:
+    """Return what reads a type by the configuration around it; None for a type that says nothing by itself."""
+    for one in (config, None):  # a model has a configuration of its own
+        with suppress(*UNREADABLE):
+            return TypeAdapter(read, config=one)
+    return None

@@ -69,16 +69,17 @@ class Veto:
         if contract.channel == "text":
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
         elif contract.answer.schema is not None and not self._own and contract.answer_style == "union":
-            self._answer = _Text(
-                contract, contract.answer.schema.live.root, partial(_judge_content, contract), "/content"
-            )
+            explain = partial(contract.answer.judge, at="/content")
+            self._answer = _Text(contract, contract.answer.schema.live.root, explain, "/content")
         # beside calls the content may say anything
         self._is_free = contract.channel == "native" and contract.choice != "none" and bool(contract.tools)
 
     def text(self, piece: str) -> Issue | None:
         """Read a piece of ``message.content``."""
         self._last = None
-        self._content += _size(piece, self._contract)
+        # where something around the JSON may be dropped, only its characters count
+        is_whole = self._contract.extraction == ("strict",) or self._contract.answer.is_text
+        self._content += utf8_size(piece) if is_whole else len(piece)
         if self._content > (limit := self._contract.limits.reply_bytes):
             is_json = self._answer is not None and not self._calls
             path = "" if self._contract.channel == "text" else "/content"
@@ -136,15 +137,6 @@ class Veto:
         if self._typed is None:
             self._typed = PartialAnswer(answer.kind, answer.adapter, answer.schema.names)
         return replace(partial, answer=self._typed.grown(partial))
-
-
-def _size(piece: str, contract: Contract) -> int:
-    """Count a piece against the cap; where something around the JSON may be dropped, only its characters count."""
-    return utf8_size(piece) if contract.extraction == ("strict",) or contract.answer.is_text else len(piece)
-
-
-def _judge_content(contract: Contract, value: JSON) -> object:
-    return contract.answer.judge(value, "/content", Work())
 
 
 class _Followed:

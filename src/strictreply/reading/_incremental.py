@@ -203,8 +203,9 @@ class IncrementalReader:
         # What only a whole string or name shows is shown by one that is ended here.
         told = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
         issues = told.issues if isinstance(told, Invalid) else ()
+        limit = self._limits.nodes if code is Code.JSON_TOO_MANY_NODES else self._limits.depth
         return next((each for each in issues if each.code == code.value), None) or Issue.of(
-            code, at, line=1, column=1, expected="", limit=self._limit_of(code)
+            code, at, line=1, column=1, expected="", limit=limit
         )
 
     def partial(self) -> Partial[Any] | None:
@@ -240,9 +241,6 @@ class IncrementalReader:
 
     def _fault(self, code: Code, tail: str = "") -> None:
         raise _Stopped(code, tail=tail)
-
-    def _limit_of(self, code: Code) -> int:
-        return self._limits.nodes if code is Code.JSON_TOO_MANY_NODES else self._limits.depth
 
     # The values as they are built
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -144,14 +145,15 @@ class LiveSchema:
         forms = self._joined(expanded)
         alternatives = [_FormAlternative(self, each) for each in forms]
         plain = all(_REMARKS.issuperset(judge) and "integer" not in judge.get("type", ()) for judge in judges)
-        return Place(alternatives, None if plain else _Judges(self._parts, judges))
+        return Place(alternatives, None if plain else _judged_by(self._parts, judges))
 
     def _joined(self, factors: Iterable[list[tuple[_Form, ...]]]) -> list[tuple[_Form, ...]]:
         """Multiply alternatives out; a factor that would make too many is left out."""
         forms: list[tuple[_Form, ...]] = [()]
         for factor in factors:
             if len(forms) * len(factor) <= MAX_EXPANDED:
-                forms = [_united(one, other) for one, other in product(forms, factor)]
+                pairs = product(forms, factor)
+                forms = [tuple({id(form): form for form in (*one, *other)}.values()) for one, other in pairs]
         return forms
 
     def _expanded(self, schema: Any) -> list[tuple[_Form, ...]]:
@@ -201,29 +203,17 @@ class LiveSchema:
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
 
 
-def _united(one: tuple[_Form, ...], other: tuple[_Form, ...]) -> tuple[_Form, ...]:
-    return tuple({id(form): form for form in (*one, *other)}.values())
+def _judged_by(parts: SchemaParts, judges: tuple[_Form, ...]) -> Callable[[JSON], bool]:
+    """Return whether a value fits all of some schemas, whose engines are compiled when first asked."""
 
+    @cache
+    def engines() -> list[SchemaEngine]:
+        try:
+            return [parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]}, Work()) for one in judges]
+        except (ValueError, ContractError):  # a part that means nothing without the whole is left to the judge
+            return []
 
-class _Judges:
-    """The engines of the schemas of one place, compiled when first asked."""
-
-    __slots__ = ("_engines", "_judges", "_parts")
-
-    def __init__(self, parts: SchemaParts, judges: tuple[_Form, ...]) -> None:
-        self._parts, self._judges = parts, judges
-        self._engines: tuple[SchemaEngine, ...] | None = None
-
-    def __call__(self, value: JSON) -> bool:
-        if self._engines is None:
-            try:
-                self._engines = tuple(self._engine(judge) for judge in self._judges)
-            except (ValueError, ContractError):  # a part that means nothing without the whole is left to the judge
-                self._engines = ()
-        return all(_holds(engine, value) for engine in self._engines)
-
-    def _engine(self, judge: _Form) -> SchemaEngine:
-        return self._parts.engine((id(judge), "whole"), {"allOf": [self._parts.refer(judge)]}, Work())
+    return lambda value: all(_holds(engine, value) for engine in engines())
 
 
 def _holds(engine: SchemaEngine, value: JSON) -> bool:
@@ -239,14 +229,16 @@ class _FormAlternative(Alternative):
     __slots__ = ("_forms", "_known", "_live")
 
     def __init__(self, live: LiveSchema, forms: tuple[_Form, ...]) -> None:
-        super().__init__(KINDS.intersection(*map(_kinds, forms)), required=_all(forms, "required"))
+        required = {name for form in forms for name in form.get("required", ())}
+        super().__init__(KINDS.intersection(*map(_kinds, forms)), required=required)
         self._live, self._forms = live, forms
         self._known: dict[str | int, Place | None] = {}
         closed = [names for form in forms if (names := self._closed_names(form)) is not None]
         if closed:
             fewest = min(closed, key=len)
             self.names = tuple(fewest)
-        texts = [_texts(form) for form in forms if "enum" in form or "const" in form]
+        listed = [listed_values(form) for form in forms if "enum" in form or "const" in form]
+        texts = [[value for value in values if isinstance(value, str)] for values in listed]
         self.literals = tuple(text for text in texts[0] if all(text in other for other in texts)) if texts else None
         self.limit = min((form.get("maxLength", math.inf) for form in forms), default=math.inf)
         if self.literals is not None:
@@ -299,14 +291,6 @@ def _kinds(form: _Form) -> frozenset[str]:
     types = {"number" if name == "integer" else name for name in ([told] if isinstance(told, str) else told)}
     kinds = frozenset(types) if types else KINDS
     return kinds.intersection(map(kind_of, listed_values(form))) if "enum" in form or "const" in form else kinds
-
-
-def _texts(form: _Form) -> list[str]:
-    return [value for value in listed_values(form) if isinstance(value, str)]
-
-
-def _all(forms: Iterable[_Form], keyword: str) -> set[str]:
-    return {name for form in forms for name in form.get(keyword, ())}
 
 
 _Live: TypeAlias = "tuple[int, Alternative]"  # with the number of the candidate that it is an alternative of
@@ -390,16 +374,16 @@ class LiveCheck:
 
     def ends(self, value: JSON, size: int) -> bool:
         """Hear the whole value of an object or array."""
-        held = {number for number, alternative in self._alive if self._is_whole(alternative, value)}
+        held = {
+            number
+            for number, alternative in self._alive
+            if not isinstance(value, dict) or alternative.required <= value.keys()
+        }
         candidates, self._alive = self._outer.pop()
         small = size <= SMALL
         return self._settle(
             [each for number, each in enumerate(candidates) if number in held and (not small or each[1].accepts(value))]
         )
-
-    @staticmethod
-    def _is_whole(alternative: Alternative, value: JSON) -> bool:
-        return not isinstance(value, dict) or alternative.required <= value.keys()
 
     def _settle(self, held: list[_Candidate]) -> bool:
         if self._outer:
