@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from strictreply.batch._asking import Asking, Messages, Session, asked, asynchronous, is_ready
 from strictreply.batch._batches import batch_of
@@ -44,7 +44,13 @@ class Rows:
     _prefix: str
     _process: Process = field(default_factory=Process, repr=False)
 
-    def __call__(self, batch: B) -> B:
+    @overload
+    def __call__(self, batch: list[Any]) -> list[dict[str, Any]]: ...
+    @overload
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, batch: B) -> B: ...
+    def __call__(self, batch: Any) -> Any:
         """Ask about every row of a batch, and return it with the result columns, of the kind that was given.
 
         ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table`` or a
@@ -53,13 +59,19 @@ class Rows:
         """
         held = batch_of(batch, self._prefix)
         results = self._process.run(self._asking, partial(self._all, held.rows)) if held.rows else []
-        return cast("B", held.with_results(results))
+        return held.with_results(results)
 
-    async def acall(self, batch: B) -> B:
+    @overload
+    async def acall(self, batch: list[Any]) -> list[dict[str, Any]]: ...
+    @overload
+    async def acall(self, batch: Mapping[str, Any]) -> dict[str, Any]: ...
+    @overload
+    async def acall(self, batch: B) -> B: ...
+    async def acall(self, batch: Any) -> Any:
         """Ask about every row of a batch like a plain call, from within an event loop of asyncio."""
         held = batch_of(batch, self._prefix)
         results = await self._process.arun(self._asking, partial(self._all, held.rows)) if held.rows else []
-        return cast("B", held.with_results(results))
+        return held.with_results(results)
 
     def stream(self, rows: Iterable[Any] | AsyncIterable[Any]) -> RowStream:
         """Ask about rows as they come, in the event loop at hand and through a client of its own.
