@@ -28,9 +28,6 @@ Messages: TypeAlias = str | Callable[[Any], Any]
 
 Source: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 
-_LOOK_AHEAD = 2
-"""How many results, in multiples of ``concurrency``, wait for whoever takes them before no further row is begun."""
-
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -96,6 +93,8 @@ class Asking:
         if callable(self.messages):
             try:
                 found = self.messages(row)
+            except ContractError:
+                raise  # it says itself what is wrong with the row
             except Exception as error:  # noqa: BLE001 - the user's own code
                 words = f"the function of messages= raised {type(error).__name__} for this row"
                 return unasked(index, "row.messages", words, "Call it with this row to see why.")
@@ -126,9 +125,10 @@ def asynchronous(strict: object) -> AsyncStrictClient[Any]:
 
 
 async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenerator[RowResult]:
-    """Yield the result of each row as soon as it is there; rows are read no faster than results are taken.
+    """Yield the result of each row as soon as it is there.
 
-    What reading the rows raises is raised when the rows before it have their results.
+    A row keeps its place until the next result is asked for: whoever writes results down has no more rows begun and not
+    written than there are places. What reading the rows raises is raised after the results of the rows before it.
     """
     work = _UnderWay(asking, session)
     feeding = asyncio.create_task(work.feed(source))
@@ -136,9 +136,8 @@ async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenera
     try:
         while work.results or work.running or not feeding.done():
             if work.results:
-                result = work.results.popleft()
-                work.taken.set()
-                yield result
+                yield work.results.popleft()
+                work.leave()
             else:
                 work.news.clear()
                 await work.news.wait()
@@ -148,49 +147,51 @@ async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenera
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        while work.places:
+            work.leave()
 
 
 class _UnderWay:
-    """The rows of one call that are under way, and the results that nobody has taken yet."""
+    """The rows of one call that are under way, the results that nobody has taken yet, and the places of both."""
 
     def __init__(self, asking: Asking, session: Session) -> None:
         self._asking, self._session = asking, session
         self.running: set[asyncio.Task[None]] = set()
         self.results: deque[RowResult] = deque()
-        self.news, self.taken = asyncio.Event(), asyncio.Event()
+        self.news = asyncio.Event()
+        self.places = 0
 
     async def feed(self, source: Source) -> None:
         """Begin one row after another; a row is read only when there is a place for it."""
-        gate, pull, index = self._session.gate, _puller(source), 0
+        pull, index = _puller(source), 0
         while True:
-            while len(self.results) >= _LOOK_AHEAD * self._asking.concurrency:
-                self.taken.clear()
-                await self.taken.wait()
-            await gate.enter()
+            await self._session.gate.enter()
+            self.places += 1
             try:
                 row = await pull()
             except StopAsyncIteration:
-                gate.leave()
+                self.leave()
                 return
-            except BaseException:
-                gate.leave()
-                raise
             task = asyncio.create_task(self._ask(index, row))
             self.running.add(task)
-            task.add_done_callback(self._leave)
+            task.add_done_callback(self._ended)
             index += 1
 
     async def _ask(self, index: int, row: Any) -> None:
         self.results.append(await self._asking.asked_one(self._session, index, row))
 
-    def _leave(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         self.running.discard(task)
-        self._session.gate.leave()
         self.wake()
 
     def wake(self, _task: object = None) -> None:
         """Say that there is something new."""
         self.news.set()
+
+    def leave(self) -> None:
+        """Give the place of one row back."""
+        self.places -= 1
+        self._session.gate.leave()
 
 
 def _puller(source: Source) -> Callable[[], Awaitable[Any]]:

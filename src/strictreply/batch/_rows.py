@@ -76,7 +76,7 @@ class Rows:
     def stream(self, rows: Iterable[Any] | AsyncIterable[Any]) -> RowStream:
         """Ask about rows as they come, in the event loop at hand and through a client of its own.
 
-        Never more than three times ``concurrency`` rows and results are held at once. Close a stream that you leave
+        Never more than ``concurrency`` rows are begun whose results were not taken. Close a stream that you leave
         early (``contextlib.aclosing``): what is under way is cancelled then.
         """
         return RowStream(self._asking, self._process.bucket, rows)
