@@ -273,7 +273,7 @@ for line in sys.stdin:
 def test_twenty_kills(shop: Path) -> None:
     """Killed twenty times at random, a run loses no row, and asks none twice but those under way at a kill."""
     at_once, dice, kills = 8, random.Random(7), 20
-    rows = write_rows(shop / "in.jsonl", 1500)
+    rows = write_rows(shop / "in.jsonl", 700)
     out = shop / "in.results.jsonl"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with (
@@ -288,7 +288,7 @@ def test_twenty_kills(shop: Path) -> None:
             return int(starter.stdout.readline())
 
         for _ in range(kills):
-            goal = loopback.size() + dice.randint(1, 800)  # a moment of the run, not of the clock
+            goal = loopback.size() + dice.randint(1, 300)  # a moment of the run, not of the clock
             process = start()
             while loopback.size() < goal:
                 time.sleep(0.001)
@@ -300,10 +300,10 @@ def test_twenty_kills(shop: Path) -> None:
         start()
         while not (line := starter.stdout.readline()).strip().isdigit():
             told = line
-        assert (int(line), told[:10]) == (0, "1500 rows:")
+        assert (int(line), told[:10]) == (0, "700 rows:")
         asked = loopback.asked()
     results = read(out)
-    assert sorted(row["index"] for row in results) == list(range(1500))
+    assert sorted(row["index"] for row in results) == list(range(700))
     assert all(row["text"] == rows[row["index"]]["text"] for row in results)
     assert set(asked) >= {row["text"] for row in rows}
     assert sum(asked[row["text"]] - 1 for row in rows) <= kills * at_once
