@@ -129,7 +129,7 @@ def test_what_comes_instead_of_a_reply(tmp_path: Path, record: JSONObject, statu
 
 
 def test_odd_files(tmp_path: Path) -> None:
-    """Lines that are none, ids that are there twice, outputs of nobody: each is counted, and every request has a row."""
+    """Lines that are none, ids that are there twice, outputs of nobody: each is counted, every request has a row."""
     requests = write(
         tmp_path / "in.jsonl", asked("a"), "{", asked("b"), asked("a"), {"custom_id": "e", "body": {"input_": 1}}
     )
