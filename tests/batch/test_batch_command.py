@@ -94,7 +94,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def words(loopback: Loopback, source: str = "in.jsonl", **options: object) -> list[str]:
+def words(loopback: Loopback, source: str = "in.jsonl", /, **options: object) -> list[str]:
     """Spell the command."""
     given: dict[str, object] = {
         "answer": "batch_shop:Label",
@@ -275,17 +275,18 @@ def test_twenty_kills(shop: Path) -> None:
     at_once, dice, kills = 8, random.Random(7), 20
     rows = write_rows(shop / "in.jsonl", 700)
     out = shop / "in.results.jsonl"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    told, command = "", [sys.executable, "-c", STARTER]
     with (
         closing(Loopback(shop, "--delay", "0.004")) as loopback,
-        subprocess.Popen([sys.executable, "-c", STARTER], **pipes) as starter,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter,
     ):
-        assert starter.stdin is not None
-        assert starter.stdout is not None
+        commands, told_by = starter.stdin, starter.stdout
+        assert commands is not None
+        assert told_by is not None
 
         def start() -> int:
-            print(json.dumps(words(loopback, concurrency=at_once)), file=starter.stdin, flush=True)
-            return int(starter.stdout.readline())
+            print(json.dumps(words(loopback, concurrency=at_once)), file=commands, flush=True)
+            return int(told_by.readline())
 
         for _ in range(kills):
             goal = loopback.size() + dice.randint(1, 300)  # a moment of the run, not of the clock
@@ -293,12 +294,12 @@ def test_twenty_kills(shop: Path) -> None:
             while loopback.size() < goal:
                 time.sleep(0.001)
             os.kill(process, signal.SIGKILL)
-            assert int(starter.stdout.readline()) == signal.SIGKILL, "it came to its end before it was killed"
+            assert int(told_by.readline()) == signal.SIGKILL, "it came to its end before it was killed"
             if dice.random() < 0.5 and out.exists():  # as a machine that stops may leave it
                 with out.open("ab") as file:
                     file.write(b'{"index": 0, "id"')
         start()
-        while not (line := starter.stdout.readline()).strip().isdigit():
+        while not (line := told_by.readline()).strip().isdigit():
             told = line
         assert (int(line), told[:10]) == (0, "700 rows:")
         asked = loopback.asked()
