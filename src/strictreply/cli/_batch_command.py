@@ -16,7 +16,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from strictreply.batch._batches import arrow
-from strictreply.batch._journal import INDEX, Journal, fingerprint, fingerprint_of
+from strictreply.batch._journal import INDEX, DoneRows, Journal, fingerprint, fingerprint_of
 from strictreply.batch._lines import STDIN, open_lines
 from strictreply.batch._parquet import write_parquet
 from strictreply.batch._provider_files import judge_files
@@ -117,11 +117,11 @@ class FileRun:
             "prefix": self.prefix,
         }
 
-    def rows(self, done: object) -> Iterator[NumberedRow]:
+    def rows(self, done: DoneRows) -> Iterator[NumberedRow]:
         """Read the rows that have no result yet."""
         taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
         for index, (_, line, position) in enumerate(open_lines(self.source)):
-            if index not in done:  # type: ignore[operator]
+            if index not in done:
                 yield _numbered(index, line, taken, position)
 
 
@@ -145,11 +145,8 @@ def results_of(source: Path, out: Path | None) -> Path:
     """Return where the results go; ends the command where that cannot be."""
     if out is None and source == STDIN:
         fail("pass --out: rows from stdin have no file beside which the results could stand")
-    out = (
-        source.with_name(f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl")
-        if out is None
-        else out
-    )
+    beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
+    out = source.with_name(beside) if out is None else out
     if out.suffix not in {".jsonl", ".parquet"}:
         fail(f"--out {out}: it must end in .jsonl or .parquet")
     if out.suffix == ".parquet":
