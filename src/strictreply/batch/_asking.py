@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable, isclass
+from itertools import count
 from typing import Any, TypeAlias
 
 import anyio
@@ -27,6 +28,9 @@ Messages: TypeAlias = str | Callable[[Any], Any]
 """Where a row has its messages: the name of a column, or a function of the row; either gives a text or messages."""
 
 Source: TypeAlias = Iterable[Any] | AsyncIterable[Any]
+
+Take: TypeAlias = Callable[[RowResult, int], Awaitable[None] | None]
+"""Called with each result, and with how many rows may be under way at the moment; awaited where it gives something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,74 +128,73 @@ def asynchronous(strict: object) -> AsyncStrictClient[Any]:
     return strict
 
 
-async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenerator[RowResult]:
-    """Yield the result of each row as soon as it is there.
+async def ask_each(asking: Asking, session: Session, source: Source, take: Take, most: int | None = None) -> None:
+    """Ask about each row, and hand over its result as soon as it is there; a row keeps its place until it is taken.
 
-    A row keeps its place until the next result is asked for: whoever writes results down has no more rows begun and not
-    written than there are places. What reading the rows raises is raised after the results of the rows before it.
+    As many tasks as rows may be under way take from the same rows, each one row after another: a connection that is
+    free is used again at once. ``most`` is how many rows there are, where that is known. What reading the rows raises
+    is raised when the rows before it have their results; what ``take`` raises ends all of it.
     """
-    work = _UnderWay(asking, session)
-    feeding = asyncio.create_task(work.feed(source))
-    feeding.add_done_callback(work.wake)
+    pull, reading, rows = _puller(source), asyncio.Lock(), count()
+    broken_off: list[BaseException] = []
+
+    async def work() -> None:
+        while True:
+            await session.gate.enter()
+            try:
+                async with reading:
+                    if broken_off:
+                        return
+                    try:
+                        row = await pull()
+                    except Exception as error:  # noqa: BLE001 - the caller's own code, raised again below
+                        broken_off.append(error)
+                        return
+                    index = next(rows)
+                taking = take(await asking.asked_one(session, index, row), session.gate.limit)
+                if taking is not None:
+                    await taking
+            finally:
+                session.gate.leave()
+
+    number = asking.concurrency if most is None else min(most, asking.concurrency)
+    tasks = [asyncio.create_task(work()) for _ in range(number)]
     try:
-        while work.results or work.running or not feeding.done():
-            if work.results:
-                yield work.results.popleft()
-                work.leave()
-            else:
-                work.news.clear()
-                await work.news.wait()
-        feeding.result()
+        await asyncio.gather(*tasks)
     finally:
-        tasks = [feeding, *work.running]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        while work.places:
-            work.leave()
+    if broken_off and not isinstance(broken_off[0], StopAsyncIteration):
+        raise broken_off[0]
 
 
-class _UnderWay:
-    """The rows of one call that are under way, the results that nobody has taken yet, and the places of both."""
+async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenerator[RowResult]:
+    """Yield the result of each row as soon as it is there; a row keeps its place until the next one is asked for."""
+    waiting: deque[tuple[RowResult, asyncio.Future[None]]] = deque()
+    news = asyncio.Event()
 
-    def __init__(self, asking: Asking, session: Session) -> None:
-        self._asking, self._session = asking, session
-        self.running: set[asyncio.Task[None]] = set()
-        self.results: deque[RowResult] = deque()
-        self.news = asyncio.Event()
-        self.places = 0
+    def take(result: RowResult, _limit: int) -> Awaitable[None]:
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append((result, taken))
+        news.set()
+        return taken
 
-    async def feed(self, source: Source) -> None:
-        """Begin one row after another; a row is read only when there is a place for it."""
-        pull, index = _puller(source), 0
-        while True:
-            await self._session.gate.enter()
-            self.places += 1
-            try:
-                row = await pull()
-            except StopAsyncIteration:
-                self.leave()
-                return
-            task = asyncio.create_task(self._ask(index, row))
-            self.running.add(task)
-            task.add_done_callback(self._ended)
-            index += 1
-
-    async def _ask(self, index: int, row: Any) -> None:
-        self.results.append(await self._asking.asked_one(self._session, index, row))
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self.running.discard(task)
-        self.wake()
-
-    def wake(self, _task: object = None) -> None:
-        """Say that there is something new."""
-        self.news.set()
-
-    def leave(self) -> None:
-        """Give the place of one row back."""
-        self.places -= 1
-        self._session.gate.leave()
+    asking_all = asyncio.create_task(ask_each(asking, session, source, take))
+    asking_all.add_done_callback(lambda _: news.set())
+    try:
+        while waiting or not asking_all.done():
+            if waiting:
+                result, taken = waiting.popleft()
+                yield result
+                taken.set_result(None)
+            else:
+                news.clear()
+                await news.wait()
+        await asking_all
+    finally:
+        asking_all.cancel()
+        await asyncio.gather(asking_all, return_exceptions=True)
 
 
 def _puller(source: Source) -> Callable[[], Awaitable[Any]]:

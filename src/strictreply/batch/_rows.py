@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from strictreply.batch._asking import Asking, Messages, Session, asked, asynchronous, is_ready
+from strictreply.batch._asking import Asking, Messages, Session, Source, Take, ask_each, asked, asynchronous, is_ready
 from strictreply.batch._batches import batch_of
 from strictreply.batch._process import Process
 from strictreply.batch._results import RowResult
@@ -81,13 +81,22 @@ class Rows:
         """
         return RowStream(self._asking, self._process.bucket, rows)
 
+    async def each(self, rows: Source, take: Take) -> None:
+        """Ask about rows as they come, like :meth:`stream`, and call ``take`` with each result as soon as it is there.
+
+        ``take`` is given the result and how many rows may be under way at the moment, before another row is begun in
+        its place: what it writes down is missed by no kill. What it raises ends all of it.
+        """
+        async with self._asking.session(self._process.bucket) as session:
+            await ask_each(self._asking, session, rows, take)
+
     def close(self) -> None:
         """Close the client and end the thread of this process; the next call begins anew."""
         self._process.close()
 
-    async def _all(self, rows: Iterable[Any], session: Session) -> list[RowResult]:
-        async with aclosing(asked(self._asking, session, rows)) as results:
-            found = [result async for result in results]
+    async def _all(self, rows: Sequence[Any], session: Session) -> list[RowResult]:
+        found: list[RowResult] = []
+        await ask_each(self._asking, session, rows, lambda result, _: found.append(result), len(rows))
         return sorted(found, key=lambda result: result.index)
 
 
