@@ -400,6 +400,25 @@ def test_few_rows_are_alive(concurrency: int) -> None:
     assert most <= concurrency + 1
 
 
+def test_each_result_is_taken_before_another_row() -> None:
+    """``each`` hands over a result before a row is begun in its place, and ends when taking one raises."""
+    taken: list[int] = []
+    model = Model()
+
+    def take(result: sr.batch.RowResult, limit: int) -> None:
+        assert limit == 3
+        assert len(model.requests) - len(taken) <= 3
+        taken.append(result.index)
+        if len(taken) == 20:
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        asyncio.run(rows_over(model, concurrency=3).each(({"text": str(n)} for n in range(99)), take))
+    assert len(taken) == 20
+    assert len(model.requests) <= 23
+    assert model.running == 0
+
+
 def test_a_stream_that_is_left() -> None:
     """A stream that is closed early cancels what is under way, closes its client, and leaves no task."""
     made: list[Model] = []

@@ -137,6 +137,7 @@ async def ask_each(asking: Asking, session: Session, source: Source, take: Take,
     """
     pull, reading, rows = _puller(source), asyncio.Lock(), count()
     broken_off: list[BaseException] = []
+    refused: list[int] = []  # the row whose result was not taken
 
     async def work() -> None:
         while True:
@@ -151,7 +152,14 @@ async def ask_each(asking: Asking, session: Session, source: Source, take: Take,
                         broken_off.append(error)
                         return
                     index = next(rows)
-                taking = take(await asking.asked_one(session, index, row), session.gate.limit)
+                result = await asking.asked_one(session, index, row)
+                if refused:
+                    return
+                try:
+                    taking = take(result, session.gate.limit)
+                except BaseException:
+                    refused.append(index)
+                    raise
                 if taking is not None:
                     await taking
             finally:
