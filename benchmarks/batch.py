@@ -82,7 +82,7 @@ def child(way: str, source: Path, base_url: str, concurrency: int) -> None:
     import openai  # noqa: F401, PLC0415 - before the clock starts
 
     import strictreply.batch  # noqa: PLC0415
-    import strictreply.cli._app
+    import strictreply.cli._app  # noqa: PLC0415
     import strictreply.cli._batch_command  # noqa: F401, PLC0415
 
     out = source.with_name(f"{way}.jsonl")

@@ -358,6 +358,20 @@ def test_a_file_that_lost_its_end(tmp_path: Path) -> None:
     assert [row["index"] for row in read(path)] == [1, 0, 2]
 
 
+def test_what_was_cut_off_moves_no_position(tmp_path: Path) -> None:
+    """However often a run is ended in the middle of a line and gone on with, every whole line stays whole."""
+    path = tmp_path / "out.jsonl"
+    for start in range(5):
+        journal = Journal(path, {})
+        assert len(journal.done) == start
+        journal.add(start, {"n": start}, RowResult(start, None, "ok"))
+        journal.close()
+        with path.open("ab") as file:
+            file.write(b'{"index": 9, "id')
+    Journal(path, {}).close()
+    assert [row["index"] for row in read(path)] == [0, 1, 2, 3, 4]
+
+
 def test_done_rows_take_little_room() -> None:
     """Of rows that ended nearly in order only those out of order are kept."""
     done, dice = DoneRows(), random.Random(3)
