@@ -1,8 +1,8 @@
 """A model on loopback that costs almost nothing: a raw protocol that answers every request after a pause.
 
 ``python benchmarks/loopback_model.py --delay 0.02`` prints the port it listens on and serves until its stdin closes.
-Every reply is ``{"topic": "price"}``; a prompt that holds ``bad`` gets one that fits no contract first, for as often as
-its last message is not a correction. ``--log FILE`` appends the last user text of each request, a line each.
+Every reply is ``{"topic": "price"}``. A first text that holds ``bad`` gets one that fits no contract, a text that holds
+``down`` an HTTP 400. ``--log FILE`` appends the last text of each request, a line each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-GOOD, BAD = '{"topic": "price"}', '{"topic": 7}'
 
 
 def response(content: str) -> bytes:
@@ -37,7 +36,8 @@ def response(content: str) -> bytes:
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
 
 
-RESPONSES = {GOOD: response(GOOD), BAD: response(BAD)}
+GOOD, BAD = response('{"topic": "price"}'), response('{"topic": 7}')
+DOWN = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
 BUSY = b"HTTP/1.1 429 Too Many Requests\r\nretry-after-ms: 20\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -65,17 +65,18 @@ class Model(asyncio.Protocol):
             self.transport.write(BUSY)
             return
         self.running[0] += 1
-        asyncio.get_running_loop().call_later(self.delay, self.answer, RESPONSES[self.chosen(body[:size])])
+        asyncio.get_running_loop().call_later(self.delay, self.answer, self.chosen(body[:size]))
 
-    def chosen(self, body: bytes) -> str:
-        """Choose the reply, and log what was asked."""
-        if self.log is None and b"bad" not in body:
+    def chosen(self, body: bytes) -> bytes:
+        """Choose the response, and log what was asked."""
+        if self.log is None and b"bad" not in body and b"down" not in body:
             return GOOD
         messages = json.loads(body)["messages"]
         if self.log is not None:
             self.log.write(json.dumps(messages[-1]["content"]) + "\n")
             self.log.flush()
-        return BAD if "bad" in messages[-1]["content"] and len(messages) == 1 else GOOD
+        text = messages[-1]["content"]
+        return DOWN if "down" in text else BAD if "bad" in text and len(messages) == 1 else GOOD
 
     def answer(self, written: bytes) -> None:
         """Send a response, unless the caller has gone."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable, isclass
+from itertools import count
 from typing import Any, TypeAlias
 
 import anyio
@@ -28,8 +29,8 @@ Messages: TypeAlias = str | Callable[[Any], Any]
 
 Source: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 
-_LOOK_AHEAD = 2
-"""How many results, in multiples of ``concurrency``, wait for whoever takes them before no further row is begun."""
+Take: TypeAlias = Callable[[RowResult, int], Awaitable[None] | None]
+"""Called with each result, and with how many rows may be under way at the moment; awaited where it gives something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class Asking:
         if callable(self.messages):
             try:
                 found = self.messages(row)
+            except ContractError:
+                raise  # it says itself what is wrong with the row
             except Exception as error:  # noqa: BLE001 - the user's own code
                 words = f"the function of messages= raised {type(error).__name__} for this row"
                 return unasked(index, "row.messages", words, "Call it with this row to see why.")
@@ -125,72 +128,81 @@ def asynchronous(strict: object) -> AsyncStrictClient[Any]:
     return strict
 
 
-async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenerator[RowResult]:
-    """Yield the result of each row as soon as it is there; rows are read no faster than results are taken.
+async def ask_each(asking: Asking, session: Session, source: Source, take: Take, most: int | None = None) -> None:
+    """Ask about each row, and hand over its result as soon as it is there; a row keeps its place until it is taken.
 
-    What reading the rows raises is raised when the rows before it have their results.
+    As many tasks as rows may be under way take from the same rows, each one row after another: a connection that is
+    free is used again at once. ``most`` is how many rows there are, where that is known. What reading the rows raises
+    is raised when the rows before it have their results; what ``take`` raises ends all of it.
     """
-    work = _UnderWay(asking, session)
-    feeding = asyncio.create_task(work.feed(source))
-    feeding.add_done_callback(work.wake)
+    pull, reading, rows = _puller(source), asyncio.Lock(), count()
+    broken_off: list[BaseException] = []
+    refused: list[int] = []  # the row whose result was not taken
+
+    async def work() -> None:
+        while True:
+            await session.gate.enter()
+            try:
+                async with reading:
+                    if broken_off:
+                        return
+                    try:
+                        row = await pull()
+                    except Exception as error:  # noqa: BLE001 - the caller's own code, raised again below
+                        broken_off.append(error)
+                        return
+                    index = next(rows)
+                result = await asking.asked_one(session, index, row)
+                if refused:
+                    return
+                try:
+                    taking = take(result, session.gate.limit)
+                except BaseException:
+                    refused.append(index)
+                    raise
+                if taking is not None:
+                    await taking
+            finally:
+                session.gate.leave()
+
+    number = asking.concurrency if most is None else min(most, asking.concurrency)
+    tasks = [asyncio.create_task(work()) for _ in range(number)]
     try:
-        while work.results or work.running or not feeding.done():
-            if work.results:
-                result = work.results.popleft()
-                work.taken.set()
-                yield result
-            else:
-                work.news.clear()
-                await work.news.wait()
-        feeding.result()
+        await asyncio.gather(*tasks)
     finally:
-        tasks = [feeding, *work.running]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    if broken_off and not isinstance(broken_off[0], StopAsyncIteration):
+        raise broken_off[0]
 
 
-class _UnderWay:
-    """The rows of one call that are under way, and the results that nobody has taken yet."""
+async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenerator[RowResult]:
+    """Yield the result of each row as soon as it is there; a row keeps its place until the next one is asked for."""
+    waiting: deque[tuple[RowResult, asyncio.Future[None]]] = deque()
+    news = asyncio.Event()
 
-    def __init__(self, asking: Asking, session: Session) -> None:
-        self._asking, self._session = asking, session
-        self.running: set[asyncio.Task[None]] = set()
-        self.results: deque[RowResult] = deque()
-        self.news, self.taken = asyncio.Event(), asyncio.Event()
+    def take(result: RowResult, _limit: int) -> Awaitable[None]:
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append((result, taken))
+        news.set()
+        return taken
 
-    async def feed(self, source: Source) -> None:
-        """Begin one row after another; a row is read only when there is a place for it."""
-        gate, pull, index = self._session.gate, _puller(source), 0
-        while True:
-            while len(self.results) >= _LOOK_AHEAD * self._asking.concurrency:
-                self.taken.clear()
-                await self.taken.wait()
-            await gate.enter()
-            try:
-                row = await pull()
-            except StopAsyncIteration:
-                gate.leave()
-                return
-            except BaseException:
-                gate.leave()
-                raise
-            task = asyncio.create_task(self._ask(index, row))
-            self.running.add(task)
-            task.add_done_callback(self._leave)
-            index += 1
-
-    async def _ask(self, index: int, row: Any) -> None:
-        self.results.append(await self._asking.asked_one(self._session, index, row))
-
-    def _leave(self, task: asyncio.Task[None]) -> None:
-        self.running.discard(task)
-        self._session.gate.leave()
-        self.wake()
-
-    def wake(self, _task: object = None) -> None:
-        """Say that there is something new."""
-        self.news.set()
+    asking_all = asyncio.create_task(ask_each(asking, session, source, take))
+    asking_all.add_done_callback(lambda _: news.set())
+    try:
+        while waiting or not asking_all.done():
+            if waiting:
+                result, taken = waiting.popleft()
+                yield result
+                taken.set_result(None)
+            else:
+                news.clear()
+                await news.wait()
+        await asking_all
+    finally:
+        asking_all.cancel()
+        await asyncio.gather(asking_all, return_exceptions=True)
 
 
 def _puller(source: Source) -> Callable[[], Awaitable[Any]]:

@@ -86,6 +86,7 @@ class Journal:
                 self._file.truncate(0)
             else:
                 self._resume(known)
+            self._file.seek(0, os.SEEK_END)  # what was cut off counts in no position that the manifest tells
             self.save()
         except BaseException:
             self._file.close()

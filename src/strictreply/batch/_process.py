@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager
 from threading import Lock, Thread, get_ident
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
 
 from strictreply.batch._asking import Asking, Session
@@ -37,23 +38,22 @@ class Process:
 
     def run(self, asking: Asking, job: Job[R]) -> R:
         """Do a job in the event loop; when the wait for it is interrupted, the job is cancelled first."""
-        job_ended: Future[None] = Future()
-        done = self._opened(asking).begin(job, job_ended)
+        line, doing = self._opened(asking), _Doing(job)
         try:
-            return done.result()
+            return line.begin(doing).result()
         except BaseException:
-            done.cancel()
-            wait([job_ended])
+            line.cancel(doing)
+            wait([doing.ended])
             raise
 
     async def arun(self, asking: Asking, job: Job[R]) -> R:
         """Do a job like :meth:`run`, awaiting it in another event loop."""
-        job_ended: Future[None] = Future()
-        done = self._opened(asking).begin(job, job_ended)
+        line, doing = self._opened(asking), _Doing(job)
         try:
-            return await asyncio.wrap_future(done)
+            return await asyncio.wrap_future(line.begin(doing))
         except asyncio.CancelledError:
-            await asyncio.shield(asyncio.wrap_future(job_ended))
+            line.cancel(doing)
+            await asyncio.shield(asyncio.wrap_future(doing.ended))
             raise
 
     def close(self) -> None:
@@ -71,6 +71,31 @@ class Process:
             return self._line
 
 
+class _Doing(Generic[R]):
+    """A job on its way; ``ended`` is done when nothing of it runs any more."""
+
+    def __init__(self, job: Job[R]) -> None:
+        self._job = job
+        self._scope: CancelScope | None = None
+        self.ended: Future[None] = Future()
+
+    async def done(self, session: Session) -> R:
+        """Do the job; CancelledError when it was cancelled."""
+        try:
+            with CancelScope() as self._scope:
+                return await self._job(session)
+            raise asyncio.CancelledError
+        finally:
+            self.ended.set_result(None)
+
+    async def cancel(self) -> None:
+        """Cancel the job; one that has not begun has ended."""
+        if self._scope is not None:
+            self._scope.cancel()
+        elif not self.ended.done():
+            self.ended.set_result(None)
+
+
 class _Line:
     """A thread with an event loop, and the session that its first job opens."""
 
@@ -84,18 +109,19 @@ class _Line:
         self._session: Session | None = None
         self._is_closed = False
 
-    def begin(self, job: Job[R], job_ended: Future[None]) -> Future[R]:
-        """Begin a job in the thread; ``job_ended`` is done when it has ended, cancelled or not."""
-        return self._portal.start_task_soon(self._do, job, job_ended)
+    def begin(self, doing: _Doing[R]) -> Future[R]:
+        """Begin a job in the thread."""
+        return self._portal.start_task_soon(self._do, doing)
 
-    async def _do(self, job: Job[R], job_ended: Future[None]) -> R:
-        try:
-            if self._session is None:
-                opening = self._asking.session(self._bucket)
-                self._session, self._opening = await opening.__aenter__(), opening
-            return await job(self._session)
-        finally:
-            job_ended.set_result(None)
+    def cancel(self, doing: _Doing[Any]) -> None:
+        """Cancel a job, whether it has begun or not."""
+        self._portal.start_task_soon(doing.cancel)
+
+    async def _do(self, doing: _Doing[R]) -> R:
+        if self._session is None:
+            opening = self._asking.session(self._bucket)
+            self._session, self._opening = await opening.__aenter__(), opening
+        return await doing.done(self._session)
 
     def close(self) -> None:
         """Close the session and end the thread; a process that was forked has neither."""

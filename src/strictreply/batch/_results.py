@@ -80,6 +80,7 @@ def ended(index: int, error: CallFailed) -> RowResult:
         status = "halted" if isinstance(error, ReplyHalted) else "failed"
     attempts, words = error.attempts, str(error).splitlines()
     advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
+    advice = advice.partition("; error.")[0]  # there is no exception at hand
     end = entry(len(attempts), f"call.{error.reason}", words[0], advice)
     return RowResult(index, None, status, (*issues_of(attempts), end), len(attempts), error.usage)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from strictreply.batch._asking import Asking, Messages, Session, asked, asynchronous, is_ready
+from strictreply.batch._asking import Asking, Messages, Session, Source, Take, ask_each, asked, asynchronous, is_ready
 from strictreply.batch._batches import batch_of
 from strictreply.batch._process import Process
 from strictreply.batch._results import RowResult
@@ -44,7 +44,13 @@ class Rows:
     _prefix: str
     _process: Process = field(default_factory=Process, repr=False)
 
-    def __call__(self, batch: B) -> B:
+    @overload
+    def __call__(self, batch: list[Any]) -> list[dict[str, Any]]: ...
+    @overload
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, batch: B) -> B: ...
+    def __call__(self, batch: Any) -> Any:
         """Ask about every row of a batch, and return it with the result columns, of the kind that was given.
 
         ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table`` or a
@@ -53,29 +59,44 @@ class Rows:
         """
         held = batch_of(batch, self._prefix)
         results = self._process.run(self._asking, partial(self._all, held.rows)) if held.rows else []
-        return cast("B", held.with_results(results))
+        return held.with_results(results)
 
-    async def acall(self, batch: B) -> B:
+    @overload
+    async def acall(self, batch: list[Any]) -> list[dict[str, Any]]: ...
+    @overload
+    async def acall(self, batch: Mapping[str, Any]) -> dict[str, Any]: ...
+    @overload
+    async def acall(self, batch: B) -> B: ...
+    async def acall(self, batch: Any) -> Any:
         """Ask about every row of a batch like a plain call, from within an event loop of asyncio."""
         held = batch_of(batch, self._prefix)
         results = await self._process.arun(self._asking, partial(self._all, held.rows)) if held.rows else []
-        return cast("B", held.with_results(results))
+        return held.with_results(results)
 
     def stream(self, rows: Iterable[Any] | AsyncIterable[Any]) -> RowStream:
         """Ask about rows as they come, in the event loop at hand and through a client of its own.
 
-        Never more than three times ``concurrency`` rows and results are held at once. Close a stream that you leave
+        Never more than ``concurrency`` rows are begun whose results were not taken. Close a stream that you leave
         early (``contextlib.aclosing``): what is under way is cancelled then.
         """
         return RowStream(self._asking, self._process.bucket, rows)
+
+    async def each(self, rows: Source, take: Take) -> None:
+        """Ask about rows as they come, like :meth:`stream`, and call ``take`` with each result as soon as it is there.
+
+        ``take`` is given the result and how many rows may be under way at the moment, before another row is begun in
+        its place: what it writes down is missed by no kill. What it raises ends all of it.
+        """
+        async with self._asking.session(self._process.bucket) as session:
+            await ask_each(self._asking, session, rows, take)
 
     def close(self) -> None:
         """Close the client and end the thread of this process; the next call begins anew."""
         self._process.close()
 
-    async def _all(self, rows: Iterable[Any], session: Session) -> list[RowResult]:
-        async with aclosing(asked(self._asking, session, rows)) as results:
-            found = [result async for result in results]
+    async def _all(self, rows: Sequence[Any], session: Session) -> list[RowResult]:
+        found: list[RowResult] = []
+        await ask_each(self._asking, session, rows, lambda result, _: found.append(result), len(rows))
         return sorted(found, key=lambda result: result.index)
 
 

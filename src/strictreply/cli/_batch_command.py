@@ -7,7 +7,7 @@ import json
 import string
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +16,12 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from strictreply.batch._batches import arrow
-from strictreply.batch._journal import INDEX, Journal, fingerprint, fingerprint_of
+from strictreply.batch._journal import INDEX, DoneRows, Journal, fingerprint, fingerprint_of
 from strictreply.batch._lines import STDIN, open_lines
 from strictreply.batch._parquet import write_parquet
 from strictreply.batch._provider_files import judge_files
 from strictreply.batch._results import COLUMNS, STATUSES, RowResult
-from strictreply.batch._rows import PATIENT, RowStream, rows
+from strictreply.batch._rows import PATIENT, rows
 from strictreply.cli._endpoint import Endpoint
 from strictreply.cli._terminal import Status, console, counted, fail, interruptible
 from strictreply.contract._contract import Contract
@@ -117,11 +117,11 @@ class FileRun:
             "prefix": self.prefix,
         }
 
-    def rows(self, done: object) -> Iterator[NumberedRow]:
+    def rows(self, done: DoneRows) -> Iterator[NumberedRow]:
         """Read the rows that have no result yet."""
         taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
         for index, (_, line, position) in enumerate(open_lines(self.source)):
-            if index not in done:  # type: ignore[operator]
+            if index not in done:
                 yield _numbered(index, line, taken, position)
 
 
@@ -145,11 +145,8 @@ def results_of(source: Path, out: Path | None) -> Path:
     """Return where the results go; ends the command where that cannot be."""
     if out is None and source == STDIN:
         fail("pass --out: rows from stdin have no file beside which the results could stand")
-    out = (
-        source.with_name(f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl")
-        if out is None
-        else out
-    )
+    beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
+    out = source.with_name(beside) if out is None else out
     if out.suffix not in {".jsonl", ".parquet"}:
         fail(f"--out {out}: it must end in .jsonl or .parquet")
     if out.suffix == ".parquet":
@@ -227,40 +224,45 @@ def _ask(run: FileRun, model: str, journal: Journal, told: Told) -> None:
         concurrency=run.concurrency,
         **run.keywords,
     )
+    writing = _Writing(run, journal, told)
     with told.shown():
-        asyncio.run(_asked(run, ask.stream, journal, told))
+        asyncio.run(ask.each(writing.rows(), writing.take))
+    writing.write_kept_back()
     journal.save(complete=True)
 
 
-async def _asked(run: FileRun, stream: Any, journal: Journal, told: Told) -> None:
-    """Write the results as they come; those that failed are kept back until one after them did not.
+class _Writing:
+    """Writes results as they come; those that failed are kept back until one after them did not.
 
     When too many fail in a row the API is down: these rows are left to the next start, as if not asked.
     """
-    under_way: dict[int, NumberedRow] = {}
-    kept_back: list[tuple[NumberedRow, RowResult]] = []
 
-    def read() -> Iterator[NumberedRow]:
-        for index, item in enumerate(run.rows(journal.done)):
-            under_way[index] = item
-            told.read, told.position = item.number + 1, item.position
+    def __init__(self, run: FileRun, journal: Journal, told: Told) -> None:
+        self._run, self._journal, self._told = run, journal, told
+        self._under_way: dict[int, NumberedRow] = {}
+        self._kept_back: list[tuple[NumberedRow, RowResult]] = []
+
+    def rows(self) -> Iterator[NumberedRow]:
+        """Read the rows that have no result yet."""
+        for index, item in enumerate(self._run.rows(self._journal.done)):
+            self._under_way[index] = item
+            self._told.read, self._told.position = item.number + 1, item.position
             yield item
 
-    results: RowStream = stream(read())
-    async with aclosing(results):
-        async for result in results:
-            told.limit = results.limit
-            kept_back.append((under_way.pop(result.index), result))
-            if result.status == "failed" and result.attempts:
-                if len(kept_back) >= run.give_up_after:
-                    raise OSError(f"{len(kept_back)} rows in a row failed: {result.issues[-1]['message']}")
-                continue
-            for item, one in kept_back:
-                journal.add(item.number, item.row, one)
-            kept_back.clear()
-            told.update()
-    for item, one in kept_back:
-        journal.add(item.number, item.row, one)
+    def take(self, result: RowResult, limit: int) -> None:
+        """Write a result, or keep it back."""
+        self._kept_back.append((self._under_way.pop(result.index), result))
+        if result.status != "failed" or not result.attempts:
+            self.write_kept_back()
+            self._told.update(limit)
+        elif len(self._kept_back) >= self._run.give_up_after:
+            raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")
+
+    def write_kept_back(self) -> None:
+        """Write the results that were kept back."""
+        for item, result in self._kept_back:
+            self._journal.add(item.number, item.row, result)
+        self._kept_back.clear()
 
 
 class Told:
@@ -294,8 +296,9 @@ class Told:
         self._progress.add_task("", total=self._size)
         return self._progress
 
-    def update(self) -> None:
-        """Show how far the run is, when it is time to."""
+    def update(self, limit: int) -> None:
+        """Show how far the run is, when it is time to; ``limit`` is how many rows are asked at once."""
+        self.limit = limit
         now = time.monotonic()
         if now < self._next:
             return

@@ -1,0 +1,386 @@
+"""``strictreply batch``: one result a row, whatever happens, and a run that goes on after any end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.running import Command
+from strictreply.batch._journal import DoneRows, Journal
+from strictreply.batch._results import RowResult
+from strictreply.cli._terminal import Status
+from strictreply.values._errors import ContractError
+
+pytest_plugins = ["cli.conftest"]
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOP = """
+from typing import Literal
+from pydantic import BaseModel
+
+class Label(BaseModel):
+    topic: Literal["delivery", "price"]
+
+class Other(BaseModel):
+    topic: Literal["delivery", "price", "other"]
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the module of the answer, in which the commands run."""
+    (tmp_path / "batch_shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Loopback:
+    """The model of the benchmarks in a process of its own, and the log of what it was asked."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._log = folder / "asked.log"
+        self._log.touch()
+        script = ROOT / "benchmarks" / "loopback_model.py"
+        words = [sys.executable, str(script), "--log", str(self._log), *options]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.base_url = f"http://127.0.0.1:{int(self._process.stdout.readline())}/v1"
+
+    def asked(self) -> Counter[str]:
+        """Count the texts that it was asked, whole lines only."""
+        return Counter(
+            json.loads(line) for line in self._log.read_text().splitlines(keepends=True) if line.endswith("\n")
+        )
+
+    def size(self) -> int:
+        """Give the bytes of its log: how much it was asked."""
+        return self._log.stat().st_size
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
+
+
+@pytest.fixture
+def model(shop: Path) -> Iterator[Loopback]:
+    """A model that answers at once."""
+    loopback = Loopback(shop, "--delay", "0")
+    yield loopback
+    loopback.close()
+
+
+def write_rows(path: Path, number: int) -> list[dict[str, Any]]:
+    """Write rows, of which each tenth is mended."""
+    rows: list[dict[str, Any]] = [{"id": n, "text": f"row {n}{' bad' if n % 10 == 0 else ''}"} for n in range(number)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return rows
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def words(loopback: Loopback, source: str = "in.jsonl", /, **options: object) -> list[str]:
+    """Spell the command."""
+    given: dict[str, object] = {
+        "answer": "batch_shop:Label",
+        "messages": "text",
+        "model": "m",
+        "base-url": loopback.base_url,
+        **options,
+    }
+    return ["batch", source, *(word for name, value in given.items() for word in (f"--{name}", str(value)))]
+
+
+def test_every_row_has_a_result(shop: Path, model: Loopback, command: Command) -> None:
+    """A run writes each row with its own columns, its index and the result; run again it asks nothing."""
+    rows = write_rows(shop / "in.jsonl", 50)
+    done = command(*words(model, **{"price-in": 1, "price-out": 2}))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == "50 rows: 45 ok, 5 mended, cost so far 0.0016; in.results.jsonl\n"
+    results = sorted(read(shop / "in.results.jsonl"), key=lambda row: row["index"])
+    assert [{name: row[name] for name in ("id", "text")} for row in results] == rows
+    assert [row["index"] for row in results] == list(range(50))
+    assert results[0]["status"] == "mended"
+    assert results[1]["reply"] == {"answer": {"topic": "price"}}
+    again = command(*words(model))
+    assert (again.exit_code, model.asked().total()) == (0, 55)
+    assert "50 rows: 45 ok, 5 mended" in again.stdout
+
+
+def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command) -> None:
+    """A line that is no object, a row without messages, one with a taken column: each has its failed result."""
+    lines = ['{"text": "a"}', "{", "[1]", '{"id": 3}', "", '{"text": "b", "status": "new", "id": 4}', '{"text": "c"}']
+    (shop / "in.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    done = command(*words(model, "in.jsonl.gz", out="out.jsonl"))
+    assert done.exit_code == Status.INVALID
+    results = {row["index"]: row for row in read(shop / "out.jsonl")}
+    assert {index: row["status"] for index, row in results.items()} == {
+        **dict.fromkeys((0, 5), "ok"),
+        **dict.fromkeys((1, 2, 3, 4), "failed"),
+    }
+    assert "no JSON" in results[1]["issues"][0]["message"]
+    assert results[4]["id"] == 4
+    assert "--prefix" in results[4]["issues"][0]["message"]
+
+
+def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
+    """A template is filled from the columns, a system message goes before it; rows come from stdin, too."""
+    rows = "".join(json.dumps({"who": who, "what": {"n": n}}) + "\n" for n, who in enumerate(("Ann", "Bo")))
+    spelled = words(model, "-", out="out.jsonl", prompt="{who} wants {what[n]}", system="Sort it.", prefix="r_")
+    done = subprocess.run(
+        [sys.executable, "-m", "strictreply", *spelled], input=rows, text=True, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(model.asked()) == ["Ann wants 0", "Bo wants 1"]
+    assert [row["r_status"] for row in read(shop / "out.jsonl")] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"model": "n"}, "another model"),
+        ({"answer": "batch_shop:Other"}, "another contract"),
+        ({"prompt": "{text}!"}, "another prompt"),
+        ({"request": '{"temperature": 0}'}, "another request"),
+    ],
+)
+def test_another_run_is_refused(
+    shop: Path, model: Loopback, command: Command, changed: dict[str, object], told: str
+) -> None:
+    """Results of another model, contract or request are not mixed, and it is said what to do; --restart begins anew."""
+    write_rows(shop / "in.jsonl", 5)
+    command(*words(model))
+    before = (shop / "in.results.jsonl").read_bytes()
+    refused = command(*words(model, **changed))
+    assert refused.exit_code == Status.USAGE
+    assert told in refused.stderr
+    assert "--restart" in refused.stderr
+    assert (shop / "in.results.jsonl").read_bytes() == before
+    assert command(*words(model, **changed), "--restart").exit_code == 0
+    assert len(read(shop / "in.results.jsonl")) == 5
+
+
+def test_another_input_is_refused(shop: Path, model: Loopback, command: Command) -> None:
+    """A file of rows that changed is another one."""
+    write_rows(shop / "in.jsonl", 5)
+    command(*words(model))
+    write_rows(shop / "in.jsonl", 6)
+    assert "another input" in command(*words(model)).stderr
+    (shop / "in.results.jsonl.manifest.json").unlink()
+    assert "it is not known what it is of" in command(*words(model)).stderr
+
+
+def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
+    """Columns keep their types, what has none is JSON text; the file is there whole or not at all."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
+    odd: list[Any] = [None, 1, "two", {"a": []}, [1], 2**70, "\ud800", True]
+    rows = [{"text": f"row {n}", "n": n, "x": n or 0.5, "odd": value} for n, value in enumerate(odd)]
+    (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert command(*words(model, out="out.parquet")).exit_code == 0
+    table = parquet.read_table(shop / "out.parquet")
+    assert {name: str(table.schema.field(name).type) for name in ("text", "n", "x", "odd", "index")} == {
+        "text": "string",
+        "n": "int64",
+        "x": "double",
+        "odd": "string",
+        "index": "int64",
+    }
+    read_back = sorted(table.to_pylist(), key=lambda row: row["index"])
+    assert [None if row["odd"] is None else json.loads(row["odd"]) for row in read_back] == odd
+    assert json.loads(read_back[0]["reply"]) == {"answer": {"topic": "price"}}
+    assert read_back[0]["usage"]["total_tokens"] == 25
+
+
+def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: Command) -> None:
+    """When many rows in a row fail, the run ends with status 3, and these rows are asked when it goes on."""
+    lines = [{"text": f"row {n}{' down' if n >= 3 else ''}"} for n in range(40)]
+    (shop / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    given = words(model, **{"give-up-after": 5, "concurrency": 1})
+    ended = command(*given)
+    assert ended.exit_code == Status.FAILED
+    assert "5 rows in a row failed: the API call failed" in ended.stderr
+    assert [row["status"] for row in read(shop / "in.results.jsonl")] == ["ok"] * 3
+    before = model.asked().total()
+    assert command(*given).exit_code == Status.FAILED
+    assert model.asked().total() - before == 5
+    last = command(*given, "--give-up-after", "100")
+    assert last.exit_code == Status.INVALID
+    assert Counter(row["status"] for row in read(shop / "in.results.jsonl")) == {"ok": 3, "failed": 37}
+
+
+USAGE = [
+    (["--out", "out.csv"], "must end in .jsonl or .parquet"),
+    (["--out", "in.jsonl"], "is the file of the rows"),
+    (["--out", "no/out.jsonl"], "does not exist"),
+    (["--request", "{"], "--request is not JSON"),
+    (["--request", '{"temprature": 1}'], "no keyword 'temprature'"),
+    (["--prompt", "{text"], "--prompt"),
+    (["--answer", "batch_shop:None"], "--answer"),
+]
+
+
+@pytest.mark.parametrize(("options", "told"), USAGE, ids=[" ".join(options) for options, _ in USAGE])
+def test_wrong_usage(shop: Path, model: Loopback, command: Command, options: list[str], told: str) -> None:
+    """What cannot work is told before anything is asked, with status 2."""
+    write_rows(shop / "in.jsonl", 1)
+    refused = command(*words(model), *options)
+    assert refused.exit_code == Status.USAGE
+    assert told in refused.stderr
+    assert not model.asked()
+
+
+def test_the_command_is_a_group(command: Command) -> None:
+    """The help shows both commands; what begins with neither of them is for ``run``."""
+    told = command("batch", "--help").stdout
+    assert "judge" in told
+    assert "run" in told
+    assert command("batch", "run", "--help").stdout.startswith("Usage:")
+
+
+STARTER = """
+import json, os, sys
+import openai
+import strictreply.cli._batch_command
+from strictreply.cli._app import app
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        app(json.loads(line))
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+"""Starts the command once a line, in a process of its own that has imported everything before, and tells its end."""
+
+
+@pytest.mark.one_lane
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
+def test_twenty_kills(shop: Path) -> None:
+    """Killed twenty times at random, a run loses no row, and asks none twice but those under way at a kill."""
+    at_once, dice, kills = 8, random.Random(7), 20
+    rows = write_rows(shop / "in.jsonl", 700)
+    out = shop / "in.results.jsonl"
+    told, command = "", [sys.executable, "-c", STARTER]
+    with (
+        closing(Loopback(shop, "--delay", "0.004")) as loopback,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter,
+    ):
+        commands, told_by = starter.stdin, starter.stdout
+        assert commands is not None
+        assert told_by is not None
+
+        def start() -> int:
+            print(json.dumps(words(loopback, concurrency=at_once)), file=commands, flush=True)
+            return int(told_by.readline())
+
+        for _ in range(kills):
+            goal = loopback.size() + dice.randint(1, 300)  # a moment of the run, not of the clock
+            process = start()
+            while loopback.size() < goal:
+                time.sleep(0.001)
+            os.kill(process, signal.SIGKILL)
+            assert int(told_by.readline()) == signal.SIGKILL, "it came to its end before it was killed"
+            if dice.random() < 0.5 and out.exists():  # as a machine that stops may leave it
+                with out.open("ab") as file:
+                    file.write(b'{"index": 0, "id"')
+        start()
+        while not (line := told_by.readline()).strip().isdigit():
+            told = line
+        assert (int(line), told[:9]) == (0, "700 rows:")
+        asked = loopback.asked()
+    results = read(out)
+    assert sorted(row["index"] for row in results) == list(range(700))
+    assert all(row["text"] == rows[row["index"]]["text"] for row in results)
+    assert set(asked) >= {row["text"] for row in rows}
+    assert sum(asked[row["text"]] - 1 for row in rows) <= kills * at_once
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_keeps_what_is_done(shop: Path) -> None:
+    """Ctrl-C ends the run with status 130; what has a result is kept, and the run goes on from there."""
+    loopback = Loopback(shop, "--delay", "0.01")
+    write_rows(shop / "in.jsonl", 400)
+    command = [sys.executable, "-m", "strictreply", *words(loopback, concurrency=4)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while loopback.size() < 400:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == Status.INTERRUPTED
+    assert "the same command goes on from here" in told
+    assert "Traceback" not in told
+    kept = len(read(shop / "in.results.jsonl"))
+    assert 1 <= kept < 400
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    loopback.close()
+    assert len(read(shop / "in.results.jsonl")) == 400
+    assert loopback.asked().total() <= 400 + 40 + 2 * 4
+
+
+def test_two_runs_of_one_file(tmp_path: Path) -> None:
+    """A file of results that another process writes is not opened a second time."""
+    path = tmp_path / "out.jsonl"
+    journal = Journal(path, {"model": "m"})
+    with pytest.raises(ContractError, match="another process"):
+        Journal(path, {"model": "m"})
+    journal.close()
+    Journal(path, {"model": "m"}).close()
+
+
+def test_a_file_that_lost_its_end(tmp_path: Path) -> None:
+    """A file that is shorter than the manifest says, as after a loss of power, is counted anew, up to what is whole."""
+    path = tmp_path / "out.jsonl"
+    journal = Journal(path, {})
+    for index in (1, 0, 2, 5):
+        journal.add(index, {"n": index}, RowResult(index, None, "ok", attempts=1))
+    journal.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1] + lines[2][:20])
+    again = Journal(path, {})
+    assert (again.done.low, again.done.above, again.statuses) == (2, set(), {"ok": 2})
+    again.add(2, {}, RowResult(2, None, "ok"))
+    again.close()
+    assert [row["index"] for row in read(path)] == [1, 0, 2]
+
+
+def test_what_was_cut_off_moves_no_position(tmp_path: Path) -> None:
+    """However often a run is ended in the middle of a line and gone on with, every whole line stays whole."""
+    path = tmp_path / "out.jsonl"
+    for start in range(5):
+        journal = Journal(path, {})
+        assert len(journal.done) == start
+        journal.add(start, {"n": start}, RowResult(start, None, "ok"))
+        journal.close()
+        with path.open("ab") as file:
+            file.write(b'{"index": 9, "id')
+    Journal(path, {}).close()
+    assert [row["index"] for row in read(path)] == [0, 1, 2, 3, 4]
+
+
+def test_done_rows_take_little_room() -> None:
+    """Of rows that ended nearly in order only those out of order are kept."""
+    done, dice = DoneRows(), random.Random(3)
+    under_way = list(range(64))
+    for index in range(64, 100_064):
+        ended = under_way.pop(dice.randrange(64))
+        assert ended not in done
+        done.add(ended)
+        assert ended in done
+        under_way.append(index)
+        assert len(done.above) < 2000
+    assert len(done) == 100_000

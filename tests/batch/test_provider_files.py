@@ -1,0 +1,241 @@
+"""A provider's batch files: every request has a result, the rejected are asked again, whatever the files hold."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strictreply as sr
+from cli.running import Command
+from scripted import call, completion
+from strictreply.cli._terminal import Status
+from strictreply.values._json import JSONObject
+
+pytest_plugins = ["cli.conftest"]
+
+SCHEMA = {"type": "object", "properties": {"topic": {"enum": ["delivery", "price"]}}, "required": ["topic"]}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "label", "schema": SCHEMA}}
+TOOL = {"type": "function", "function": {"name": "sort", "parameters": SCHEMA}}
+GOOD, BAD = completion('{"topic": "price"}'), completion('{"topic": "cost"}')
+
+
+def asked(custom_id: str, **body: Any) -> JSONObject:
+    """Spell a request for a chat completion."""
+    given: JSONObject = {"model": "m", "messages": [{"role": "user", "content": custom_id}], "response_format": FORMAT}
+    return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": given | body}
+
+
+def came(custom_id: str, body: JSONObject, status: int = 200, own: str = "") -> JSONObject:
+    """Spell an output."""
+    response = {"status_code": status, "request_id": "r", "body": body}
+    return {"id": f"batch_req_{own or custom_id}", "custom_id": custom_id, "response": response, "error": None}
+
+
+def expired(custom_id: str) -> JSONObject:
+    """Spell what an error file says of a request that was not made in time."""
+    error = {"code": "batch_expired", "message": "This request could not be executed."}
+    return {"id": f"batch_req_x{custom_id}", "custom_id": custom_id, "response": None, "error": error}
+
+
+def write(path: Path, *lines: JSONObject | str) -> Path:
+    """Write JSON lines; a text is written as it is."""
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read JSON lines by custom_id."""
+    return {row["custom_id"]: row for row in map(json.loads, path.read_text().splitlines())}
+
+
+def test_two_passes(tmp_path: Path) -> None:
+    """The rejected are asked again with a correction under their ids; the next pass is judged with all that came."""
+    requests = write(tmp_path / "in.jsonl", asked("a"), asked("b"), asked("c"), asked("d"), asked("e"))
+    first = write(tmp_path / "out1.jsonl", came("c", GOOD), came("b", BAD), came("a", GOOD))
+    errors = write(tmp_path / "err1.jsonl", expired("d"))
+    out, again = tmp_path / "result.jsonl", tmp_path / "again.jsonl"
+    counts = sr.batch.judge_files([first, errors], requests=[requests], out=out, reask=again)
+    assert counts.statuses == {"ok": 2, "rejected": 1, "failed": 2}
+    assert (counts.requests, counts.again, counts.missing, counts.unknown, counts.surplus) == (5, 3, 1, 0, 0)
+    rows = read(out)
+    assert list(rows) == ["a", "b", "c", "d", "e"]
+    assert list(rows["a"]) == ["custom_id", *sr.batch.COLUMNS]
+    assert rows["a"]["reply"] == {"answer": {"topic": "price"}}
+    assert [rows[name]["issues"][-1]["code"] for name in "bde"] == ["batch.again", "batch.again", "batch.missing"]
+    next_asked = read(again)
+    assert list(next_asked) == ["b", "d", "e"]
+    assert next_asked["e"] == asked("e")
+    correction = next_asked["b"]["body"]["messages"][-1]
+    assert correction["role"] == "user"
+    assert '"delivery", "price"' in correction["content"]
+    assert (next_asked["b"]["url"], next_asked["b"]["method"]) == ("/v1/chat/completions", "POST")
+
+    second = write(tmp_path / "out2.jsonl", came("d", GOOD, own="d2"), came("e", GOOD), came("b", GOOD, own="b2"))
+    counts = sr.batch.judge_files([first, errors, second], requests=[requests], out=out, reask=again)
+    assert counts.statuses == {"ok": 4, "mended": 1}
+    assert counts.again == 0
+    assert again.read_text() == ""
+    assert [(row["status"], row["attempts"]) for row in read(out).values()] == [
+        *(("ok", 1), ("mended", 2), ("ok", 1), ("ok", 2), ("ok", 1))
+    ]
+
+
+def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
+    """As many corrective passes as the policy allows: after them a row is rejected, and asked no more."""
+    requests = write(tmp_path / "in.jsonl", asked("a"))
+    outputs, again = [], tmp_path / "again.jsonl"
+    statuses: list[tuple[int, str]] = []
+    for number in range(3):
+        outputs.append(write(tmp_path / f"out{number}.jsonl", came("a", BAD, own=str(number))))
+        out = tmp_path / "result.jsonl"
+        policy = sr.RetryPolicy(max_retries=2)
+        counts = sr.batch.judge_files(outputs, requests=[requests], out=out, reask=again, policy=policy)
+        row = read(out)["a"]
+        statuses.append((counts.again, row["issues"][-1]["code"]))
+        assert (row["status"], row["attempts"]) == ("rejected", number + 1)
+    assert statuses == [(1, "batch.again"), (1, "batch.again"), (0, "call.retries")]
+
+
+@pytest.mark.parametrize(
+    ("record", "status", "again"),
+    [
+        (came("a", {"error": {"message": "busy", "code": None}}, 429), "failed", 1),
+        (came("a", {"error": {"message": "down"}}, 500), "failed", 1),
+        (came("a", {"error": {"message": "no", "code": "insufficient_quota"}}, 429), "failed", 0),
+        (came("a", {"error": {"message": "bad"}}, 400), "failed", 0),
+        (came("a", completion(None, refusal="I will not")), "halted", 0),
+        (came("a", completion('{"topic": "pri', finish_reason="length")), "rejected", 1),
+        (came("a", {}), "failed", 1),
+        ({"id": "x", "custom_id": "a", "response": None, "error": None}, "failed", 1),
+        ({"id": "x", "custom_id": "a"}, "failed", 1),
+        ({"id": "x", "custom_id": "a", "response": {"status_code": 200, "body": "text"}}, "failed", 1),
+    ],
+)
+def test_what_comes_instead_of_a_reply(tmp_path: Path, record: JSONObject, status: str, again: int) -> None:
+    """What failed on the way is asked again where that may help; nothing that came ends the run."""
+    requests, outputs = write(tmp_path / "in.jsonl", asked("a")), write(tmp_path / "out.jsonl", record)
+    out = tmp_path / "result.jsonl"
+    counts = sr.batch.judge_files([outputs], requests=[requests], out=out)
+    row = read(out)["a"]
+    assert (row["status"], counts.again) == (status, again)
+    assert row["issues"][-1]["message"]
+
+
+def test_odd_files(tmp_path: Path) -> None:
+    """Lines that are none, ids that are there twice, outputs of nobody: each is counted, every request has a row."""
+    requests = write(
+        tmp_path / "in.jsonl", asked("a"), "{", asked("b"), asked("a"), {"custom_id": "e", "body": {"input_": 1}}
+    )
+    twice = came("a", GOOD)
+    outputs = write(
+        tmp_path / "out.jsonl", twice, "[]", twice, came("b", GOOD), came("b", BAD, own="b2"), came("z", GOOD)
+    )
+    counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
+    assert counts.statuses == {"ok": 2, "failed": 3}
+    assert (counts.surplus, counts.unknown, counts.missing) == (2, 1, 0)
+    assert counts.unreadable == ("out.jsonl:2: no output with a custom_id",)
+    lines = [json.loads(line) for line in (tmp_path / "result.jsonl").read_text().splitlines()]
+    assert [line["custom_id"] for line in lines] == ["a", None, "b", "a", "e"]
+    assert "line 2 of in.jsonl" in lines[1]["issues"][0]["message"]
+
+
+def test_calls_and_responses(tmp_path: Path) -> None:
+    """Tools in a request are what its calls are held to; a request of the Responses API is asked again in its form."""
+    chat = asked("chat", tools=[TOOL], response_format=None)
+    body = {"model": "m", "input": "Sort it.", "tools": [{"type": "function", "name": "sort", "parameters": SCHEMA}]}
+    responses = {"custom_id": "responses", "method": "POST", "url": "/v1/responses", "body": body}
+    item = {"type": "function_call", "id": "fc", "call_id": "c", "name": "sort", "status": "completed"}
+    response = {
+        "id": "r",
+        "object": "response",
+        "status": "completed",
+        "output": [item | {"arguments": '{"topic": 1}'}],
+        "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7},
+    }
+    requests = write(tmp_path / "in.jsonl", chat, responses)
+    bad = completion(None, [call("sort", {"topic": "cost"})])
+    outputs = write(tmp_path / "out.jsonl", came("chat", bad), came("responses", response))
+    out, again = tmp_path / "result.jsonl", tmp_path / "again.jsonl"
+    counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
+    assert counts.statuses == {"rejected": 2}
+    next_asked = read(again)
+    assert "messages" in next_asked["chat"]["body"]
+    assert "input" in next_asked["responses"]["body"]
+    assert next_asked["responses"]["url"] == "/v1/responses"
+    assert read(out)["responses"]["usage"]["total_tokens"] == 7
+    mended = response | {"output": [item | {"arguments": '{"topic": "price"}'}]}
+    good = completion(None, [call("sort", {"topic": "price"})])
+    second = write(tmp_path / "out2.jsonl", came("responses", mended, own="2"), came("chat", good, own="3"))
+    counts = sr.batch.judge_files([outputs, second], requests=[requests], out=out)
+    assert counts.statuses == {"mended": 2}
+    assert read(out)["responses"]["reply"] == {"tool": "sort", "args": {"topic": "price"}, "id": "c"}
+
+
+def test_a_contract_of_ours(tmp_path: Path) -> None:
+    """Where requests say nothing of their reply, a contract does; a packed file is read as any."""
+    requests = write(tmp_path / "in.jsonl", asked("a", response_format=None))
+    packed = tmp_path / "out.jsonl.gz"
+    packed.write_bytes(gzip.compress(json.dumps(came("a", BAD)).encode()))
+    contract = sr.Contract(answer=SCHEMA)
+    assert sr.batch.judge_files([packed], requests=[requests]).statuses == {"ok": 1}
+    assert sr.batch.judge_files([packed], requests=[requests], contract=contract).statuses == {"rejected": 1}
+
+
+KINDS = {"good": ["ok"], "bad good": ["mended"], "bad bad": ["rejected"], "lost good": ["ok"], "bad lost": ["rejected"]}
+
+
+@given(st.lists(st.sampled_from(sorted(KINDS)), max_size=12), st.integers(0, 999))
+def test_whatever_the_order(tmp_path_factory: pytest.TempPathFactory, kinds: list[str], seed: int) -> None:
+    """Outputs in any order give each request the same result, once."""
+    folder = tmp_path_factory.mktemp("files")
+    passes: list[list[JSONObject]] = [[], []]
+    for row, kind in enumerate(kinds):
+        for number, word in enumerate(kind.split()):
+            if word != "lost":
+                passes[number].append(came(str(row), GOOD if word == "good" else BAD, own=f"{row}.{number}"))
+    for number, outputs in enumerate(passes):
+        random.Random(seed).shuffle(outputs)
+        write(folder / f"out{number}.jsonl", *outputs)
+    requests = write(folder / "in.jsonl", *(asked(str(row)) for row in range(len(kinds))))
+    files = [folder / "out0.jsonl", folder / "out1.jsonl"]
+    sr.batch.judge_files(files, requests=[requests], out=folder / "result.jsonl")
+    assert {row: line["status"] for row, line in read(folder / "result.jsonl").items()} == {
+        str(row): KINDS[kind][0] for row, kind in enumerate(kinds)
+    }
+
+
+def test_a_file_that_breaks_leaves_what_was(tmp_path: Path) -> None:
+    """When a file cannot be read to its end, the results that were there stay as they were."""
+    requests, out = write(tmp_path / "in.jsonl", asked("a")), tmp_path / "result.jsonl"
+    out.write_text("as it was")
+    packed = tmp_path / "out.jsonl.gz"
+    packed.write_bytes(gzip.compress(json.dumps(came("a", GOOD)).encode())[:-9])
+    with pytest.raises(OSError, match="cut off or damaged"):
+        sr.batch.judge_files([packed], requests=[requests], out=out)
+    assert out.read_text() == "as it was"
+
+
+def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command does the same, says what it found, and its status says whether all is good."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "in.jsonl", asked("a"), asked("b"))
+    write(tmp_path / "out1.jsonl", came("a", GOOD), came("b", BAD))
+    spelled = ("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--reask", "again.jsonl", "--out", "r.jsonl")
+    done = command(*spelled)
+    assert (done.exit_code, done.stdout) == (Status.INVALID, "2 requests: 1 ok, 1 rejected\n1 to ask again\n")
+    assert list(read(tmp_path / "again.jsonl")) == ["b"]
+    write(tmp_path / "out2.jsonl", came("b", GOOD, own="b2"))
+    done = command("batch", "judge", "out1.jsonl", "out2.jsonl", *spelled[3:])
+    assert (done.exit_code, done.stdout) == (0, "2 requests: 1 ok, 1 mended\n")
+    assert list(read(tmp_path / "r.jsonl")) == ["a", "b"]
+    write(tmp_path / "odd.jsonl", "{", came("z", GOOD))
+    assert command("batch", "judge", "odd.jsonl", "--requests", "in.jsonl").exit_code == Status.FAILED
+    assert command("batch", "judge", "gone.jsonl", "--requests", "in.jsonl").exit_code == Status.USAGE
+    assert command("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "in.jsonl").exit_code == 2
