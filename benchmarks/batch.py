@@ -138,7 +138,7 @@ def measure(rows: int, compared: int, concurrency: int, delay: float) -> dict[st
         write_rows(long, rows)
         server = [sys.executable, str(HERE / "loopback_model.py"), "--delay", str(delay)]
         with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as model:  # noqa: S603
-            assert model.stdout is not None  # noqa: S101 - for type checkers
+            assert model.stdout is not None
             base_url = f"http://127.0.0.1:{int(model.stdout.readline())}/v1"
             blocks: dict[str, list[list[float]]] = {"bare": [], "ours": []}
             for _ in range(BLOCKS):

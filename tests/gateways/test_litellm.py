@@ -207,7 +207,8 @@ def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEndin
     asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS, "stream": True}
     came: list[Any] = []
     with proxy.client.chat.completions.create(**asked) as stream, pytest.raises(openai.APIError) as caught:
-        deque(came.extend(chunk.choices) for chunk in stream)
+        for chunk in stream:
+            came.extend(chunk.choices)
     assert "".join(choice.delta.content or "" for choice in came)
     assert {choice.finish_reason for choice in came} == {None}
     body: Any = caught.value.body

@@ -11,7 +11,7 @@ import pytest
 
 import strictreply as sr
 from streamed_replies import policy
-from streaming.test_stream_faults_refused import TARGETS, contract_of, made
+from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.contract._shaping import shape
 from strictreply.testing import faults, ok
 from strictreply.testing._as_responses import as_chat_request

@@ -16,7 +16,7 @@ import pytest
 
 import strictreply as sr
 from scripted import SCHEMA, call, completion
-from streaming.test_hostile_streams import recorded
+from streams.test_hostile_streams import recorded
 from strictreply.testing._event_streams import events
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
