@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
