@@ -55,7 +55,7 @@ def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
     environment, command = RUNS[name]
     full = [python_of(environment), str(HERE / command[0]), *command[1:], *(["--quick"] if quick else [])]
     process = subprocess.Popen(full, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
-    assert process.stdout is not None  # noqa: S101 - for type checkers
+    assert process.stdout is not None
     try:
         for line in process.stdout:
             yield json.loads(line)

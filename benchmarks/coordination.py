@@ -71,7 +71,7 @@ def processor() -> ValidationProcessor:
     made = ValidationProcessor(topology, tools=[SEARCH])
     for _ in range(7):
         made.register_processor(Foreign())
-    assert len(made.processors) == 10  # noqa: S101, PLR2004 - what the table's head says
+    assert len(made.processors) == 10  # noqa: PLR2004 - what the table's head says
     return made
 
 

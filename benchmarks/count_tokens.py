@@ -15,7 +15,7 @@ from pathlib import Path
 
 def counted(pair: list[str], count: object) -> list[int]:
     """Count one pair of requests."""
-    assert callable(count)  # noqa: S101 - for type checkers
+    assert callable(count)
     messages = [json.dumps(json.loads(body)["messages"], ensure_ascii=False) for body in pair]
     return [count(text) for text in (*messages, *pair)]
 

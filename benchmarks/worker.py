@@ -329,8 +329,8 @@ def _server(body: bytes) -> Iterator[str]:
     """Start a server that gives this response for ever; it ends with the pipe to it, whatever ends us."""
     command = [sys.executable, "-I", str(Path(__file__).with_name("loopback_server.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
-        assert process.stdin is not None  # noqa: S101 - for type checkers
-        assert process.stdout is not None  # noqa: S101 - for type checkers
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(json.dumps({"body": body.decode(), "delay": DELAY}) + "\n")
         process.stdin.flush()
         yield process.stdout.readline().strip()
