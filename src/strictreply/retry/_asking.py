@@ -94,7 +94,7 @@ class Bad:
     ``limit_refused`` says that the server refused the request for the token limit that we had raised in it, ``whole``
     that one value of a document was asked for alone, and that was no help, ``may_miss`` that its stream was stopped
     where more calls might have followed. ``words`` is what the model wrote, and ``repeats`` counts how often it had
-    written that, or another bad reply, twice.
+    written that, or another bad reply, twice. ``is_told`` says that its text has gone out to the caller.
     """
 
     message: JSONObject
@@ -105,6 +105,7 @@ class Bad:
     may_miss: bool = False
     words: str = ""
     repeats: int = 0
+    is_told: bool = False
 
     @property
     def cut(self) -> bool:
@@ -182,7 +183,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     base = ask.base | _limits(ask, raises)
     words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
     steps = _steps(ask, turn, bad, step.tier)
-    seen = None if scope is None else shown(scope)
+    seen = None if scope is None else shown(scope, with_content=bad.is_told)
     message = bad.message if seen is None else seen.message
     turns = encodable(replayed(ask.contract, message, words, seen, ids_in(base["messages"]), step.words))
     request, added = _escalated(ask, base, [*base["messages"], *turns], bad, steps, turn.unwanted)

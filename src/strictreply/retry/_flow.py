@@ -398,7 +398,9 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     repeats = 0 if before is None else before.repeats + (before.words == words)
     # there may have been calls behind the one that was stopped
     may_miss = judged.vetoed is not None and ask.contract.parallel
-    return replace(_kept(ask, turn, judged, judged.turn), may_miss=may_miss, words=words, repeats=repeats)
+    is_told = judged.is_behind_text or (before is not None and before.is_told)
+    kept = _kept(ask, turn, judged, judged.turn)
+    return replace(kept, may_miss=may_miss, words=words, repeats=repeats, is_told=is_told)
 
 
 def _kept(ask: Ask, turn: Turn, judged: Judged, message: JSONObject) -> Bad:

@@ -175,11 +175,12 @@ def with_text(message: JSONObject, text: str) -> JSONObject:
     return message | {"content": [*thoughts, {"type": "text", "text": text}] if thoughts else text}
 
 
-def shown(scope: Scope) -> Scope:
+def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     """Return a scope whose message is the frozen one as far as a correction needs it.
 
     Of a part in a larger document that is the part alone, of several calls those that are asked for again. Where a
-    provider has put what is its own into a message (thoughts, signatures) all of it is needed.
+    provider has put what is its own into a message (thoughts, signatures) all of it is needed. ``with_content`` keeps
+    the text beside the calls.
     """
     calls = scope.message.get("tool_calls")
     if not isinstance(calls, list) or not scope.calls:
@@ -192,7 +193,8 @@ def shown(scope: Scope) -> Scope:
         return replace(scope, message=scope.message | {"tool_calls": calls})
     asked = tuple(replace(call, index=index) for index, call in enumerate(scope.calls))
     told = [calls[call.index] for call in scope.calls]
-    return replace(scope, message={"role": "assistant", "content": None, "tool_calls": told}, calls=asked)
+    content = scope.message.get("content") if with_content else None
+    return replace(scope, message={"role": "assistant", "content": content, "tool_calls": told}, calls=asked)
 
 
 def _with_message(scope: Scope, text: str) -> Scope:
