@@ -102,7 +102,7 @@ def test_a_column_that_is_taken(ask: sr.batch.Rows, form: str) -> None:
     assert (row["status"], row["out_status"]) == ("new", "ok")
 
 
-@pytest.mark.parametrize("wrong", ["text", 7, None, iter([]), {"a": [1], "b": [1, 2]}], ids=repr)
+@pytest.mark.parametrize("wrong", ["text", 7, None, iter([]), {"a": [1], "b": [1, 2]}])
 def test_what_is_no_batch(ask: sr.batch.Rows, wrong: Any) -> None:
     """Anything else is refused, and told what to give."""
     with pytest.raises((TypeError, sr.ContractError), match=r"batch"):

@@ -141,7 +141,6 @@ def test_no_word_of_the_model_is_told() -> None:
         {"steering": 3},
         {"prefix": None},
     ],
-    ids=str,
 )
 def test_misuse_is_told_at_once(wrong: dict[str, Any]) -> None:
     """What would be wrong for every row is a ContractError before any is asked."""
