@@ -243,7 +243,7 @@ class Contract(Generic[A_co]):
         ``responses`` are all that came so far, in order: each a completion as a mapping, an SDK object or JSON text, or
         the exception that came instead. None at all makes the first request. A request from here remembers what came
         before while it is in memory: pass it with the one response to it, or your own with all of them. ``policy`` and
-        ``steering`` None mean the defaults.
+        ``steering`` None mean those that such a request remembers, else the defaults.
 
         Raises ContractError when the request is wrong, a tool's check is async, or nothing was left to ask.
         """
