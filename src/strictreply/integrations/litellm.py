@@ -19,7 +19,7 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, Literal, NamedTuple, Never, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Never, TypeAlias, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -51,7 +51,7 @@ _OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deplo
 _SETTINGS: Final = frozenset({"contract", "policy", "usage", "other_routes"})
 _ENDED: Final = "strictreply_ended"
 
-logger = logging.getLogger("strictreply")
+logger: Final = logging.getLogger("strictreply")
 
 
 class ReplyWithheld(Exception):
@@ -67,7 +67,10 @@ class ReplyWithheld(Exception):
 
     def __init__(self, message: str, *, kind: str, code: str, status_code: int) -> None:
         super().__init__(message)
-        self.message, self.type, self.code, self.status_code = message, kind, code, status_code
+        self.message: str = message
+        self.type: str = kind
+        self.code: str = code
+        self.status_code: int = status_code
 
 
 class _Settings(NamedTuple):
@@ -95,13 +98,16 @@ class _Call:
     outcome: str = "accepted"
 
 
-try:
-    _Callback: Any = load("litellm.integrations.custom_logger").CustomLogger
-except ImportError:  # told when a guard is made: this module can be read without LiteLLM, as all of the package can
-    _Callback = object
+if TYPE_CHECKING:
+    _Callback = object  # LiteLLM's types are not asked for: it is in an environment of its own
+else:
+    try:
+        _Callback = load("litellm.integrations.custom_logger").CustomLogger
+    except ImportError:  # told when a guard is made: this module can be read without LiteLLM, as all of the package can
+        _Callback = object
 
 
-class Guard(_Callback):  # type: ignore[misc]  # pyright: ignore[reportUntypedBaseClass]  # known only where it is
+class Guard(_Callback):
     """A callback for the proxy: each chat completion is valid by its contract, or an error of OpenAI's form.
 
     ``contract`` holds for all models, or is a mapping from their names in the proxy; None, and a model that is not in

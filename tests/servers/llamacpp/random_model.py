@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import gguf  # type: ignore[import-not-found]  # of the serving environment
-import numpy as np  # type: ignore[import-not-found]  # as gguf
+import numpy as np
 
 LAYERS, WIDTH, HEADS, CONTEXT = 2, 64, 4, 16_384
 SEED = 0
