@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,7 +31,7 @@ INDEX = "index"
 SYNC_SECONDS = 5.0
 """How often what was written is forced to disk."""
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class DoneRows:
@@ -58,6 +58,7 @@ class Journal:
     """The results of one run in a file; ``run`` says of what, and a journal of another run is never gone on with.
 
     ``done`` are the rows that have a result, ``statuses`` and ``tokens`` count them all, those of earlier starts too.
+    Rows at which the API failed are taken out when it is opened, to be asked again; ``api_failed`` counts those since.
     Raises ContractError when the file belongs to another run or another process writes it, OSError when it cannot be
     read or written.
     """
@@ -73,20 +74,28 @@ class Journal:
     ) -> None:
         self._path, self._run, self._prefix, self._clock = path, run, prefix, clock
         self.manifest = manifest_of(path)
-        self.done = DoneRows()
-        self.statuses: Counter[str] = Counter()
-        self.tokens: Counter[str] = Counter()
-        self.is_complete = False
+        self._forget()
         known = None if restart else self._known()
         self._file: BinaryIO = path.open("ab")
         try:
             _lock(self._file, path)
-            self._bytes = 0 if known is None else self._resume(known)
+            if known is not None:
+                self._resume(self._known() or {})  # as it is now that no other process writes it
             self._file.truncate(self._bytes)
+            if self.api_failed:
+                self._ask_again()
             self.save()
         except BaseException:
             self._file.close()
             raise
+
+    def _forget(self) -> None:
+        """Count nothing."""
+        self.done = DoneRows()
+        self.statuses: Counter[str] = Counter()
+        self.tokens: Counter[str] = Counter()
+        self.api_failed = self._bytes = 0
+        self.is_complete = False
 
     def _known(self) -> JSONObject | None:
         """Read the manifest of a run that was begun earlier; None when there is none."""
@@ -113,32 +122,56 @@ class Journal:
             )
         return known
 
-    def _resume(self, known: JSONObject) -> int:
-        """Count what is there: what the manifest knows, and the lines after that; return where the whole lines end."""
-        counted: int = known["bytes"]
-        if counted <= self._path.stat().st_size:
+    def _resume(self, known: JSONObject) -> None:
+        """Count what is there: what the manifest knows, and the lines after that, up to where whole lines end."""
+        if known and known["bytes"] <= self._path.stat().st_size:
             self.done = DoneRows(known["low"], known["above"])
             self.statuses.update(known["statuses"])
             self.tokens.update(known["tokens"])
+            self.api_failed, self._bytes = known["api_failed"], known["bytes"]
             self.is_complete = known["complete"]
-        else:  # the machine lost power, and the file lost its end: it is counted from its beginning
-            counted = 0
+        # else the machine lost power, and the file lost its end: it is counted from its beginning
         with self._path.open("rb") as written:
-            written.seek(counted)
+            written.seek(self._bytes)
             for line in written:
                 if not line.endswith(b"\n"):  # cut off, if only before its end
                     break
                 try:
-                    self._count(json.loads(line))
+                    told = json.loads(line)
                 except ValueError:  # a part that the machine had not written when it lost power
                     break
-                counted += len(line)
-        return counted
+                self._count(told, len(line))
 
-    def _count(self, line: Any) -> None:
+    def _count(self, line: Any, size: int) -> None:
+        self._bytes += size
         self.done.add(line[self._prefix + INDEX])
         self.statuses[line[f"{self._prefix}status"]] += 1
         self.tokens.update(line[f"{self._prefix}usage"])
+        self.api_failed += self._is_to_ask_again(line)
+
+    def _is_to_ask_again(self, line: Any) -> bool:
+        return line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"] > 0
+
+    def _ask_again(self) -> None:
+        """Write the file anew without the rows at which the API failed.
+
+        The manifest forgets first what it knew: after a kill the one file is counted as well as the other.
+        """
+        self._forget()
+        self.save()
+        part = self._path.with_name(f"{self._path.name}.part")
+        with self._path.open("rb") as written, part.open("wb") as kept:
+            for line in written:
+                told = json.loads(line)
+                if not self._is_to_ask_again(told):
+                    kept.write(line)
+                    self._count(told, len(line))
+            kept.flush()
+            os.fsync(kept.fileno())
+        with self._file:  # locked until the other one is
+            part.replace(self._path)
+            self._file = self._path.open("ab")
+            _lock(self._file, self._path)
 
     def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
         """Write the result of a row, and force it to disk from time to time."""
@@ -147,10 +180,7 @@ class Journal:
         written = json.dumps(line).encode() + b"\n"
         self._file.write(written)
         self._file.flush()
-        self._bytes += len(written)
-        self.done.add(index)
-        self.statuses[result.status] += 1
-        self.tokens.update(asdict(result.usage))
+        self._count(line, len(written))
         if self._clock() >= self._next_save:
             self.save()
 
@@ -165,6 +195,7 @@ class Journal:
             "low": self.done.low,
             "above": sorted(self.done.above),
             "statuses": self.statuses,
+            "api_failed": self.api_failed,
             "tokens": {name: self.tokens[name] for name in OUR_NAMES},
             "complete": self.is_complete,
         }
@@ -195,12 +226,14 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
-    """Refuse a file that another process writes, where the system has locks that end with their process."""
+    """Refuse a file that another process writes or has replaced, where locks end with their process."""
     with suppress(ImportError):
         import fcntl  # noqa: PLC0415 - not on every system
 
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise BlockingIOError
         except OSError:
             raise ContractError(
                 f"{path} is being written by another process: wait for it, or give another --out"

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
+from strictreply.retry._policy import LATE_KINDS, is_transport_fault
+
 from strictreply.values._attempts import Attempt, Usage, total_usage
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed
 from strictreply.values._issues import Issue, printable
@@ -36,6 +38,23 @@ COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The columns that every row gets, in their order, and what each holds."""
+
+RowCode: TypeAlias = Literal[
+    "row.line", "row.messages", "row.contract", "row.raised", "batch.request", "batch.missing", "batch.again"
+]
+
+ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
+    {
+        "row.line": "the line of a file is no row",
+        "row.messages": "the row has no messages, or the function or the template that makes them failed",
+        "row.contract": "the row's messages cannot be sent, or its request cannot be guaranteed",
+        "row.raised": "something raised while the row was asked, or while its outputs were judged",
+        "batch.request": "the line of a requests file is no request, or its custom_id was there before",
+        "batch.missing": "no output has the custom_id of the request, which is asked again",
+        "batch.again": "the row is not at its end: its next request is in the re-ask file",
+    }
+)
+"""The codes of issues that are about a row, and not about a reply."""
 
 AS_TEXT: Final = frozenset({"reply", "issues"})
 """The columns that are JSON text where a batch is held by columns, since their form differs from row to row."""
@@ -67,6 +86,14 @@ class RowResult:
         }
 
 
+class RowFault(ContractError):
+    """A row cannot be asked: ``code`` and ``hint`` are those of its issue."""
+
+    def __init__(self, code: RowCode, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code, self.hint = code, hint
+
+
 def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
     """Return the result of a row whose reply fit."""
     status: Status = "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
@@ -80,12 +107,30 @@ def ended(index: int, error: CallFailed) -> RowResult:
         status = "halted" if isinstance(error, ReplyHalted) else "failed"
     attempts, words = error.attempts, str(error).splitlines()
     advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
-    advice = advice.partition("; error.")[0]  # there is no exception at hand
-    end = entry(len(attempts), f"call.{error.reason}", words[0], advice)
+    message, advice = words[0], _without_exception(advice)
+    failure = _spent_on(error)
+    if failure:
+        status, message = "failed", f"the deadline passed while the API failed: {failure}"
+        advice = "Check the endpoint, or raise RetryPolicy.deadline."
+    end = entry(len(attempts), f"call.{error.reason}", message, advice)
     return RowResult(index, None, status, (*issues_of(attempts), end), len(attempts), error.usage)
 
 
-def unasked(index: int, code: str, message: str, hint: str) -> RowResult:
+def _spent_on(error: CallFailed) -> str:
+    """Return the failure of the API on which alone a deadline was spent; empty where a model was slow, too."""
+    if error.reason != "deadline" or not all(map(is_transport_fault, error.attempts)):
+        return ""
+    told = [attempt.failure or attempt.issues[0].message for attempt in error.attempts]
+    return next((one for one in reversed(told) if one not in LATE_KINDS), "")
+
+
+def _without_exception(advice: str) -> str:
+    """Return advice without what it says of the exception: a row has none."""
+    advice = advice.partition("; error.")[0].replace(" (attempt.raw)", "")
+    return advice.replace("Read in error.cause what the server refused:", "The server refused the request: look for")
+
+
+def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
     """Return the result of a row that could not be asked, in words of ours."""
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
@@ -95,6 +140,8 @@ def broken(index: int, error: Exception) -> RowResult:
 
     Its text may hold anything, what a model wrote among it.
     """
+    if isinstance(error, RowFault):
+        return unasked(index, error.code, str(error), error.hint)
     if isinstance(error, ContractError):
         return unasked(index, "row.contract", str(error), "Change the messages of this row, or the contract.")
     words = f"{printable(type(error).__name__)} was raised while the row was asked"

@@ -4,38 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import string
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import signature
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from strictreply.batch._batches import arrow
-from strictreply.batch._journal import INDEX, DoneRows, Journal, fingerprint, fingerprint_of
+from strictreply.batch._journal import INDEX, Journal, fingerprint, fingerprint_of
 from strictreply.batch._lines import STDIN, open_lines
 from strictreply.batch._parquet import write_parquet
 from strictreply.batch._provider_files import judge_files
-from strictreply.batch._results import COLUMNS, STATUSES, RowResult
+from strictreply.batch._results import COLUMNS, STATUSES, RowFault, RowResult
 from strictreply.batch._rows import PATIENT, Rows, rows
 from strictreply.cli._endpoint import Endpoint
 from strictreply.cli._terminal import Status, console, counted, fail, interruptible
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import printable
+from strictreply.values._issues import capped, printable
 from strictreply.values._json import JSONObject
 from strictreply.wires._wire import Api
 
 MAX_LISTED = 20  # lines that cannot be read
+MAX_REASONS = 1_000  # that are told apart
 _GOOD = frozenset({"ok", "mended"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
 _SHOWN_SECONDS = 0.1
+
+
+_BRACES = "write a brace that is meant as one twice: {{ or }}"
+
+Line: TypeAlias = tuple[int, bytes, int]
 
 
 class NumberedRow(NamedTuple):
@@ -43,8 +52,9 @@ class NumberedRow(NamedTuple):
 
     number: int
     row: Mapping[str, Any]
-    fault: str
     position: int
+    fault: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +70,35 @@ class Prompt:
         try:
             list(string.Formatter().parse(self.template or ""))
         except ValueError as error:
-            fail(f"--prompt: {error}; write a brace that is meant as one twice: {{{{ or }}}}")
+            fail(f"--prompt: {error}; {_BRACES}")
+
+    def refuse_lacking(self, item: NumberedRow) -> None:
+        """End the command when a row lacks a column that is asked for: the first row speaks for the others."""
+        names = [self.column]
+        if self.template is not None:
+            fields = [name for _, name, _, _ in string.Formatter().parse(self.template) if name is not None]
+            names = [re.split(r"[.\[]", name)[0] for name in fields]
+        for name in names:
+            if name not in item.row:
+                option, more = ("--messages", "") if self.template is None else ("--prompt", f"; {_BRACES}")
+                fail(f"{option}: the first row has no column {name!r} ({_columns(item.row)}){more}")
 
     def messages(self, item: NumberedRow) -> Any:
-        """Return the messages of a row; ContractError when it has none."""
+        """Return the messages of a row; RowFault when it has none."""
         if item.fault:
-            raise ContractError(item.fault)
+            raise RowFault("row.line", item.fault, item.hint)
         if self.template is None:
             said = item.row.get(self.column)
         else:
             try:
                 said = self.template.format_map(item.row)
             except Exception as error:
-                raise ContractError(
-                    f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
-                ) from error
-        if not said or self.system is None:  # a row without messages has none with a system message either
+                words = f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
+                raise RowFault("row.messages", words, f"There are {_columns(item.row)}; {_BRACES}.") from error
+        if not said:
+            words = f"the column {self.column!r} is absent or empty" if self.template is None else "--prompt is empty"
+            raise RowFault("row.messages", words, f"See --messages and --prompt; {_columns(item.row)}.")
+        if self.system is None:
             return said
         after = said if isinstance(said, list) else [{"role": "user", "content": said}]
         return [{"role": "system", "content": self.system}, *after]
@@ -118,28 +141,31 @@ class FileRun:
             "prefix": self.prefix,
         }
 
-    def rows(self, done: DoneRows) -> Iterator[NumberedRow]:
-        """Read the rows that have no result yet."""
+    def lines_of(self) -> Iterator[tuple[int, Line]]:
+        """Read the input, and number its rows."""
+        return enumerate(open_lines(self.source))
+
+    def row(self, index: int, line: Line) -> NumberedRow:
+        """Read a row."""
+        number, read, position = line
+        mend = f"Mend line {number} of {self.source}."
         taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
-        for index, (_, line, position) in enumerate(open_lines(self.source)):
-            if index not in done:
-                yield _numbered(index, line, taken, position)
+        try:
+            row = json.loads(read)
+        except (ValueError, RecursionError):
+            return NumberedRow(index, {}, position, "the line is no JSON", mend)
+        if not isinstance(row, dict):
+            return NumberedRow(index, {}, position, "the line is no JSON object", mend)
+        for name in taken:
+            if name in row:
+                kept = {own: value for own, value in row.items() if own not in taken}
+                fault = f"the row has a column {name!r}, as the results have"
+                return NumberedRow(index, kept, position, fault, f"Give --prefix, or rename it in line {number}.")
+        return NumberedRow(index, row, position)
 
 
-def _numbered(index: int, line: bytes, taken: list[str], position: int) -> NumberedRow:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return NumberedRow(index, {}, "the line is no JSON", position)
-    if not isinstance(row, dict):
-        return NumberedRow(index, {}, "the line is no JSON object", position)
-    for name in taken:
-        if name in row:
-            kept = {own: value for own, value in row.items() if own not in taken}
-            return NumberedRow(
-                index, kept, f"the row has a column {name!r}, as the results have: give --prefix", position
-            )
-    return NumberedRow(index, row, "", position)
+def _columns(row: Mapping[str, Any]) -> str:
+    return f"there are {capped(', '.join(row), 200)}" if row else "it has no column"
 
 
 def results_of(source: Path, out: Path | None) -> Path:
@@ -184,6 +210,12 @@ def batch(run: FileRun, *, restart: bool) -> None:
         fail(f"{run.source} is no file: pass a file of JSON lines, .gz too, or - for stdin")
     if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
         fail(f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name")
+    lines = run.lines_of()
+    first = list(islice(lines, 1))
+    for one in first:
+        item = run.row(*one)
+        if not item.fault:
+            run.prompt.refuse_lacking(item)
     client, model = run.endpoint.connect()
     client.close()
     try:
@@ -195,7 +227,7 @@ def batch(run: FileRun, *, restart: bool) -> None:
         fail(f"{run.lines}: {error.strerror}")
     told = Told(run, journal)
     try:
-        _ask(ask, run, journal, told)
+        _ask(ask, _Writing(run, chain(first, lines), journal, told))
         if run.out != run.lines and _is_older(run.out, run.lines):
             write_parquet(run.lines, run.out, run.prefix)
     except ContractError as error:
@@ -206,7 +238,7 @@ def batch(run: FileRun, *, restart: bool) -> None:
         fail(f"interrupted after {told.rows}; the same command goes on from here", Status.INTERRUPTED)
     finally:
         journal.close()
-    typer.echo(told.summary())
+    typer.echo("\n".join(told.summary()))
     if not _GOOD.issuperset(+journal.statuses):
         raise typer.Exit(Status.INVALID)
 
@@ -228,14 +260,13 @@ def _row_function(run: FileRun, model: str) -> Rows:
     )
 
 
-def _ask(ask: Rows, run: FileRun, journal: Journal, told: Told) -> None:
-    if journal.is_complete:
+def _ask(ask: Rows, writing: _Writing) -> None:
+    if writing.journal.is_complete:
         return
-    writing = _Writing(run, journal, told)
-    with told.shown():
+    with writing.told.shown():
         asyncio.run(ask.each(writing.rows(), writing.take))
     writing.write_kept_back()
-    journal.save(complete=True)
+    writing.journal.save(complete=True)
 
 
 class _Writing:
@@ -244,16 +275,17 @@ class _Writing:
     When too many fail in a row the API is down: these rows are left to the next start, as if not asked.
     """
 
-    def __init__(self, run: FileRun, journal: Journal, told: Told) -> None:
-        self._run, self._journal, self._told = run, journal, told
+    def __init__(self, run: FileRun, lines: Iterable[tuple[int, Line]], journal: Journal, told: Told) -> None:
+        self._run, self._lines, self.journal, self.told = run, lines, journal, told
         self._under_way: dict[int, NumberedRow] = {}
         self._kept_back: list[tuple[NumberedRow, RowResult]] = []
 
     def rows(self) -> Iterator[NumberedRow]:
         """Read the rows that have no result yet."""
-        for index, item in enumerate(self._run.rows(self._journal.done)):
+        unread = (self._run.row(*line) for line in self._lines if line[0] not in self.journal.done)
+        for index, item in enumerate(unread):
             self._under_way[index] = item
-            self._told.read, self._told.position = item.number + 1, item.position
+            self.told.read, self.told.position = item.number + 1, item.position
             yield item
 
     def take(self, result: RowResult, limit: int) -> None:
@@ -261,14 +293,16 @@ class _Writing:
         self._kept_back.append((self._under_way.pop(result.index), result))
         if result.status != "failed" or not result.attempts:
             self.write_kept_back()
-            self._told.update(limit)
+            if result.status == "failed":
+                self.told.note_unasked(result.issues[-1]["message"])
+            self.told.update(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
             raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")
 
     def write_kept_back(self) -> None:
         """Write the results that were kept back."""
         for item, result in self._kept_back:
-            self._journal.add(item.number, item.row, result)
+            self.journal.add(item.number, item.row, result)
         self._kept_back.clear()
 
 
@@ -283,6 +317,7 @@ class Told:
         self._progress: Progress | None = None
         self._next = self._began + (0 if self._screen.is_terminal else _TOLD_SECONDS)
         self.limit, self.read, self.position = run.concurrency, 0, 0
+        self._unasked: Counter[str] = Counter()
 
     @property
     def rows(self) -> str:
@@ -316,9 +351,20 @@ class Told:
             self._next = now + _SHOWN_SECONDS
             self._progress.update(self._progress.task_ids[0], completed=self.position, description=self._line(now))
 
-    def summary(self) -> str:
+    def note_unasked(self, reason: str) -> None:
+        """Count a row that could not be asked by its reason."""
+        self._unasked[reason if reason in self._unasked or len(self._unasked) < MAX_REASONS else "others"] += 1
+
+    def summary(self) -> list[str]:
         """Return the last words on a run."""
-        return printable(f"{self.rows}{self._statuses()}{self._cost()}; {self._run.out}")
+        told = [f"{self.rows}{self._statuses()}{self._cost()}; {self._run.out}"]
+        if self._journal.api_failed:
+            failed = counted(self._journal.api_failed, "row", "rows")
+            told.append(f"{failed} failed at the API: the same command asks them again")
+        if self._unasked:
+            unasked = counted(self._unasked.total(), "row", "rows")
+            told.append(f"{unasked} could not be asked, most often since {self._unasked.most_common(1)[0][0]}")
+        return list(map(printable, told))
 
     def _line(self, now: float) -> str:
         done = len(self._journal.done)

@@ -42,7 +42,9 @@ DEFAULT_TRANSPORT_RETRIES = 2
 
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
-_LATE_KINDS = frozenset({"timeout", "deadline"})
+LATE_KINDS = frozenset({"timeout", "deadline"})
+"""The kinds of failures by which a deadline ends a call: the API may be well, and the model slow."""
+
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
 _REJECTED_WORDS = {  # requirement T35 has the words for bad calls
     "retries": "retries spent",
@@ -256,7 +258,7 @@ class RetryPolicy:
         reason = "malformed_response" if failure is None else failure.kind
         failed = sum(1 for attempt in attempts if is_transport_fault(attempt))
         retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
-        if reason in _LATE_KINDS and self.time_left(spent) == 0:
+        if reason in LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
         if not retryable or failed > repeats:
             return End("failed", reason)
