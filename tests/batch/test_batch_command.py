@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from cli.running import Command
+from cli.running import Command, Serve, answering
 from strictreply.batch._journal import DoneRows, Journal
 from strictreply.batch._results import RowResult
 from strictreply.cli._terminal import Status
+from strictreply.testing._wire import HTTPReply
 from strictreply.values._errors import ContractError
 
 pytest_plugins = ["cli.conftest"]
@@ -135,7 +136,16 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
     }
     assert "no JSON" in results[1]["issues"][0]["message"]
     assert results[4]["id"] == 4
-    assert "--prefix" in results[4]["issues"][0]["message"]
+    issues = {index: result["issues"][0] for index, result in results.items() if result["issues"]}
+    assert {index: issue["code"] for index, issue in issues.items()} == {
+        **dict.fromkeys((1, 2, 4), "row.line"),
+        3: "row.messages",
+    }
+    assert issues[1]["hint"] == "Mend line 2 of in.jsonl.gz."
+    assert "column 'text' is absent or empty" in issues[3]["message"]
+    assert "there are id" in issues[3]["hint"]
+    assert "--prefix" in issues[4]["hint"]
+    assert "4 rows could not be asked, most often since the " in done.stdout
 
 
 def test_no_row_is_asked_by_a_system_message_alone(shop: Path, model: Loopback, command: Command) -> None:
@@ -201,10 +211,10 @@ def test_another_input_is_refused(shop: Path, model: Loopback, command: Command)
     write_rows(shop / "in.jsonl", 6)
     assert "another input" in command(*words(model)).stderr
     rows = write_rows(shop / "in.jsonl", 5000)
-    command(*words(model), "--restart", "--prompt", "{none}")
+    command(*words(model), "--restart", "--prompt", "{text!r:.0}")
     rows[2501]["text"] = "new 2501"
     (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert "another input" in command(*words(model), "--prompt", "{none}").stderr
+    assert "another input" in command(*words(model), "--prompt", "{text!r:.0}").stderr
     (shop / "in.results.jsonl.manifest.json").unlink()
     assert "it is not known what it is of" in command(*words(model)).stderr
 
@@ -253,6 +263,44 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
     last = command(*given, "--give-up-after", "100")
     assert last.exit_code == Status.INVALID
     assert Counter(row["status"] for row in read(shop / "in.results.jsonl")) == {"ok": 3, "failed": 37}
+
+
+def test_rows_that_failed_are_asked_again(shop: Path, model: Loopback, serve: Serve, command: Command) -> None:
+    """A row at which the API failed is asked again by the same command, and has one line; others are not asked."""
+    write_rows(shop / "in.jsonl", 40)
+    refusing = serve(answering(HTTPReply(401, parts=(b"{}",))))
+    for _ in range(2):
+        ended = command(*words(model, **{"base-url": refusing}))
+        assert ended.exit_code == Status.INVALID
+        assert "40 rows: 40 failed" in ended.stdout
+        assert "40 rows failed at the API: the same command asks them again" in ended.stdout
+    done = command(*words(model))
+    assert (done.exit_code, done.stdout.splitlines()) == (
+        0,
+        ["40 rows: 36 ok, 4 mended, 1100 tokens; in.results.jsonl"],
+    )
+    assert sorted(row["index"] for row in read(shop / "in.results.jsonl")) == list(range(40))
+    assert model.asked().total() == 44
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--messages", "txet"], "--messages: the first row has no column 'txet' (there are id, text)"),
+        (["--prompt", "{txt}"], "--prompt: the first row has no column 'txt' (there are id, text)"),
+        (["--prompt", 'Give {"a": 1} for {text}'], "write a brace that is meant as one twice: {{ or }}"),
+    ],
+)
+def test_a_column_that_is_not_there(
+    shop: Path, model: Loopback, command: Command, options: list[str], told: str
+) -> None:
+    """A column that the first row lacks is refused before anything is asked, and no run has begun."""
+    write_rows(shop / "in.jsonl", 3)
+    refused = command(*words(model), *options)
+    assert refused.exit_code == Status.USAGE
+    assert told in refused.stderr
+    assert not model.asked()
+    assert command(*words(model)).exit_code == 0
 
 
 USAGE = [
@@ -374,6 +422,42 @@ def test_two_runs_of_one_file(tmp_path: Path) -> None:
         Journal(path, {"model": "m"})
     journal.close()
     Journal(path, {"model": "m"}).close()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) -> None:
+    """A kill before or after the file is replaced costs no row: the manifest fits the one as it fits the other."""
+    path = tmp_path / "out.jsonl"
+    journal = Journal(path, {})
+    for index, status in enumerate(("ok", "failed", "mended", "failed", "ok")):
+        attempts = 0 if index == 3 else 1  # this one could not be asked, and stays
+        journal.add(index, {"text": f"row {index}"}, RowResult(index, None, status, attempts=attempts))
+    journal.save(complete=True)
+    journal.close()
+    before, manifest = path.read_bytes(), journal.manifest
+    opened = Journal(path, {})
+    forgotten = json.loads(manifest.read_text()) | {
+        "bytes": 0,
+        "low": 0,
+        "above": [],
+        "statuses": {},
+        "tokens": {},
+        "api_failed": 0,
+        "complete": False,
+    }
+    opened.close()
+    manifest.write_text(json.dumps(forgotten))  # as it is while the file is written anew
+    if not replaced:
+        path.write_bytes(before)
+    again = Journal(path, {})
+    assert (again.done.low, again.done.above, again.is_complete) == (1, {2, 3, 4}, False)
+    assert again.statuses == {"ok": 2, "mended": 1, "failed": 1}
+    again.add(1, {}, RowResult(1, None, "ok", attempts=1))
+    again.close()
+    assert [row["index"] for row in read(path)] == [0, 2, 3, 4, 1]
+    last = Journal(path, {})
+    assert last.done.low == 5
+    last.close()
 
 
 def test_a_file_that_lost_its_end(tmp_path: Path) -> None:

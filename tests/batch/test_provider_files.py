@@ -71,7 +71,7 @@ def test_two_passes(tmp_path: Path) -> None:
     assert [rows[name]["issues"][-1]["code"] for name in "bde"] == ["batch.again", "batch.again", "batch.missing"]
     next_asked = read(again)
     assert list(next_asked) == ["b", "d", "e"]
-    assert next_asked["e"] == asked("e")
+    assert (next_asked["d"], next_asked["e"]) == (asked("d"), asked("e"))
     correction = next_asked["b"]["body"]["messages"][-1]
     assert correction["role"] == "user"
     assert '"delivery", "price"' in correction["content"]
@@ -140,7 +140,7 @@ def test_odd_files(tmp_path: Path) -> None:
     counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
     assert counts.statuses == {"ok": 2, "failed": 3}
     assert (counts.surplus, counts.unknown, counts.missing) == (2, 1, 0)
-    assert counts.unreadable == ("out.jsonl:2: no output with a custom_id",)
+    assert counts.unreadable == ("out.jsonl:2: no output line: those have a custom_id, and a response or an error",)
     lines = [json.loads(line) for line in (tmp_path / "result.jsonl").read_text().splitlines()]
     assert [line["custom_id"] for line in lines] == ["a", None, "b", "a", "e"]
     assert "line 2 of in.jsonl" in lines[1]["issues"][0]["message"]
@@ -284,6 +284,9 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     assert list(read(tmp_path / "r.jsonl")) == ["a", "b"]
     write(tmp_path / "odd.jsonl", "{", came("z", GOOD))
     assert command("batch", "judge", "odd.jsonl", "--requests", "in.jsonl").exit_code == Status.FAILED
+    mixed_up = command("batch", "judge", "in.jsonl", "--requests", "in.jsonl")
+    assert mixed_up.exit_code == Status.FAILED
+    assert "in.jsonl:1: no output line" in mixed_up.stderr
     assert command("batch", "judge", "gone.jsonl", "--requests", "in.jsonl").exit_code == Status.USAGE
     assert command("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "in.jsonl").exit_code == 2
     twice = command("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "r.jsonl", "--reask", "r.jsonl")

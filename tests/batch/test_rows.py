@@ -56,6 +56,21 @@ def test_each_status() -> None:
     assert list(done["bad"]) == ["text", "id", *sr.batch.COLUMNS]
 
 
+@pytest.mark.parametrize(("status", "told"), [(500, "server_error (HTTP 500)"), (401, "authentication_failed")])
+def test_a_deadline_spent_on_failures_of_the_api(status: int, told: str) -> None:
+    """A row whose deadline passed while the API failed has failed, and its issue names the failure."""
+
+    async def down(_: str) -> None:
+        raise StatusError(status)
+
+    ask = rows_over(Model(down), policy=sr.RetryPolicy(deadline=60, transport_retries=6, wait=lambda _: 90.0))
+    (row,) = ask([{"text": "good"}])
+    ask.close()
+    assert (row["status"], row["attempts"]) == ("failed", 1)
+    assert told in row["issues"][-1]["message"]
+    assert "error." not in row["issues"][-1]["hint"]
+
+
 @given(st.lists(st.sampled_from(KINDS), max_size=30), st.integers(1, 8))
 def test_every_row_comes_back_once(kinds: list[str], concurrency: int) -> None:
     """Whatever becomes of them, rows come back as many as they were, in their order, with their own columns."""

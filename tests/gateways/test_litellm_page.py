@@ -83,6 +83,12 @@ def test_no_class_is_derived_from_a_guard() -> None:
         ({"contract": "nowhere"}, "contract must be"),
         ({"usage": "none"}, "usage must be one of"),
         ({"policy": 3}, "policy must be"),
+        ({"policy": {"max_retrys": 3}}, "litellm_settings.strictreply.policy: .*max_retrys"),
+        ({"policy": {"max_retries": -3}}, "litellm_settings.strictreply.policy: .*max_retries"),
+        ({"contract": "nosuch:thing"}, "strictreply.contract 'nosuch:thing': No module named 'nosuch'"),
+        ({"contract": "json:thing"}, "contract 'json:thing': module 'json' has no attribute 'thing'"),
+        ({"contract": "nosuch.json"}, "contract 'nosuch.json': .*No such file"),
+        ({"contract": {"desk": "json:thing"}}, "contract 'json:thing': "),
     ],
 )
 def test_a_wrong_setting_is_refused(setting: dict[str, object], words: str) -> None:

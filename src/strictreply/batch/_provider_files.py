@@ -159,7 +159,10 @@ def _judged(
             step = contract.next_request(step.request, response, policy=policy, steering=steering)
     except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
         return broken(row.index, error), None, 0
-    return _result(row.index, step), step.request if step.attempts else row.body, 0
+    # as it was until a reply has been corrected: what a client of ours adds to it is not the caller's
+    is_as_it_was = all(map(is_transport_fault, step.attempts))
+    following = None if step.request is None else row.body if is_as_it_was else step.request
+    return _result(row.index, step), following, 0
 
 
 def _result(index: int, step: NextRequest[Any]) -> RowResult:
@@ -194,11 +197,14 @@ class _Outputs:
 
     def _records(self, path: Path) -> Iterator[tuple[bytes, bytes]]:
         for number, line, _ in open_lines(path):
-            custom_id = peek(_loaded(line), "custom_id")
-            if isinstance(custom_id, str):
+            record = _loaded(line)
+            custom_id = peek(record, "custom_id")
+            if isinstance(custom_id, str) and ("response" in record or "error" in record):
                 yield _key(custom_id), line.strip()
             else:
-                self.unreadable.append(f"{path.name}:{number}: no output with a custom_id")
+                self.unreadable.append(
+                    f"{path.name}:{number}: no output line: those have a custom_id, and a response or an error"
+                )
 
     def ask(self, custom_id: str) -> bool:
         """Say that there is a request with an id; return whether it is the first one."""

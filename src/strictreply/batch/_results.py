@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
-
 from strictreply.values._attempts import Attempt, Usage, total_usage
-from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed
+from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed, without_exception
 from strictreply.values._issues import Issue, printable
 from strictreply.values._json import JSONObject
 from strictreply.values._replies import AssistantReply
@@ -107,7 +106,7 @@ def ended(index: int, error: CallFailed) -> RowResult:
         status = "halted" if isinstance(error, ReplyHalted) else "failed"
     attempts, words = error.attempts, str(error).splitlines()
     advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
-    message, advice = words[0], _without_exception(advice)
+    message, advice = words[0], without_exception(advice)
     failure = _spent_on(error)
     if failure:
         status, message = "failed", f"the deadline passed while the API failed: {failure}"
@@ -122,12 +121,6 @@ def _spent_on(error: CallFailed) -> str:
         return ""
     told = [attempt.failure or attempt.issues[0].message for attempt in error.attempts]
     return next((one for one in reversed(told) if one not in LATE_KINDS), "")
-
-
-def _without_exception(advice: str) -> str:
-    """Return advice without what it says of the exception: a row has none."""
-    advice = advice.partition("; error.")[0].replace(" (attempt.raw)", "")
-    return advice.replace("Read in error.cause what the server refused:", "The server refused the request: look for")
 
 
 def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:

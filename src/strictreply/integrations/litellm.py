@@ -30,7 +30,14 @@ from strictreply.integrations._extras import load
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._attempts import Attempt, total_usage
-from strictreply.values._errors import CallFailed, ContractError, ReplyRejected, TransportFailed, must_be
+from strictreply.values._errors import (
+    CallFailed,
+    ContractError,
+    ReplyRejected,
+    TransportFailed,
+    must_be,
+    without_exception,
+)
 from strictreply.values._json import JSONObject
 from strictreply.wires._opening import peek
 
@@ -38,8 +45,12 @@ __all__ = ["Guard", "ReplyWithheld"]
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
 _CHAT: Final = frozenset({"completion", "acompletion"})
-_OTHER: Final = frozenset({"aresponses", "responses", "anthropic_messages", "aanthropic_messages", "agenerate_content"})
-"""What LiteLLM calls the routes by which tools can be called past chat completions."""
+_OTHER: Final = {
+    **dict.fromkeys(("responses", "aresponses"), "/v1/responses"),
+    **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), "/v1/messages"),
+    "agenerate_content": "generateContent",
+}
+"""What LiteLLM calls the routes by which tools can be called past chat completions, and what a client calls them."""
 
 _READ: Final = (
     *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "functions"),
@@ -154,7 +165,9 @@ class Guard(_Callback):
         with _told():
             settings = self._settings
             if call_type in _OTHER and settings.other_routes == "refuse" and data.get("tools"):
-                raise ContractError(f"tools by {call_type} are not guarded; use chat completions, or other_routes")
+                raise ContractError(
+                    f"tools by {_OTHER[call_type]} are not guarded; use chat completions, or other_routes"
+                )
             declared = settings.contract_for(data.get("model"))
             if call_type not in _CHAT or (declared is None and not _demands(data)):
                 return None
@@ -252,10 +265,11 @@ def _settings_of(given: JSONObject) -> _Settings:
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
     contracts = {str(model): _contract(one) for model, one in named.items()} if isinstance(named, Mapping) else None
     policy = given.get("policy") or {}
-    if isinstance(policy, Mapping):
-        keywords: dict[str, Any] = {"veto": "off", **policy}
-        policy = RetryPolicy(**keywords)
-    must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
+    with _named("policy"):
+        if isinstance(policy, Mapping):
+            keywords: dict[str, Any] = {"veto": "off", **policy}
+            policy = RetryPolicy(**keywords)
+        must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
     usage, other_routes = given.get("usage", "total"), given.get("other_routes", "refuse")
     for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):
         if value not in get_args(allowed):
@@ -264,15 +278,25 @@ def _settings_of(given: JSONObject) -> _Settings:
     return _Settings(declared, policy, usage, other_routes)
 
 
+@contextmanager
+def _named(setting: str) -> Generator[None]:
+    """Raise what is wrong with a setting as a ContractError that names it; a module of the user may raise anything."""
+    try:
+        yield
+    except Exception as error:
+        raise ContractError(f"litellm_settings.strictreply.{setting}: {error}") from error
+
+
 def _contract(named: object) -> Contract:
     """Return the contract that a setting names: itself, ``module:name``, or a JSON file."""
-    if isinstance(named, str) and named.endswith(".json"):
-        said = json.loads(Path(named).read_text(encoding="utf-8"))
-        return Contract(**said) if isinstance(said, dict) else Contract(tools=said)
-    if isinstance(named, str):
-        module, _, name = named.partition(":")
-        named = attrgetter(name)(import_module(module)) if name else named
-    must_be("contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools")
+    with _named(f"contract {named!r}" if isinstance(named, str) else "contract"):
+        if isinstance(named, str) and named.endswith(".json"):
+            said = json.loads(Path(named).read_text(encoding="utf-8"))
+            return Contract(**said) if isinstance(said, dict) else Contract(tools=said)
+        if isinstance(named, str):
+            module, _, name = named.partition(":")
+            named = attrgetter(name)(import_module(module)) if name else named
+        must_be("contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools")
     return named  # type: ignore[return-value]  # must_be has seen to it
 
 
@@ -371,7 +395,7 @@ def _told() -> Generator[None]:
 
 
 def _withhold(error: Exception, kind: str, code: str, status_code: int) -> Never:
-    raise ReplyWithheld(str(error), kind=kind, code=code, status_code=status_code) from None
+    raise ReplyWithheld(without_exception(str(error)), kind=kind, code=code, status_code=status_code) from None
 
 
 def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:

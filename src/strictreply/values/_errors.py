@@ -24,6 +24,7 @@ Programs read fields and codes. ``str()`` is made of our words and the schema's:
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -253,6 +254,12 @@ class ToolError(StrictReplyError):
 def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
     """Return what to do about some faults, once for each remedy."""
     return [f"  What to do: {ADVICE[remedy]}" for remedy in dict.fromkeys(issue.remedy for issue in issues)]
+
+
+def without_exception(words: str) -> str:
+    """Return advice without what it says of the exception: for who has none at hand, as in a file."""
+    words = words.replace(" (attempt.raw)", "").replace("Read in error.cause what", "Look for what")
+    return re.sub(r"; error\.[^\n]*", ".", words)
 
 
 def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
