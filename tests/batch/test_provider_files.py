@@ -183,7 +183,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     """When the outputs find no room on the disk, that is an OSError as with any file."""
     resource = pytest.importorskip("resource", reason="this platform limits no file")
     requests = write(tmp_path / "in.jsonl", asked("a"))
-    outputs = write(tmp_path / "out.jsonl", *({"custom_id": "x", "id": "y" * 1000} for _ in range(8000)))
+    outputs = write(tmp_path / "out.jsonl", *({"custom_id": "x", "error": "y" * 1000} for _ in range(8000)))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:

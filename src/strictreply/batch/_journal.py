@@ -150,7 +150,7 @@ class Journal:
         self.api_failed += self._is_to_ask_again(line)
 
     def _is_to_ask_again(self, line: Any) -> bool:
-        return line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"] > 0
+        return bool(line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"])
 
     def _ask_again(self) -> None:
         """Write the file anew without the rows at which the API failed.
