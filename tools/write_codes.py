@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from strictreply.batch._results import ROW_CODES
 from strictreply.contract._contract import Contract
 from strictreply.coordination._coordination_codes import AgentReplyCode, CoordinationCode
 from strictreply.pipeline._invoke_result import InvokeCode
@@ -15,6 +16,7 @@ from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, s
 from strictreply.testing._scripts import Asked
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.shop_scenario import SCENARIO
+from strictreply.values._errors import REASON_ADVICE
 from strictreply.values._issues import Code, Remedy, Worded
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"
@@ -23,7 +25,7 @@ MAX_ASKED = 1_200
 
 _HEAD = """# Issue codes
 
-Every fault has a stable code, a category and a place. Programs match on `issue.code` and `issue.category`; the words
+Every fault of a reply has a stable code, a category and a place. Programs match on `issue.code` and `issue.category`; the words
 of `issue.message` may change. `tools/write_codes.py` writes this page from the code, with what a real run of the loop
 sends.
 
@@ -37,6 +39,14 @@ sends.
 *came* is what differs from a good reply, *asked* what the model is told next. Codes that begin with `args.` say what is
 wrong with a call's arguments; `answer.` takes their place where a structured answer breaks the same rule.
 """
+
+_ROWS = """## Codes of rows
+
+Of [batches](../batch.md), in the column `issues` beside those of replies; the last issue of a row says why it came to
+nothing.
+
+| code | words |
+|---|---|"""
 
 _DOES = {
     Remedy.CORRECT: "corrects",
@@ -119,6 +129,10 @@ def codes_page() -> str:
     lines += _table([*AgentReplyCode, *CoordinationCode])
     lines.append("## Pipeline\n\nOf steps and their contexts, by the published rules; none is about a model's reply.\n")
     lines += _table(InvokeCode)
+    lines.append(_ROWS)
+    lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
+    ends = ", ".join(f"`{reason}`" for reason in ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE])
+    lines.append(f"| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, such as {ends}. |\n")
     return "\n".join(lines)
 
 
@@ -127,6 +141,8 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
     yield f"{_words(worded)} *{worded.category}*, {_DOES[worded.remedy]}.\n"
     found = _specimen(code)
     if found is None:
+        if code not in _WITHOUT:
+            raise SystemExit(f"{code}: no fault of the kit provokes it; add one, or its words to _WITHOUT of this file")
         yield f"{_WITHOUT[code]}\n"
     else:
         came = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
@@ -174,7 +190,10 @@ def _table(codes: Iterable[Worded]) -> Iterator[str]:
 
 
 def _words(code: Worded) -> str:
-    words = re.sub(r"\{\w+\}", "…", code.template)
+    return _ended(re.sub(r"\{\w+\}", "…", code.template))
+
+
+def _ended(words: str) -> str:
     ended = words if words.endswith("…") else f"{words}."
     return f"{ended[:1].upper()}{ended[1:]}".replace("|", r"\|").replace("<", "&lt;")
 

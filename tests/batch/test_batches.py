@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import strictreply as sr
 from batch.topics import CONTRACT, PRICE, Model
 from scripted import completion
+from strictreply.batch._results import ROW_CODES, RowCode
 
 TEXTS = ["one", "bad", "refuse"]
 
@@ -131,3 +132,18 @@ def test_messages_in_arrays(ask: sr.batch.Rows) -> None:
     turns = numpy.empty(1, dtype=object)
     turns[0] = {"role": "user", "content": "x"}
     assert [row["status"] for row in ask([{"text": turns}, {"text": numpy.str_("y")}])] == ["ok", "ok"]
+
+
+def test_a_frame_keeps_what_is_not_there() -> None:
+    """A text that is missing in a frame is absent, and a reply that did not come is None, not NaN."""
+    frame = of_pandas({"text": ["good", None, float("nan"), "down"]})
+    ask = sr.batch.rows(CONTRACT, model="m", messages="text", client=Model())
+    done = ask(frame).to_dict("list")
+    ask.close()
+    assert done["reply"][1:] == [None, None, None]
+    assert [json.loads(issues)[0]["code"] for issues in done["issues"][1:3]] == ["row.messages"] * 2
+
+
+def test_every_code_of_a_row_has_words() -> None:
+    """The table of codes, from which the page is written, has each that a row can have."""
+    assert set(ROW_CODES) == set(get_args(RowCode))

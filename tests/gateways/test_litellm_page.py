@@ -12,7 +12,6 @@ import pytest
 import strictreply as sr
 from gateways.proxy import KEY, LITELLM, free_port, started
 from pages import Page
-from strictreply.testing import ScriptedModel, faults, ok
 
 pytestmark = pytest.mark.one_lane
 
@@ -23,28 +22,21 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     """The page's configuration and its program do what the page shows, but for the port."""
     if not LITELLM.exists():
         pytest.skip("LiteLLM is in an environment of its own: make test-litellm")
-    [config], [program, _] = PAGE.blocks("yaml"), PAGE.programs
-    refund = sr.Tool.from_openai(declared_in(program))
-    model = ScriptedModel(faults.number_as_text(refund, "order"), ok.call(refund, order=1042, reason="late"))
-    with model.serve() as server, free_port() as port:
-        for name, value in {"MODEL_URL": server.base_url, "MODEL_KEY": "none", "LITELLM_MASTER_KEY": KEY}.items():
+    [config], [program, model, _] = PAGE.blocks("yaml"), PAGE.programs
+    (tmp_path / "config.yaml").write_text(config)
+
+    def in_the_meantime(told: str) -> None:
+        """Do what a person does while the model of the page is served."""
+        url = told.removeprefix("MODEL_URL=").partition(";")[0]
+        for name, value in {"MODEL_URL": url, "MODEL_KEY": "none", "LITELLM_MASTER_KEY": KEY}.items():
             monkeypatch.setenv(name, value)
-        (tmp_path / "config.yaml").write_text(config)
-        with started(tmp_path, port):
+        with free_port() as port, started(tmp_path, port):
             names: dict[str, Any] = {}
             exec(program.replace("4000", str(port)), names)  # noqa: S102 - the page itself
             names["client"].close()
+
+    exec(compile(model, "page", "exec", dont_inherit=True), {"input": in_the_meantime})  # noqa: S102 - the page itself
     assert capsys.readouterr().out == PAGE.shown[0]
-
-
-def declared_in(program: str) -> dict[str, object]:
-    """Give the tool that a program declares, without asking anybody."""
-    names: dict[str, object] = {}
-    [declared] = re.findall(r"^refund: \w+ = (.*?^}\n)", program, flags=re.MULTILINE | re.DOTALL)
-    exec(f"refund = {declared}", names)  # noqa: S102 - the page itself
-    refund = names["refund"]
-    assert isinstance(refund, dict)
-    return refund
 
 
 def guards_module() -> Any:
@@ -57,7 +49,7 @@ def test_the_module_of_the_page_makes_a_guard() -> None:
     """The module that stands for the YAML holds a guard, which knows its contract."""
     guards = guards_module()
     names: dict[str, object] = {}
-    exec(PAGE.programs[1], names)  # noqa: S102 - the page itself
+    exec(PAGE.programs[2], names)  # noqa: S102 - the page itself
     assert isinstance(names["guard"], guards.Guard)
 
 

@@ -116,10 +116,16 @@ class Asking:
             found, where = row.get(self.messages), f"its column {self.messages!r} is absent or empty"
         if hasattr(found, "tolist"):  # an array of numpy, or one value of it
             found = found.tolist()
-        if found is None or (isinstance(found, str | list) and not found):
+        if _is_missing(found) or (isinstance(found, str | list) and not found):
             words = f"the row has no messages: {where}"
             return unasked(index, "row.messages", words, "Say with messages= where its text or messages are.")
         return found
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether a value stands for none: None, or what a frame has in its place (NaN, NA, NaT)."""
+    is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - so NaN is known
+    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def is_ready(client: Any) -> bool:

@@ -35,10 +35,10 @@ def batch_of(batch: Any, prefix: str) -> Batch:
         return Batch(_rows_of(batch), partial(_beside, batch, prefix=prefix))
     if hasattr(batch, "to_pylist") and hasattr(batch, "append_column"):
         _refuse_taken(batch.column_names, prefix)
-        return Batch(batch.to_pylist(), lambda results: _appended(batch, _columns(results, prefix)))
+        return Batch(batch.to_pylist(), lambda results: _appended(batch, results, prefix))
     if hasattr(batch, "to_dict") and hasattr(batch, "assign"):
         _refuse_taken(batch.columns, prefix)
-        return Batch(batch.to_dict("records"), lambda results: batch.assign(**_columns(results, prefix)))
+        return Batch(batch.to_dict("records"), lambda results: _framed(batch, results, prefix))
     raise TypeError(
         "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame, "
         f"not {type(batch).__name__}; give an iterator of rows to stream()"
@@ -59,6 +59,15 @@ def _beside(columns: Mapping[str, Any], results: Sequence[RowResult], *, prefix:
     return {**columns, **_columns(results, prefix)}
 
 
+def _framed(frame: Any, results: Sequence[RowResult], prefix: str) -> Any:
+    """Return a frame with the result columns; None stays None, which a column of texts would make NaN of."""
+    series = import_module("pandas").Series
+    columns = _columns(results, prefix)
+    for name in AS_TEXT:
+        columns[prefix + name] = series(columns[prefix + name], index=frame.index, dtype=object)
+    return frame.assign(**columns)
+
+
 def _refuse_taken(names: Iterable[Any], prefix: str) -> None:
     taken = {prefix + name for name in COLUMNS}
     for name in names:
@@ -75,7 +84,7 @@ def _rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _columns(results: Sequence[RowResult], prefix: str) -> dict[str, list[Any]]:
+def _columns(results: Sequence[RowResult], prefix: str) -> dict[str, Any]:
     """Return the results by columns, in which those without one form are JSON text."""
     rows = [result.columns for result in results]
     return {prefix + name: [_cell(name, row[name]) for row in rows] for name in COLUMNS}
@@ -100,7 +109,8 @@ def arrow_types() -> dict[str, Any]:
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}
 
 
-def _appended(table: Any, columns: Mapping[str, list[Any]]) -> Any:
-    for (name, values), kind in zip(columns.items(), arrow_types().values(), strict=True):
-        table = table.append_column(name, arrow().array(values, kind))
+def _appended(table: Any, results: Sequence[RowResult], prefix: str) -> Any:
+    columns, types = _columns(results, prefix), arrow_types()
+    for name in COLUMNS:
+        table = table.append_column(prefix + name, arrow().array(columns[prefix + name], types[name]))
     return table
