@@ -429,7 +429,8 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
     """A kill before or after the file is replaced costs no row: the manifest fits the one as it fits the other."""
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
-    for index, status in enumerate(("ok", "failed", "mended", "failed", "ok")):
+    statuses: tuple[Status, ...] = ("ok", "failed", "mended", "failed", "ok")
+    for index, status in enumerate(statuses):
         attempts = 0 if index == 3 else 1  # this one could not be asked, and stays
         journal.add(index, {"text": f"row {index}"}, RowResult(index, None, status, attempts=attempts))
     journal.save(complete=True)

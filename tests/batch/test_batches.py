@@ -137,7 +137,7 @@ def test_messages_in_arrays(ask: sr.batch.Rows) -> None:
 def test_a_frame_keeps_what_is_not_there() -> None:
     """A text that is missing in a frame is absent, and a reply that did not come is None, not NaN."""
     frame = of_pandas({"text": ["good", None, float("nan"), "down"]})
-    ask = sr.batch.rows(CONTRACT, model="m", messages="text", client=Model())
+    ask = sr.batch.rows(CONTRACT, model="m", messages="text", client=Model)
     done = ask(frame).to_dict("list")
     ask.close()
     assert done["reply"][1:] == [None, None, None]

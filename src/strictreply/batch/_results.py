@@ -90,7 +90,8 @@ class RowFault(ContractError):
 
     def __init__(self, code: RowCode, message: str, hint: str) -> None:
         super().__init__(message)
-        self.code, self.hint = code, hint
+        self.code: RowCode = code
+        self.hint: str = hint
 
 
 def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
