@@ -20,6 +20,7 @@ import pytest
 
 from cli.running import Command, Serve, answering
 from strictreply.batch._journal import DoneRows, Journal
+from strictreply.batch._parquet import write_parquet
 from strictreply.batch._results import RowResult
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import HTTPReply
@@ -248,6 +249,19 @@ def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
     assert read_back[0]["usage"]["total_tokens"] == 25
 
 
+def test_parquet_of_large_rows(tmp_path: Path) -> None:
+    """How much is held at a time is bounded in bytes, not in rows."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
+    with (tmp_path / "rows.jsonl").open("w") as file:
+        for index in range(12):
+            row = {"text": str(index) * 2_000_000, "index": index, "reply": None, "status": "ok"}
+            file.write(json.dumps(row) + "\n")
+    write_parquet(tmp_path / "rows.jsonl", tmp_path / "out.parquet", "")
+    made = parquet.ParquetFile(tmp_path / "out.parquet").metadata
+    assert made.num_rows == 12
+    assert max(made.row_group(number).num_rows for number in range(made.num_row_groups)) <= 6
+
+
 def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: Command) -> None:
     """When many rows in a row fail, the run ends with status 3, and these rows are asked when it goes on."""
     lines = [{"text": f"row {n}{' down' if n >= 3 else ''}"} for n in range(40)]
@@ -324,6 +338,13 @@ def test_wrong_usage(shop: Path, model: Loopback, command: Command, options: lis
     assert refused.exit_code == Status.USAGE
     assert told in refused.stderr
     assert not model.asked()
+
+
+@pytest.mark.parametrize("source", ["gone.jsonl", ".", "/"])
+def test_what_is_no_file(model: Loopback, command: Command, source: str) -> None:
+    """Rows come from a file, or from stdin with ``-``; anything else is told."""
+    refused = command(*words(model, source))
+    assert (refused.exit_code, "is no file" in refused.stderr) == (Status.USAGE, True)
 
 
 def test_the_command_is_a_group(command: Command) -> None:
