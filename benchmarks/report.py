@@ -288,7 +288,19 @@ def source(results: Results) -> str:
 
 def readme_block(results: Results) -> str:
     """Return the cost lines of README.md."""
-    return f"{claim(results)} {source(results)}; [all figures](benchmarks/results.md).\n\n{short_table(results)}"
+    told = f"{claim(results)} {source(results)}; [all figures](benchmarks/results.md).{_of_rows(results)}"
+    return f"{told}\n\n{short_table(results)}"
+
+
+def _of_rows(results: Results) -> str:
+    """Return the sentence on many rows; empty where they were not measured."""
+    if not results.batch:
+        return ""
+    rows, most = f"{results.batch['rows']:,}", max(megabytes for _, megabytes in results.batch[CURVE])
+    return (
+        f" `strictreply batch` asks about {rows} rows (`python benchmarks/batch.py --rows {rows.replace(',', '')}`) at "
+        f"{results.batch['ratio_of_rates']} times the rows a second of a bare loop over the SDK, in {most:.0f} MB."
+    )
 
 
 def guide_block(results: Results) -> str:
