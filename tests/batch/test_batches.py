@@ -10,6 +10,7 @@ import pytest
 
 import strictreply as sr
 from batch.topics import CONTRACT, PRICE, Model
+from scripted import completion
 
 TEXTS = ["one", "bad", "refuse"]
 
@@ -69,6 +70,21 @@ def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
     assert json.loads(columns["issues"][1])[0]["code"] == "answer.enum"
     assert columns["usage"][1]["total_tokens"] == 30
     assert list(read(make({"text": TEXTS, "number": [1, 2, 3]}))) == list(read(batch)), "the batch itself is unchanged"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_half_a_surrogate_pair_in_a_reply(form: str) -> None:
+    """Whatever text a model writes, no kind of batch fails for it."""
+
+    class Half(Model):
+        async def create(self, **_: Any) -> dict[str, Any]:
+            return completion("half \ud83d")
+
+    make, read = FORMS[form]
+    ask = sr.batch.rows(sr.Contract(), model="m", messages="text", client=Half)
+    done = read(ask(make({"text": ["a"]})))
+    ask.close()
+    assert [json.loads(reply) for reply in done["reply"]] == [{"answer": "half \ud83d"}]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -82,7 +82,7 @@ def _columns(results: Sequence[RowResult], prefix: str) -> dict[str, list[Any]]:
 
 
 def _cell(name: str, value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if name in AS_TEXT and value is not None else value
+    return json.dumps(value) if name in AS_TEXT and value is not None else value
 
 
 def arrow(module: str = "pyarrow") -> Any:
