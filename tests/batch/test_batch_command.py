@@ -138,6 +138,25 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
     assert "--prefix" in results[4]["issues"][0]["message"]
 
 
+def test_no_row_is_asked_by_a_system_message_alone(shop: Path, model: Loopback, command: Command) -> None:
+    """A row without a text or messages has none with ``--system`` either."""
+    (shop / "in.jsonl").write_text('{"text": ""}\n{"text": []}\n{"text": null}\n{"text": "a"}\n')
+    command(*words(model, system="Sort it.", concurrency=1))
+    assert [row["status"] for row in read(shop / "in.results.jsonl")] == ["failed"] * 3 + ["ok"]
+    assert model.asked() == {"a": 1}
+
+
+def test_the_rows_are_never_written_over(shop: Path, model: Loopback, command: Command) -> None:
+    """The lines that parquet is made of may be the file of the rows as little as ``--out`` itself."""
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed here")
+    rows = shop / "out.parquet.rows.jsonl"
+    write_rows(rows, 3)
+    before = rows.read_bytes()
+    refused = command(*words(model, rows.name, out="out.parquet"), "--restart")
+    assert (refused.exit_code, rows.read_bytes()) == (Status.USAGE, before)
+    assert "is the file of the rows" in refused.stderr
+
+
 def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
     """A template is filled from the columns, a system message goes before it; rows come from stdin, too."""
     rows = "".join(json.dumps({"who": who, "what": {"n": n}}) + "\n" for n, who in enumerate(("Ann", "Bo")))
@@ -181,6 +200,11 @@ def test_another_input_is_refused(shop: Path, model: Loopback, command: Command)
     command(*words(model))
     write_rows(shop / "in.jsonl", 6)
     assert "another input" in command(*words(model)).stderr
+    rows = write_rows(shop / "in.jsonl", 5000)
+    command(*words(model), "--restart", "--prompt", "{none}")
+    rows[2501]["text"] = "new 2501"
+    (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "another input" in command(*words(model), "--prompt", "{none}").stderr
     (shop / "in.results.jsonl.manifest.json").unlink()
     assert "it is not known what it is of" in command(*words(model)).stderr
 
@@ -189,19 +213,27 @@ def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
     """Columns keep their types, what has none is JSON text; the file is there whole or not at all."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
     odd: list[Any] = [None, 1, "two", {"a": []}, [1], 2**70, "\ud800", True]
-    rows = [{"text": f"row {n}", "n": n, "x": n or 0.5, "odd": value} for n, value in enumerate(odd)]
+    rows: list[dict[str, Any]] = [
+        {"text": f"row {n}", "n": n, "x": n or 0.5, "large": 2**60 + 1 if n else 0.5, "\ud800": n, "odd": value}
+        for n, value in enumerate(odd)
+    ]
     (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert command(*words(model, out="out.parquet")).exit_code == 0
     table = parquet.read_table(shop / "out.parquet")
-    assert {name: str(table.schema.field(name).type) for name in ("text", "n", "x", "odd", "index")} == {
+    assert {
+        name: str(table.schema.field(name).type) for name in ("text", "n", "x", "large", "\\ud800", "odd", "index")
+    } == {
         "text": "string",
         "n": "int64",
         "x": "double",
+        "large": "string",
+        "\\ud800": "int64",
         "odd": "string",
         "index": "int64",
     }
     read_back = sorted(table.to_pylist(), key=lambda row: row["index"])
     assert [None if row["odd"] is None else json.loads(row["odd"]) for row in read_back] == odd
+    assert [json.loads(row["large"]) for row in read_back] == [row["large"] for row in rows]
     assert json.loads(read_back[0]["reply"]) == {"answer": {"topic": "price"}}
     assert read_back[0]["usage"]["total_tokens"] == 25
 
@@ -229,6 +261,7 @@ USAGE = [
     (["--out", "no/out.jsonl"], "does not exist"),
     (["--request", "{"], "--request is not JSON"),
     (["--request", '{"temprature": 1}'], "no keyword 'temprature'"),
+    *((["--request", f'{{"{name}": 1}}'], f"--request: {name}") for name in ("api", "client", "model", "prefix")),
     (["--prompt", "{text"], "--prompt"),
     (["--answer", "batch_shop:None"], "--answer"),
 ]
@@ -236,9 +269,10 @@ USAGE = [
 
 @pytest.mark.parametrize(("options", "told"), USAGE, ids=[" ".join(options) for options, _ in USAGE])
 def test_wrong_usage(shop: Path, model: Loopback, command: Command, options: list[str], told: str) -> None:
-    """What cannot work is told before anything is asked, with status 2."""
+    """What cannot work is told before anything is asked, with status 2, and leaves no run to go on with."""
     write_rows(shop / "in.jsonl", 1)
     refused = command(*words(model), *options)
+    assert not list(shop.glob("*.manifest.json"))
     assert refused.exit_code == Status.USAGE
     assert told in refused.stderr
     assert not model.asked()
@@ -370,6 +404,53 @@ def test_what_was_cut_off_moves_no_position(tmp_path: Path) -> None:
             file.write(b'{"index": 9, "id')
     Journal(path, {}).close()
     assert [row["index"] for row in read(path)] == [0, 1, 2, 3, 4]
+
+
+def test_a_line_that_lost_its_end_alone(tmp_path: Path) -> None:
+    """Of a last line all may be there but its end: nothing is ever written behind it."""
+    path = tmp_path / "out.jsonl"
+    journal = Journal(path, {})
+    manifest = journal.manifest.read_bytes()
+    for index in range(2):
+        journal.add(index, {}, RowResult(index, None, "ok"))
+    journal.close()
+    journal.manifest.write_bytes(manifest)  # as it was at a kill
+    path.write_bytes(path.read_bytes()[:-1])
+    again = Journal(path, {})
+    assert len(again.done) == 1
+    again.add(1, {}, RowResult(1, None, "ok"))
+    again.close()
+    assert [row["index"] for row in read(path)] == [0, 1]
+
+
+def add_rows(journal: Journal, indexes: range) -> None:
+    """Write the results of the rows that have none yet."""
+    for index in indexes:
+        if index not in journal.done:
+            journal.add(index, {}, RowResult(index, None, "ok"))
+
+
+@pytest.mark.parametrize("is_full_at_the_end", [True, False])
+def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
+    """Where a file takes a part of a line only, no row is lost, and none has two results."""
+    resource = pytest.importorskip("resource", reason="this platform limits no file")
+    path = tmp_path / "out.jsonl"
+    journal = Journal(path, {}, clock=lambda: 0.0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            add_rows(journal, range(99))
+        if is_full_at_the_end:
+            journal.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    if not is_full_at_the_end:
+        journal.close()
+    again = Journal(path, {})
+    add_rows(again, range(12))
+    again.close()
+    assert [row["index"] for row in read(path)] == list(range(12))
 
 
 def test_done_rows_take_little_room() -> None:

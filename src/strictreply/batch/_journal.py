@@ -32,7 +32,6 @@ SYNC_SECONDS = 5.0
 """How often what was written is forced to disk."""
 
 _FORMAT = 1
-_EDGE_BYTES = 65_536  # of a file's beginning and end, by which it is known again
 
 
 class DoneRows:
@@ -82,11 +81,8 @@ class Journal:
         self._file: BinaryIO = path.open("ab")
         try:
             _lock(self._file, path)
-            if known is None:
-                self._file.truncate(0)
-            else:
-                self._resume(known)
-            self._file.seek(0, os.SEEK_END)  # what was cut off counts in no position that the manifest tells
+            self._bytes = 0 if known is None else self._resume(known)
+            self._file.truncate(self._bytes)
             self.save()
         except BaseException:
             self._file.close()
@@ -117,10 +113,10 @@ class Journal:
             )
         return known
 
-    def _resume(self, known: JSONObject) -> None:
-        """Count what is there: what the manifest knows, and the lines after that; a line cut off at the end goes."""
-        size, counted = self._path.stat().st_size, known["bytes"]
-        if counted <= size:
+    def _resume(self, known: JSONObject) -> int:
+        """Count what is there: what the manifest knows, and the lines after that; return where the whole lines end."""
+        counted: int = known["bytes"]
+        if counted <= self._path.stat().st_size:
             self.done = DoneRows(known["low"], known["above"])
             self.statuses.update(known["statuses"])
             self.tokens.update(known["tokens"])
@@ -130,12 +126,14 @@ class Journal:
         with self._path.open("rb") as written:
             written.seek(counted)
             for line in written:
+                if not line.endswith(b"\n"):  # cut off, if only before its end
+                    break
                 try:
                     self._count(json.loads(line))
-                except ValueError:  # cut off when the machine stopped
+                except ValueError:  # a part that the machine had not written when it lost power
                     break
                 counted += len(line)
-        self._file.truncate(counted)
+        return counted
 
     def _count(self, line: Any) -> None:
         self.done.add(line[self._prefix + INDEX])
@@ -146,8 +144,10 @@ class Journal:
         """Write the result of a row, and force it to disk from time to time."""
         line = {self._prefix + INDEX: index, **row}
         line |= {self._prefix + name: value for name, value in result.columns.items()}
-        self._file.write(json.dumps(line).encode() + b"\n")
+        written = json.dumps(line).encode() + b"\n"
+        self._file.write(written)
         self._file.flush()
+        self._bytes += len(written)
         self.done.add(index)
         self.statuses[result.status] += 1
         self.tokens.update(asdict(result.usage))
@@ -161,7 +161,7 @@ class Journal:
         told = {
             "format": _FORMAT,
             "run": self._run,
-            "bytes": self._file.tell(),
+            "bytes": self._bytes,  # not what the file has: a disk that is full takes a part of a line
             "low": self.done.low,
             "above": sorted(self.done.above),
             "statuses": self.statuses,
@@ -175,7 +175,8 @@ class Journal:
         """Save, and let the file go."""
         with suppress(OSError):  # the manifest then says less than there is, which does no harm
             self.save()
-        self._file.close()
+        with suppress(OSError):  # a disk that is full is told by what wrote to it
+            self._file.close()
 
 
 def manifest_of(path: Path) -> Path:
@@ -207,16 +208,11 @@ def _lock(file: BinaryIO, path: Path) -> None:
 
 
 def fingerprint_of(path: Path) -> str:
-    """Return what a file of rows is known by again: its size, its beginning and its end; for stdin just that."""
+    """Return what a file of rows is known by again: the digest of all its bytes; for stdin just that."""
     if path == STDIN:
         return "stdin"
     with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        digest = hashlib.sha256(str(size).encode())
-        for start in (0, max(0, size - _EDGE_BYTES)):
-            file.seek(start)
-            digest.update(file.read(_EDGE_BYTES))
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint(contract: Contract[Any]) -> str:

@@ -15,7 +15,10 @@ from strictreply.values._json import JSONObject
 
 _GROUP_ROWS = 10_000
 _INT64 = 2**63
+_EXACT = 2**53  # up to which a double holds every whole number
 _TEXT = "json"
+_COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"int", "float"}}
+"""As what a column is written whose values are of these kinds; as text, where it has none."""
 
 
 def write_parquet(lines: Path, target: Path, prefix: str) -> None:
@@ -28,13 +31,14 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
     ours = {prefix + INDEX: pa.int64(), **{prefix + name: kind for name, kind in arrow_types().items()}}
     known = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(), _TEXT: pa.string()}
     kinds = {name: kind for name, kind in _kinds(lines).items() if name not in ours}
-    schema = pa.schema({**{name: known[kind] for name, kind in kinds.items()}, **ours})
+    types = {name: known[kind] for name, kind in kinds.items()} | ours
+    schema = pa.schema({_spelled(name): kind for name, kind in types.items()})
     texts = {name for name, kind in kinds.items() if kind == _TEXT} | {f"{prefix}reply", f"{prefix}issues"}
     part = target.with_name(f"{target.name}.part")
     with part.open("wb") as file:
         with parquet.ParquetWriter(file, schema) as writer:
             for rows in _groups(lines):
-                columns = {name: [_cell(row.get(name), name in texts) for row in rows] for name in schema.names}
+                columns = {_spelled(name): [_cell(row.get(name), name in texts) for row in rows] for name in types}
                 writer.write_table(pa.table(columns, schema=schema))
         file.flush()
         os.fsync(file.fileno())
@@ -57,22 +61,17 @@ def _kinds(lines: Path) -> dict[str, str]:
 
 def _kind(value: Any) -> str:
     kind = type(value).__name__
-    is_odd = (kind == "int" and not -_INT64 <= value < _INT64) or (kind == "str" and not _is_unicode(value))
-    return _TEXT if is_odd or kind in {"dict", "list"} else kind
+    if kind == "int" and abs(value) > _EXACT:
+        return "long" if -_INT64 <= value < _INT64 else _TEXT
+    return _TEXT if kind in {"dict", "list"} or (kind == "str" and value != _spelled(value)) else kind
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
+def _spelled(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()  # half of a surrogate pair is in no text of Arrow
 
 
 def _common(kinds: set[str]) -> str:
-    if len(kinds) == 1:
-        return kinds.pop()
-    return "float" if kinds == {"int", "float"} else "str" if not kinds else _TEXT
+    return next((kind for kind, among in _COMMON.items() if kinds <= among), _TEXT)
 
 
 def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:

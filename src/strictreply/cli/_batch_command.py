@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from strictreply.batch._lines import STDIN, open_lines
 from strictreply.batch._parquet import write_parquet
 from strictreply.batch._provider_files import judge_files
 from strictreply.batch._results import COLUMNS, STATUSES, RowResult
-from strictreply.batch._rows import PATIENT, rows
+from strictreply.batch._rows import PATIENT, Rows, rows
 from strictreply.cli._endpoint import Endpoint
 from strictreply.cli._terminal import Status, console, counted, fail, interruptible
 from strictreply.contract._contract import Contract
@@ -74,7 +75,7 @@ class Prompt:
                 raise ContractError(
                     f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
                 ) from error
-        if said is None or self.system is None:
+        if not said or self.system is None:  # a row without messages has none with a system message either
             return said
         after = said if isinstance(said, list) else [{"role": "user", "content": said}]
         return [{"role": "system", "content": self.system}, *after]
@@ -154,8 +155,6 @@ def results_of(source: Path, out: Path | None) -> Path:
             arrow()
         except ImportError as error:
             fail(str(error))
-    if out.resolve() == source.resolve():
-        fail(f"--out {out} is the file of the rows: give it another name")
     if not out.absolute().parent.is_dir():
         fail(f"--out {out}: the folder {out.parent} does not exist")
     return out
@@ -169,6 +168,8 @@ def keywords_of(request: str) -> JSONObject:
         fail(f"--request is not JSON: {error}")
     if not isinstance(value, dict):
         fail("--request is no JSON object")
+    if taken := value.keys() & {"api", "model", *signature(rows).parameters}:
+        fail(f"--request: {min(taken)} is said by an option, or not at all; it takes further keywords of the API")
     return value
 
 
@@ -181,9 +182,12 @@ def batch(run: FileRun, *, restart: bool) -> None:
     run.prompt.refuse_malformed()
     if run.source != STDIN and not run.source.is_file():
         fail(f"{run.source} is no file: pass a file of JSON lines, .gz too, or - for stdin")
+    if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
+        fail(f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name")
     client, model = run.endpoint.connect()
     client.close()
     try:
+        ask = _row_function(run, model)  # first: what is wrong leaves no results of a run that never was
         journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
     except ContractError as error:
         fail(str(error))
@@ -191,7 +195,7 @@ def batch(run: FileRun, *, restart: bool) -> None:
         fail(f"{run.lines}: {error.strerror}")
     told = Told(run, journal)
     try:
-        _ask(run, model, journal, told)
+        _ask(ask, run, journal, told)
         if run.out != run.lines and _is_older(run.out, run.lines):
             write_parquet(run.lines, run.out, run.prefix)
     except ContractError as error:
@@ -211,10 +215,8 @@ def _is_older(path: Path, than: Path) -> bool:
     return not path.exists() or path.stat().st_mtime_ns <= than.stat().st_mtime_ns
 
 
-def _ask(run: FileRun, model: str, journal: Journal, told: Told) -> None:
-    if journal.is_complete:
-        return
-    ask = rows(
+def _row_function(run: FileRun, model: str) -> Rows:
+    return rows(
         run.contract,
         model=model,
         api=run.api,
@@ -224,6 +226,11 @@ def _ask(run: FileRun, model: str, journal: Journal, told: Told) -> None:
         concurrency=run.concurrency,
         **run.keywords,
     )
+
+
+def _ask(ask: Rows, run: FileRun, journal: Journal, told: Told) -> None:
+    if journal.is_complete:
+        return
     writing = _Writing(run, journal, told)
     with told.shown():
         asyncio.run(ask.each(writing.rows(), writing.take))
@@ -350,9 +357,11 @@ def judge(
     for path in (*outputs, *requests):
         if path != STDIN and not path.is_file():
             fail(f"{path} is no file: pass files of JSON lines, .gz too")
+    others = {path.resolve() for path in (*outputs, *requests)}
     for name, target in (("out", out), ("reask", reask)):
-        if target is not None and target.resolve() in {one.resolve() for one in (*outputs, *requests)}:
-            fail(f"--{name} {target} is one of the files to read: give it another name")
+        if target is not None and target.resolve() in others:
+            fail(f"--{name} {target} is another of the files: give it another name")
+        others |= {target.resolve()} if target is not None else set()
     policy = RetryPolicy(max_retries=retries)
     try:
         with interruptible():
