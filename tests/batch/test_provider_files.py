@@ -146,6 +146,53 @@ def test_odd_files(tmp_path: Path) -> None:
     assert "line 2 of in.jsonl" in lines[1]["issues"][0]["message"]
 
 
+@pytest.mark.parametrize("custom_id", ["a\0b", "é\n ", "\u2028", "'; --", "1e5", ""])
+def test_odd_ids(tmp_path: Path, custom_id: str) -> None:
+    """An id may hold any text; an output whose id is no whole text is one of no request."""
+    requests = write(tmp_path / "in.jsonl", asked(custom_id), asked(custom_id + "x"))
+    outputs = write(tmp_path / "out.jsonl", came(custom_id, GOOD), came("\ud800", GOOD))
+    counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
+    assert (counts.statuses, counts.missing, counts.unknown) == ({"ok": 1, "failed": 1}, 1, 1)
+
+
+@pytest.mark.parametrize("own", [None, "a"])
+def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> None:
+    """Where a provider gives outputs no id, or the same one in each pass, the same line counts once, another twice."""
+    requests = write(tmp_path / "in.jsonl", asked("a"))
+    first = write(tmp_path / "out1.jsonl", came("a", BAD) | {"id": own})
+    second = write(tmp_path / "out2.jsonl", came("a", GOOD) | {"id": own})
+    counts = sr.batch.judge_files([first, first], requests=[requests], out=tmp_path / "result.jsonl")
+    assert (counts.surplus, read(tmp_path / "result.jsonl")["a"]["attempts"]) == (1, 1)
+    counts = sr.batch.judge_files([first, second], requests=[requests])
+    assert (counts.statuses, counts.surplus) == ({"mended": 1}, 0)
+
+
+def test_what_a_model_wrote_makes_no_line_unreadable(tmp_path: Path) -> None:
+    """Half of a surrogate pair in a reply is a fault of the reply: it is corrected, and counts as an attempt."""
+    requests, again = write(tmp_path / "in.jsonl", asked("a")), tmp_path / "again.jsonl"
+    outputs = write(tmp_path / "out.jsonl", came("a", completion('{"topic": "\ud83d"}')))
+    out = tmp_path / "result.jsonl"
+    counts = sr.batch.judge_files([outputs], requests=[requests], out=out, reask=again)
+    row = read(out)["a"]
+    assert (counts.unreadable, row["status"], row["attempts"]) == ((), "rejected", 1)
+    assert row["issues"][0]["code"] == "json.surrogate"
+    assert read(again)["a"]["body"]["messages"][-1]["role"] == "user"
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """When the outputs find no room on the disk, that is an OSError as with any file."""
+    resource = pytest.importorskip("resource", reason="this platform limits no file")
+    requests = write(tmp_path / "in.jsonl", asked("a"))
+    outputs = write(tmp_path / "out.jsonl", *({"custom_id": "x", "id": "y" * 1000} for _ in range(8000)))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(OSError, match="the temporary file of the outputs"):
+            sr.batch.judge_files([outputs], requests=[requests])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def test_calls_and_responses(tmp_path: Path) -> None:
     """Tools in a request are what its calls are held to; a request of the Responses API is asked again in its form."""
     chat = asked("chat", tools=[TOOL], response_format=None)
@@ -239,3 +286,5 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     assert command("batch", "judge", "odd.jsonl", "--requests", "in.jsonl").exit_code == Status.FAILED
     assert command("batch", "judge", "gone.jsonl", "--requests", "in.jsonl").exit_code == Status.USAGE
     assert command("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "in.jsonl").exit_code == 2
+    twice = command("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "r.jsonl", "--reask", "r.jsonl")
+    assert (twice.exit_code, list(read(tmp_path / "r.jsonl"))) == (2, ["a", "b"])

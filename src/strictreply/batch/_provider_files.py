@@ -12,12 +12,12 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, Self, TypeAlias
 
 from strictreply.batch._lines import LINE_LIMITS, open_lines
 from strictreply.batch._results import RowResult, accepted, broken, ended, entry, issues_of, unasked
@@ -89,11 +89,11 @@ def judge_files(
     statuses: Counter[str] = Counter()
     judge = partial(_judged, contract=contract or Contract(parallel=True), policy=policy, steering=steering)
     with ExitStack() as stack:
-        index = stack.enter_context(closing(_Outputs()))
+        index = stack.enter_context(_Outputs())
         index.read(map(Path, outputs))
         results, again = (stack.enter_context(_written_whole(path)) for path in (out, reask))
         for row in _requests(map(Path, requests), index):
-            came = index.of(row.custom_id, counts) if not row.fault else []
+            came = [] if row.fault else index.of(row.custom_id or "", counts)
             result, following, surplus = judge(row, came)
             statuses[result.status] += 1
             counts["surplus"] += surplus
@@ -182,8 +182,8 @@ class _Outputs:
 
     def __init__(self) -> None:
         self._base = sqlite3.connect("")  # a file of its own, which goes when it is closed
-        self._base.execute("CREATE TABLE output (custom_id TEXT, line BLOB)")
-        self._base.execute("CREATE TABLE asked (custom_id TEXT PRIMARY KEY) WITHOUT ROWID")
+        self._base.execute("CREATE TABLE output (custom_id BLOB, line BLOB)")
+        self._base.execute("CREATE TABLE asked (custom_id BLOB PRIMARY KEY) WITHOUT ROWID")
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
@@ -192,30 +192,27 @@ class _Outputs:
             self._base.executemany("INSERT INTO output VALUES (?, ?)", self._records(path))
         self._base.execute("CREATE INDEX by_id ON output (custom_id)")
 
-    def _records(self, path: Path) -> Iterator[tuple[str, bytes]]:
+    def _records(self, path: Path) -> Iterator[tuple[bytes, bytes]]:
         for number, line, _ in open_lines(path):
-            custom_id = peek(decode(line, LINE_LIMITS), "custom_id")
+            custom_id = peek(_loaded(line), "custom_id")
             if isinstance(custom_id, str):
-                yield custom_id, line
+                yield _key(custom_id), line.strip()
             else:
                 self.unreadable.append(f"{path.name}:{number}: no output with a custom_id")
 
     def ask(self, custom_id: str) -> bool:
         """Say that there is a request with an id; return whether it is the first one."""
-        added = self._base.execute("INSERT OR IGNORE INTO asked VALUES (?)", (custom_id,))
+        added = self._base.execute("INSERT OR IGNORE INTO asked VALUES (?)", (_key(custom_id),))
         return added.rowcount == 1
 
-    def of(self, custom_id: str | None, counts: Counter[str]) -> list[Any]:
+    def of(self, custom_id: str, counts: Counter[str]) -> list[Any]:
         """Return what came for a request, pass after pass; an output that is there twice counts once."""
-        found = self._base.execute("SELECT line FROM output WHERE custom_id = ? ORDER BY rowid", (custom_id,))
-        records: dict[object, Any] = {}
-        for number, (line,) in enumerate(found):
-            record: Any = decode(line, LINE_LIMITS)
-            own = record.get("id")
-            key = own if isinstance(own, str) else number
-            counts["surplus"] += key in records
-            records.setdefault(key, record)
-        return list(map(_response, records.values()))
+        query = "SELECT line FROM output WHERE custom_id = ? ORDER BY rowid"
+        lines = [line for (line,) in self._base.execute(query, (_key(custom_id),))]
+        # told by all that they hold: not every provider gives an output an id, or one of its own in each pass
+        different = dict.fromkeys(lines)
+        counts["surplus"] += len(lines) - len(different)
+        return [_response(_loaded(line)) for line in different]
 
     def count_unknown(self) -> int:
         """Count the outputs of which there was no request."""
@@ -223,9 +220,14 @@ class _Outputs:
         (count,) = self._base.execute(query).fetchone()
         return int(count)
 
-    def close(self) -> None:
-        """Delete the file."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Delete the file; what it could not hold, as when the disk is full, is an OSError as with any file."""
         self._base.close()
+        if isinstance(error, sqlite3.Error):
+            raise OSError(f"the temporary file of the outputs: {error}") from error
 
 
 class ProviderFailed(Exception):
@@ -237,15 +239,27 @@ class ProviderFailed(Exception):
         self.code = peek(self.body, "code")
 
 
-def _response(record: JSONObject) -> Any:
+def _key(custom_id: str) -> bytes:
+    return custom_id.encode(errors="surrogatepass")
+
+
+def _loaded(line: bytes) -> Any:
+    """Read an output as an SDK reads a response: what a model wrote is judged, and makes no line unreadable."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _response(record: Any) -> Any:
     """Return the response in an output, or the exception that stands for its failure."""
-    response = record.get("response")
+    response = peek(record, "response")
     status = peek(response, "status_code")
     if isinstance(response, dict) and (status is None or status == _OK):
         return response.get("body")
     if isinstance(status, int):
         return ProviderFailed(status, peek(response, "body"))
-    code = peek(record.get("error"), "code")
+    code = peek(peek(record, "error"), "code")
     kind = code if isinstance(code, str) and _WORD.fullmatch(code) else "api_error"
     return ExchangeStopped(Failure(kind, retryable=True))  # batch_expired, batch_cancelled: it was not asked
 
