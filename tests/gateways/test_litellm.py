@@ -162,8 +162,15 @@ def test_a_rejected_stream_is_an_error_of_the_api(proxy: Proxy) -> None:
 
 
 def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
-    """Several choices, and tools by a route that is not guarded, are refused before anything is sent."""
+    """Several choices, and what a route that is not guarded demands, are refused before anything is sent."""
     key = proxy.upstream.script(then=GOOD)
+
+    def gemini(method: str, model: str, **body: Any) -> None:
+        url = proxy.client.base_url.copy_with(path=f"/v1beta/models/{model}:{method}")
+        proxy.client.post(
+            str(url), cast_to=object, body={"contents": [{"role": "user", "parts": [{"text": key}]}], **body}
+        )
+
     for refused in (
         lambda: ask(proxy, key, n=2),
         lambda: proxy.client.responses.create(
@@ -179,6 +186,11 @@ def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
                 "tools": [{"name": "search", "input_schema": {"type": "object"}}],
             },
         ),
+        lambda: gemini("generateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]),
+        lambda: gemini("streamGenerateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]),
+        lambda: gemini("generateContent", "declared"),
+        lambda: proxy.client.responses.create(model="declared", input=key),
+        lambda: proxy.client.completions.create(model="declared", prompt=key),
     ):
         with pytest.raises(openai.BadRequestError) as caught:
             refused()

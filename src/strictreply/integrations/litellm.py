@@ -38,8 +38,13 @@ __all__ = ["Guard", "ReplyWithheld"]
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
 _CHAT: Final = frozenset({"completion", "acompletion"})
-_OTHER: Final = frozenset({"aresponses", "responses", "anthropic_messages", "aanthropic_messages", "agenerate_content"})
-"""What LiteLLM calls the routes by which tools can be called past chat completions."""
+_OTHER: Final = frozenset(
+    {
+        *("aresponses", "responses", "anthropic_messages", "aanthropic_messages"),
+        *("agenerate_content", "agenerate_content_stream", "atext_completion", "text_completion"),
+    }
+)
+"""What LiteLLM calls the routes by which a model can be asked past chat completions."""
 
 _READ: Final = (
     *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "functions"),
@@ -114,7 +119,8 @@ class Guard(_Callback):
     the mapping, leaves the request's own ``tools`` and ``response_format``, and requests without either are passed on
     untouched. ``policy`` None means ``RetryPolicy(veto="off")``: the proxy logs the tokens of a stream only when it was
     read to its end. ``usage`` says which tokens the client reads: those of all asks (``total``) or of the ``last``.
-    ``other_routes`` says what becomes of tools by ``/v1/responses`` and ``/v1/messages``: ``refuse`` or ``pass``.
+    ``other_routes`` says what becomes of tools, and of models with a declared contract, by any other route, such as
+    ``/v1/responses``: ``refuse`` or ``pass``.
 
     A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings: strictreply:`` of the proxy's
     configuration when the first request comes. There ``policy`` is a mapping of the keywords of a RetryPolicy, and a
@@ -153,9 +159,10 @@ class Guard(_Callback):
         """Refuse what cannot be guaranteed before anything is sent; write a declared contract into the request."""
         with _told():
             settings = self._settings
-            if call_type in _OTHER and settings.other_routes == "refuse" and data.get("tools"):
-                raise ContractError(f"tools by {call_type} are not guarded; use chat completions, or other_routes")
             declared = settings.contract_for(data.get("model"))
+            is_demanding = declared is not None or data.get("tools")
+            if call_type in _OTHER and settings.other_routes == "refuse" and is_demanding:
+                raise ContractError(f"replies by {call_type} are not guarded; use chat completions, or other_routes")
             if call_type not in _CHAT or (declared is None and not _demands(data)):
                 return None
             request: JSONObject = {name: data[name] for name in _READ if name in data}
