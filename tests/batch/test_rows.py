@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import signal
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -179,6 +181,35 @@ def test_one_client_a_process() -> None:
     assert len(made) == 2
     del ask
     assert made[1].closed == 1
+
+
+def test_what_is_closed_is_let_go() -> None:
+    """However often it is closed and called again, nothing but the last client is held."""
+    made: list[weakref.ref[Model]] = []
+
+    def make() -> Model:
+        model = Model()
+        made.append(weakref.ref(model))
+        return model
+
+    ask = rows_over(make)
+    for _ in range(3):
+        ask([{"text": "x"}])
+        ask.close()
+    gc.collect()
+    assert [model() for model in made] == [None] * 3
+
+
+def test_a_row_whose_client_was_cancelled_within() -> None:
+    """A cancellation that nobody asked for, as of a task that several requests await, fails its row and no other."""
+
+    async def cancelled(text: str) -> None:
+        if text == "b":
+            raise asyncio.CancelledError
+
+    ask = rows_over(Model(cancelled))
+    assert [row["status"] for row in ask([{"text": text} for text in "abc"])] == ["ok", "failed", "ok"]
+    ask.close()
 
 
 def test_a_ready_client_stays_open() -> None:

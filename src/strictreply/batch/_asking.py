@@ -78,7 +78,10 @@ class Asking:
         return AsyncOpenAI()
 
     async def asked_one(self, session: Session, index: int, row: Any) -> RowResult:
-        """Ask about one row; whatever ``Exception`` it meets, there is a result."""
+        """Ask about one row; whatever ``Exception`` it meets, there is a result.
+
+        There is one, too, when what the client awaits was cancelled, and not this task.
+        """
         try:
             messages = self._messages_of(index, row)
             if isinstance(messages, RowResult):
@@ -88,7 +91,10 @@ class Asking:
             return accepted(index, exchange.reply, exchange.attempts)
         except CallFailed as error:
             return ended(index, error)
-        except Exception as error:  # noqa: BLE001 - a night of work must not end at one row
+        except (Exception, asyncio.CancelledError) as error:  # a night of work must not end at one row
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
             return broken(index, error)
 
     def _messages_of(self, index: int, row: Any) -> Any:

@@ -32,6 +32,7 @@ class Process:
         self.bucket = RetryBucket()
         self._lock = Lock()
         self._line: _Line | None = None
+        self._ending: Callable[[], object] | None = None
 
     def __reduce__(self) -> tuple[type[Process], tuple[()]]:
         return Process, ()
@@ -59,15 +60,15 @@ class Process:
     def close(self) -> None:
         """Close the client and end the thread."""
         with self._lock:
-            line, self._line = self._line, None
-        if line is not None:
-            line.close()
+            ending, self._line, self._ending = self._ending, None, None
+        if ending is not None:
+            ending()
 
     def _opened(self, asking: Asking) -> _Line:
         with self._lock:
             if self._line is None or self._line.pid != os.getpid():  # a fork has no threads but the one that forked
                 self._line = _Line(asking, self.bucket)
-                weakref.finalize(self, self._line.close)
+                self._ending = weakref.finalize(self, self._line.close)
             return self._line
 
 

@@ -90,7 +90,7 @@ def unasked(index: int, code: str, message: str, hint: str) -> RowResult:
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
 
-def broken(index: int, error: Exception) -> RowResult:
+def broken(index: int, error: BaseException) -> RowResult:
     """Return the result of a row at which something raised: of an exception that is not ours, its type alone is told.
 
     Its text may hold anything, what a model wrote among it.
