@@ -20,6 +20,7 @@ import pytest
 
 from cli.running import Command
 from strictreply.batch._journal import DoneRows, Journal
+from strictreply.batch._parquet import write_parquet
 from strictreply.batch._results import RowResult
 from strictreply.cli._terminal import Status
 from strictreply.values._errors import ContractError
@@ -236,6 +237,19 @@ def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
     assert [json.loads(row["large"]) for row in read_back] == [row["large"] for row in rows]
     assert json.loads(read_back[0]["reply"]) == {"answer": {"topic": "price"}}
     assert read_back[0]["usage"]["total_tokens"] == 25
+
+
+def test_parquet_of_large_rows(tmp_path: Path) -> None:
+    """How much is held at a time is bounded in bytes, not in rows."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
+    with (tmp_path / "rows.jsonl").open("w") as file:
+        for index in range(12):
+            row = {"text": str(index) * 2_000_000, "index": index, "reply": None, "status": "ok"}
+            file.write(json.dumps(row) + "\n")
+    write_parquet(tmp_path / "rows.jsonl", tmp_path / "out.parquet", "")
+    made = parquet.ParquetFile(tmp_path / "out.parquet").metadata
+    assert made.num_rows == 12
+    assert max(made.row_group(number).num_rows for number in range(made.num_row_groups)) <= 6
 
 
 def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: Command) -> None:

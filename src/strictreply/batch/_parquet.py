@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from strictreply.batch._batches import arrow, arrow_types
 from strictreply.batch._journal import INDEX
 from strictreply.values._json import JSONObject
 
-_GROUP_ROWS = 10_000
+_GROUP_BYTES = 8_000_000  # of JSON lines, that are held at a time
 _INT64 = 2**63
 _EXACT = 2**53  # up to which a double holds every whole number
 _TEXT = "json"
@@ -25,7 +24,7 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
     """Write the rows of a file of results as parquet, whole or not at all.
 
     A column of the rows is boolean, int64, double or string where all of its values are; any other is JSON text. The
-    file is read twice, and a group of rows is held at a time. Raises ImportError without pyarrow.
+    file is read twice, and a few megabytes of it are held at a time. Raises ImportError without pyarrow.
     """
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     ours = {prefix + INDEX: pa.int64(), **{prefix + name: kind for name, kind in arrow_types().items()}}
@@ -76,9 +75,5 @@ def _common(kinds: set[str]) -> str:
 
 def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
     with lines.open("rb") as file:
-        while group := _group(file):
-            yield group
-
-
-def _group(file: BinaryIO) -> list[JSONObject]:
-    return [json.loads(line) for line in islice(file, _GROUP_ROWS)]
+        while lines_read := file.readlines(_GROUP_BYTES):
+            yield [json.loads(line) for line in lines_read]
