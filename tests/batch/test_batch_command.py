@@ -292,6 +292,13 @@ def test_wrong_usage(shop: Path, model: Loopback, command: Command, options: lis
     assert not model.asked()
 
 
+@pytest.mark.parametrize("source", ["gone.jsonl", ".", "/"])
+def test_what_is_no_file(model: Loopback, command: Command, source: str) -> None:
+    """Rows come from a file, or from stdin with ``-``; anything else is told."""
+    refused = command(*words(model, source))
+    assert (refused.exit_code, "is no file" in refused.stderr) == (Status.USAGE, True)
+
+
 def test_the_command_is_a_group(command: Command) -> None:
     """The help shows both commands; what begins with neither of them is for ``run``."""
     told = command("batch", "--help").stdout

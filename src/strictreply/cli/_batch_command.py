@@ -144,6 +144,8 @@ def _numbered(index: int, line: bytes, taken: list[str], position: int) -> Numbe
 
 def results_of(source: Path, out: Path | None) -> Path:
     """Return where the results go; ends the command where that cannot be."""
+    if source != STDIN and not source.is_file():
+        fail(f"{source} is no file: pass a file of JSON lines, .gz too, or - for stdin")
     if out is None and source == STDIN:
         fail("pass --out: rows from stdin have no file beside which the results could stand")
     beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
@@ -180,8 +182,6 @@ def batch(run: FileRun, *, restart: bool) -> None:
     API stays down or a file cannot be read or written, with 130 after Ctrl-C; all that has a result is kept.
     """
     run.prompt.refuse_malformed()
-    if run.source != STDIN and not run.source.is_file():
-        fail(f"{run.source} is no file: pass a file of JSON lines, .gz too, or - for stdin")
     if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
         fail(f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name")
     client, model = run.endpoint.connect()
