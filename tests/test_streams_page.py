@@ -7,8 +7,19 @@ import pytest
 from openai_shapes import call, completion, message
 from pages import Page
 from strictreply.testing import LoopbackServer
+from strictreply.testing._demands import DemandHints
+from strictreply.testing._probing.survival_probe import GoodModel
 
 pytestmark = pytest.mark.one_lane
+PAGE = Page.named("streams.md")
+
+
+def test_what_the_page_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Over the model that ``serve-script`` serves, the typed stream prints what the page shows."""
+    with LoopbackServer(GoodModel(DemandHints())) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        PAGE.run_and_close()
+    assert capsys.readouterr().out.endswith(PAGE.shown[-1])
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,7 +36,7 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     )
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        names = Page.named("streams.md").run()
+        names = PAGE.run()
     assert next(replies, None) is None
     shown = capsys.readouterr().out
     assert shown.startswith("I will look. search query='tea'\n")

@@ -26,8 +26,8 @@ MAX_ASKED = 1_200
 _HEAD = """# Issue codes
 
 Every fault of a reply has a stable code, a category and a place. Programs match on `issue.code` and `issue.category`;
-the words of `issue.message` may change. `tools/write_codes.py` writes this page from the code, with what a real run of the loop
-sends.
+the words of `issue.message` may change. `tools/write_codes.py` writes this page from the code, with what a real run of
+the loop sends.
 
 | what the loop does | with |
 |---|---|

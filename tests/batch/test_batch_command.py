@@ -22,6 +22,7 @@ from cli.running import Command, Serve, answering
 from strictreply.batch._journal import DoneRows, Journal
 from strictreply.batch._parquet import write_parquet
 from strictreply.batch._results import RowResult
+from strictreply.batch._results import Status as RowStatus
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import HTTPReply
 from strictreply.values._errors import ContractError
@@ -450,7 +451,7 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
     """A kill before or after the file is replaced costs no row: the manifest fits the one as it fits the other."""
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
-    statuses: tuple[Status, ...] = ("ok", "failed", "mended", "failed", "ok")
+    statuses: tuple[RowStatus, ...] = ("ok", "failed", "mended", "failed", "ok")
     for index, status in enumerate(statuses):
         attempts = 0 if index == 3 else 1  # this one could not be asked, and stays
         journal.add(index, {"text": f"row {index}"}, RowResult(index, None, status, attempts=attempts))
