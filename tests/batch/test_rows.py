@@ -54,6 +54,9 @@ def test_each_status() -> None:
         ["reply.content_filter", "call.content_filter"],
         ["call.invalid_request"],
     ]
+    hints = [row["issues"][-1]["hint"] for row in done.values() if row["reply"] is None]
+    assert all(hints)
+    assert not [hint for hint in hints if "error." in hint or "attempt." in hint], "a row has no exception"
     assert done["bad"]["usage"] == {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30}
     assert list(done["bad"]) == ["text", "id", *sr.batch.COLUMNS]
 

@@ -13,7 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -168,7 +168,9 @@ class Journal:
                     self._count(told, len(line))
             kept.flush()
             os.fsync(kept.fileno())
-        with self._file:  # locked until the other one is
+        with closing(self._file):  # locked until the other one is
+            if os.name == "nt":  # where what is open cannot be replaced
+                self._file.close()
             part.replace(self._path)
             self._file = self._path.open("ab")
             _lock(self._file, self._path)
