@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -302,6 +306,24 @@ def test_a_store_keeps_few_connections_and_closes_them(tmp_path: Path) -> None:
     store.close()
     assert [each.name for each in tmp_path.iterdir()] == ["sessions.db"]
     assert kept(store).id == "s"
+
+
+def pickled(store: SQLiteSessionStore) -> Any:
+    """A store as another process gets it."""
+    return pickle.loads(pickle.dumps(store))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+def test_a_copy_of_a_store_is_a_store(tmp_path: Path, copied: Callable[[SQLiteSessionStore], Any]) -> None:
+    """It reads and saves in the same file, with connections of its own: so it may be sent to another process."""
+    store = SQLiteSessionStore(tmp_path / "sessions.db")
+    store.save(NEW, FIRST)
+    other = copied(store)
+    other.save(kept(other), Turn(id="t2"))
+    assert kept(store).last_turn_id == "t2"
+    store.close()
+    other.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["sessions.db"]
 
 
 def test_a_store_that_nobody_has_any_more_closes_its_connections(tmp_path: Path) -> None:

@@ -119,19 +119,22 @@ class SQLiteSessionStore(SessionStore):
             if isinstance(error, ContractError):
                 raise
             raise ContractError(f"{self._path!r} cannot be used to keep sessions: {error}") from error
-        kept: list[_Kept] = []
-        with _KEEPING:
-            _IDLE[self] = kept
-        weakref.finalize(self, _close, kept)
 
     def close(self) -> None:
         """Close the connections that are kept, as before the file is moved; the next call makes one again."""
         with _KEEPING:
-            _close(_IDLE[self])
+            _close(self._idle())
 
     def failure(self, error: Exception) -> SessionStoreFailed:
         """Return the error that stands for one of SQLite, by its code: its words may quote what a session holds."""
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
+
+    def _idle(self) -> list[_Kept]:
+        """Return the connections that are kept, made when there are none: a store may be a copy, as of a pickle."""
+        if self not in _IDLE:
+            _IDLE[self] = []
+            weakref.finalize(self, _close, _IDLE[self])
+        return _IDLE[self]
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -142,7 +145,7 @@ class SQLiteSessionStore(SessionStore):
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:
         """Read from one state of the file, or lock it for writing; an exception undoes everything."""
         with _KEEPING:
-            idle = _IDLE[self]
+            idle = self._idle()
             kept = idle.pop() if idle else None
         if kept is not None and kept.files != _state_of(self._path):
             kept.connection.close()
