@@ -265,6 +265,21 @@ def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(tmp_path:
         assert kept(store).mode == "other"
 
 
+def test_a_file_that_is_replaced_in_a_transaction_is_read_by_the_next(tmp_path: Path) -> None:
+    """The connection that ends it is on the file that was there before, and is not kept."""
+    path = tmp_path / "sessions.db"
+    first, other = SQLiteSessionStore(path), SQLiteSessionStore(tmp_path / "other.db")
+    other.save(replace(NEW, mode="other"), FIRST)
+    other.close()
+    with first.transaction(writing=False):
+        (tmp_path / "other.db").replace(path)
+        for beside in tmp_path.glob("sessions.db-*"):
+            beside.unlink()
+        second = SQLiteSessionStore(path)
+        assert kept(second).mode == "other"
+    assert kept(first).mode == "other"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ class SQLiteSessionStore(SessionStore):
         with _KEEPING:
             idle = self._idle()
             kept = idle.pop() if idle else None
+        file = _file_of(self._path)
         if kept is not None and kept.files != _state_of(self._path):
             kept.connection.close()
             kept = None
@@ -160,7 +161,8 @@ class SQLiteSessionStore(SessionStore):
             raise
         kept = _Kept(connection, _state_of(self._path))
         with _KEEPING:
-            if kept.files and len(idle) < _MOST_IDLE:
+            is_same = kept.files[:2] == file != ()  # what was replaced meanwhile is not what the connection reads
+            if is_same and len(idle) < _MOST_IDLE:
                 idle.append(kept)
                 return
         connection.close()
@@ -176,6 +178,15 @@ def _state_of(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, log.st_ino)
+
+
+def _file_of(path: str) -> tuple[int, ...]:
+    """Tell a file from others that may take its place; nothing where it cannot be seen."""
+    try:
+        file = Path(path).stat()
+    except OSError:
+        return ()
+    return (file.st_dev, file.st_ino)
 
 
 class _SQLiteRecords:
