@@ -93,8 +93,9 @@ class SQLiteSessionStore(SessionStore):
     """Keeps sessions in the SQLite database at ``path``, which is made when there is none, for its owner alone (0600).
 
     Safe for threads, forks and several processes: each call is one transaction, which is on the disk when it returns.
-    Connections are kept between calls until :meth:`close`. ``clock`` gives seconds since 1970, for claims to lapse
-    ``claim_seconds`` after they were made.
+    A process that is forked while another thread is in a call may find the database locked. Connections are kept
+    between calls until :meth:`close`. ``clock`` gives seconds since 1970, for claims to lapse ``claim_seconds`` after
+    they were made.
 
     Raises ContractError when the file cannot be opened, is no database of ours, or was made by a newer version; later
     SessionStoreFailed, by every method, when it cannot be used any more.
