@@ -277,9 +277,16 @@ class Rows:
                     tell(bodies=name, peer=peer.name, requests=[body.decode() for body in wire.bodies])
 
 
+_VALUE_ALONE = b'"properties":{"value":'
+
+
 def _failing_once(ask: Ask, peer: Peer) -> Wire:
-    wrong = ask.replied(peer.reply_tool, arguments=json.dumps(ask.wrong))
-    return Wire(wrong, ask.replied(peer.reply_tool, number=1))
+    """Make clients of a server that answers as it is asked: wrong first, then all arguments or the value alone."""
+    [field] = (name for name, value in ask.right.items() if ask.wrong[name] != value)
+    texts = json.dumps(ask.wrong), json.dumps(ask.right), json.dumps({"value": ask.right[field]})
+    wire = Wire(*(ask.replied(peer.reply_tool, arguments=text, number=turn > 0) for turn, text in enumerate(texts)))
+    wire.pick = lambda request: 1 + (_VALUE_ALONE in request) if wire.served % 2 else 0
+    return wire
 
 
 def outcome(peer: Peer, text: str) -> str:

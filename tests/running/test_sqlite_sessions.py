@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -261,6 +265,21 @@ def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(tmp_path:
         assert kept(store).mode == "other"
 
 
+def test_a_file_that_is_replaced_in_a_transaction_is_read_by_the_next(tmp_path: Path) -> None:
+    """The connection that ends it is on the file that was there before, and is not kept."""
+    path = tmp_path / "sessions.db"
+    first, other = SQLiteSessionStore(path), SQLiteSessionStore(tmp_path / "other.db")
+    other.save(replace(NEW, mode="other"), FIRST)
+    other.close()
+    with first.transaction(writing=False):
+        (tmp_path / "other.db").replace(path)
+        for beside in tmp_path.glob("sessions.db-*"):
+            beside.unlink()
+        second = SQLiteSessionStore(path)
+        assert kept(second).mode == "other"
+    assert kept(first).mode == "other"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
@@ -302,6 +321,24 @@ def test_a_store_keeps_few_connections_and_closes_them(tmp_path: Path) -> None:
     store.close()
     assert [each.name for each in tmp_path.iterdir()] == ["sessions.db"]
     assert kept(store).id == "s"
+
+
+def pickled(store: SQLiteSessionStore) -> Any:
+    """A store as another process gets it."""
+    return pickle.loads(pickle.dumps(store))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+def test_a_copy_of_a_store_is_a_store(tmp_path: Path, copied: Callable[[SQLiteSessionStore], Any]) -> None:
+    """It reads and saves in the same file, with connections of its own: so it may be sent to another process."""
+    store = SQLiteSessionStore(tmp_path / "sessions.db")
+    store.save(NEW, FIRST)
+    other = copied(store)
+    other.save(kept(other), Turn(id="t2"))
+    assert kept(store).last_turn_id == "t2"
+    store.close()
+    other.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["sessions.db"]
 
 
 def test_a_store_that_nobody_has_any_more_closes_its_connections(tmp_path: Path) -> None:

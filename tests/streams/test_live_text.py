@@ -12,6 +12,7 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai._streaming import SSEDecoder
 
 import strictreply as sr
 from channels.test_spellings import ANSWERS, BEGUN_BEFORE, CONTRACT, SPELLINGS
@@ -245,3 +246,25 @@ def test_who_reads_the_events_of_the_sdks_stream_reads_all_of_them(monkeypatch: 
     assert told.content == "Oh, tea is out."
     texts = [json.loads(data)["choices"][0]["delta"].get("content") for data in seen if data != "[DONE]"]
     assert "".join(text or "" for text in texts) == told.content
+
+
+@pytest.mark.parametrize("method", ["iter_bytes", "aiter_bytes", "decode"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_decoder_of_a_subclass_reads_live_text(method: str, is_async: bool) -> None:
+    """Where a client has a decoder of events with a method of its own, that reads every event that goes out."""
+    taken: list[Any] = []
+
+    def over_it(self: Any, *given: Any) -> Any:
+        taken.append(given)
+        return getattr(SSEDecoder, method)(self, *given)
+
+    own = type("OwnDecoder", (SSEDecoder,), {method: over_it})
+    server = Server(over(Body(deltas(*in_pieces("Oh, tea is out.", 4)))))
+    client: Any = server.async_client() if is_async else server.client()
+    client._make_sse_decoder = own
+    if is_async:
+        asyncio.run(chunks_of(sr.wrap(client, policy=ONCE)))
+    else:
+        list(sr.wrap(client, policy=ONCE).chat.completions.create(**ASK, stream=True))
+    read_by = {"iter_bytes": not is_async, "aiter_bytes": is_async, "decode": True}
+    assert bool(taken) is read_by[method]

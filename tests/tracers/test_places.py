@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletion
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, status, truncated
+from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, http, status, truncated
 from strictreply.client._transport import _is_untouched
 from strictreply.wires._chat import CHAT
 from tracers.recorders import sdk_left_as_it_was
@@ -169,6 +169,63 @@ def test_a_subclass_with_a_hook_of_the_sdk_sees_the_request() -> None:
     client.reply(**ASK)
     assert "find tea" in seen[0]
     assert json.loads(server.bodies[0])["seed"] == 7
+
+
+def hooked(kind: Any, server: Server) -> Any:
+    """Make a client of a class with hooks of its own over a server."""
+    plain = server.client()
+    return kind(api_key="none", base_url=plain.base_url, http_client=plain._client)
+
+
+def test_a_subclass_makes_headers_of_the_request() -> None:
+    """Whatever looks at the options of a request finds its body there, also where tools are encoded only once."""
+    server = Server(GOOD)
+
+    class Hooked(openai.OpenAI):
+        """A client that tells a gateway the model in a header."""
+
+        def _build_headers(self, options: Any, **given: Any) -> Any:
+            headers = super()._build_headers(options, **given)
+            headers["x-model"] = options.json_data["model"]
+            return headers
+
+    sr.wrap(hooked(Hooked, server), tools=[SEARCH]).reply(**ASK)
+    assert server.requests[0].headers["x-model"] == "m"
+
+
+@pytest.mark.parametrize("form", ["create", "with_raw_response", "with_streaming_response"])
+def test_a_subclass_makes_the_completion(form: str) -> None:
+    """``_process_response_data`` is the SDK's own hook for subclasses: every form of a completion is what it makes."""
+
+    class Hooked(openai.OpenAI):
+        """A client that marks what it returns."""
+
+        def _process_response_data(self, **given: Any) -> Any:
+            made = super()._process_response_data(**given)
+            made.marked = True
+            return made
+
+    completions: Any = sr.wrap(hooked(Hooked, Server(GOOD)), tools=[SEARCH]).chat.completions
+    if form == "create":
+        made = completions.create(**ASK)
+    elif form == "with_raw_response":
+        made = completions.with_raw_response.create(**ASK).parse()
+    else:
+        with completions.with_streaming_response.create(**ASK) as response:
+            made = response.parse()
+    assert made.marked
+
+
+def test_what_is_put_over_the_addresses_later_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A joined address is kept only as long as nobody stands where the SDK joins it."""
+    server = Server(GOOD)
+    client = sr.wrap(server.client(), tools=[SEARCH])
+    client.reply(**ASK)
+    with monkeypatch.context() as patch:
+        patch.setattr(openai.OpenAI, "_prepare_url", lambda self, url: http.URL(f"http://other.invalid{url}"))
+        client.reply(**ASK)
+    client.reply(**ASK)
+    assert [one.url.host for one in server.requests] == ["model.invalid", "other.invalid", "model.invalid"]
 
 
 def test_azure_takes_the_fast_way() -> None:

@@ -11,6 +11,7 @@ from functools import cache
 from json import JSONEncoder
 from typing import Any, NoReturn
 
+from strictreply.client._sdk_responses import is_of_base
 from strictreply.contract._definitions import Definitions
 from strictreply.values._json import JSONObject
 
@@ -124,11 +125,16 @@ _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"
 def _takes_bytes(client: Any, options: JSONObject) -> bool:
     """Return whether a client sends a body that is encoded, and nothing of the SDK's reads or changes it on the way.
 
-    Azure's makes the address of what is in it. Headers may say that it is sent otherwise.
+    Azure's makes the address of what is in it, a subclass may make headers of it. Headers may say that it is sent
+    otherwise.
     """
     kind = type(client)
-    is_read = kind._build_request.__module__ != "openai._base_client" or "extra_json" in options  # noqa: SLF001
-    return not is_read and len(options.get("headers", ())) <= 1 and _has_content(kind.post)
+    is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
+    return not is_read and all(is_of_base(getattr(kind, name)) for name in _READING) and _has_content(kind.post)
+
+
+_READING = frozenset({"_build_request", "_build_headers"})
+"""The methods that are given what is sent before it is encoded."""
 
 
 @cache

@@ -53,11 +53,9 @@ class Came:
         is_told = callable(getattr(source._options, "post_parser", None))
         is_strict = getattr(source._client, "_strict_response_validation", True)
         kind = sdk_type(wire)
-        return (
-            None
-            if is_told or is_strict or source._cast_to is not kind
-            else cls(kind, source.content, source.request_id)
-        )
+        if is_told or is_strict or source._cast_to is not kind or not _is_parsed_by_sdk(source):
+            return None
+        return cls(kind, source.content, source.request_id)
 
     def valid(self) -> Any | None:
         """Return a chat completion that is valid in every type, made by pydantic at once; None for anything else.
@@ -69,6 +67,9 @@ class Came:
             with suppress(ValueError):
                 made = self.kind.model_validate_json(self.content, strict=True)
                 made._request_id = self.request_id
+                # of these the SDK counts no member as set that it has no field for; of optional ones pydantic's count
+                for one in (made, *made.choices, *(choice.message for choice in made.choices)):
+                    one.__pydantic_fields_set__.difference_update(one.__pydantic_extra__ or ())
                 return made
         return None
 
@@ -80,6 +81,12 @@ class Came:
             self.made = self.kind.construct(**json.loads(self.content))
             self.made._request_id = self.request_id
         return self.made
+
+
+def _is_parsed_by_sdk(source: Any) -> bool:
+    """Return whether nothing but the SDK's own code makes the object of a raw response."""
+    client, hook = source._client, "_process_response_data"  # the SDK's own hook for subclasses
+    return hook not in vars(client) and all(map(is_sdks_own, (type(source).parse, getattr(type(client), hook))))
 
 
 def parsed(wire: Wire, source: Any) -> Any:
@@ -143,10 +150,16 @@ def is_sdks_own(function: Any) -> bool:
     return False
 
 
+def is_of_base(function: Any) -> bool:
+    """Return whether a method is as all of the SDK's clients have it, and not as one kind of them does."""
+    return is_sdks_own(function) and function.__module__ == "openai._base_client"
+
+
 def is_read_by_sdk(stream: Any) -> bool:
     """Return whether nothing but the SDK's own code reads the events of one of its streams."""
-    kind, decoder = type(stream), getattr(stream, "_decoder", None)
-    return all(map(is_sdks_own, (kind.__stream__, kind._iter_events, getattr(type(decoder), "iter_bytes", None))))
+    kind, decoder = type(stream), type(getattr(stream, "_decoder", None))
+    reading = (getattr(decoder, name, None) for name in ("iter_bytes", "aiter_bytes", "decode"))
+    return all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading)))
 
 
 def with_decoder(stream: Any, decoder: Callable[[Any], Any]) -> None:

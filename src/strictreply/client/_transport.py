@@ -18,7 +18,7 @@ from typing import Any
 
 from strictreply.client._exchange import stand_in
 from strictreply.client._posting import SENT_ONCE, Posts
-from strictreply.client._sdk_responses import Came, is_raw, is_sdks_own, parsed, raw_response, sdk_type
+from strictreply.client._sdk_responses import Came, is_of_base, is_raw, is_sdks_own, parsed, raw_response, sdk_type
 from strictreply.values._json import JSON, JSONObject
 from strictreply.values._limits import Limits
 from strictreply.values._replies import AssistantReply
@@ -251,6 +251,7 @@ def _alone(client: Any) -> Any:
 @cache
 def _alone_class(kind: Any) -> Any:
     inherited = getattr(kind, "_client", None)  # the client behind the SDK's module functions has it as a property
+    joining = getattr(kind, "_prepare_url", None)
 
     class Alone(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("_bounded", "_joined")
@@ -260,17 +261,20 @@ def _alone_class(kind: Any) -> Any:
         @property
         def _client(self) -> Any:
             now = vars(self)["_client"] if inherited is None else inherited.__get__(self)
-            if self._bounded[0] is not now:
-                self._bounded = now, stand_in(now) or now
-            return self._bounded[1]
+            bounded = self._bounded
+            if bounded[0] is not now:
+                bounded = self._bounded = now, stand_in(now) or now
+            return bounded[1]
 
-        if getattr(getattr(kind, "_prepare_url", None), "__module__", None) == "openai._base_client":
+        if is_of_base(joining):
 
             def _prepare_url(self, url: str) -> Any:  # where it is made of these two alone: a tenth of a call's time
-                base = self.base_url
-                if self._joined[0] is not base or self._joined[1] != url:
-                    self._joined = base, url, super()._prepare_url(url)
-                return self._joined[2]
+                if kind._prepare_url is not joining:
+                    return super()._prepare_url(url)
+                base, joined = self.base_url, self._joined
+                if joined[0] is not base or joined[1] != url:
+                    joined = self._joined = base, url, super()._prepare_url(url)
+                return joined[2]
 
     Alone.__name__ = kind.__name__
     return Alone

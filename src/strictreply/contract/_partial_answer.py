@@ -52,8 +52,7 @@ class _Open:
         self._child: tuple[str, _Open] | None = None
         self.made: Any = None
         if self._members is not None:
-            self.made = kind.model_construct(_fields_set=set())
-            vars(self.made).clear()  # no default stands for what is not there yet
+            self.made = _without_members(kind)
         elif self._items is not None:
             self.made = []
 
@@ -105,6 +104,19 @@ class _Open:
         return fits
 
 
+def _without_members(kind: type[BaseModel]) -> BaseModel:
+    """Return an instance without any member: no default stands for what is not there yet, and none is made."""
+    made = kind.__new__(kind)
+    state: dict[str, Any] = {
+        "__dict__": {},
+        "__pydantic_fields_set__": set(),
+        "__pydantic_extra__": {} if kind.model_config.get("extra") == "allow" else None,
+        "__pydantic_private__": None,
+    }
+    BaseModel.__setstate__(made, state)  # as pydantic itself makes one of a pickle
+    return made
+
+
 def _bare(kind: Any) -> Any:
     """Return a type without what is said about it, and without the null beside it."""
     while get_origin(kind) is Annotated:
@@ -131,7 +143,7 @@ def _members_of(kind: Any) -> _Members | None:
 def _read(kind: type[BaseModel]) -> _Members | None:
     rules = kind.__pydantic_decorators__
     own_code = kind.__init__ is not BaseModel.__init__ or kind.model_post_init is not BaseModel.model_post_init
-    if rules.model_validators or rules.root_validators or own_code:
+    if rules.model_validators or rules.root_validators or rules.computed_fields or own_code:
         return None  # it is written for whole instances
     checked = [rule.info.fields for rule in rules.field_validators.values()]
     checked += [rule.info.fields for rule in rules.validators.values()]

@@ -93,8 +93,9 @@ class SQLiteSessionStore(SessionStore):
     """Keeps sessions in the SQLite database at ``path``, which is made when there is none, for its owner alone (0600).
 
     Safe for threads, forks and several processes: each call is one transaction, which is on the disk when it returns.
-    Connections are kept between calls until :meth:`close`. ``clock`` gives seconds since 1970, for claims to lapse
-    ``claim_seconds`` after they were made.
+    A process that is forked while another thread is in a call may find the database locked. Connections are kept
+    between calls until :meth:`close`. ``clock`` gives seconds since 1970, for claims to lapse ``claim_seconds`` after
+    they were made.
 
     Raises ContractError when the file cannot be opened, is no database of ours, or was made by a newer version; later
     SessionStoreFailed, by every method, when it cannot be used any more.
@@ -119,19 +120,22 @@ class SQLiteSessionStore(SessionStore):
             if isinstance(error, ContractError):
                 raise
             raise ContractError(f"{self._path!r} cannot be used to keep sessions: {error}") from error
-        kept: list[_Kept] = []
-        with _KEEPING:
-            _IDLE[self] = kept
-        weakref.finalize(self, _close, kept)
 
     def close(self) -> None:
         """Close the connections that are kept, as before the file is moved; the next call makes one again."""
         with _KEEPING:
-            _close(_IDLE[self])
+            _close(self._idle())
 
     def failure(self, error: Exception) -> SessionStoreFailed:
         """Return the error that stands for one of SQLite, by its code: its words may quote what a session holds."""
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
+
+    def _idle(self) -> list[_Kept]:
+        """Return the connections that are kept, made when there are none: a store may be a copy, as of a pickle."""
+        if self not in _IDLE:
+            _IDLE[self] = []
+            weakref.finalize(self, _close, _IDLE[self])
+        return _IDLE[self]
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -142,8 +146,9 @@ class SQLiteSessionStore(SessionStore):
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:
         """Read from one state of the file, or lock it for writing; an exception undoes everything."""
         with _KEEPING:
-            idle = _IDLE[self]
+            idle = self._idle()
             kept = idle.pop() if idle else None
+        file = _file_of(self._path)
         if kept is not None and kept.files != _state_of(self._path):
             kept.connection.close()
             kept = None
@@ -157,7 +162,8 @@ class SQLiteSessionStore(SessionStore):
             raise
         kept = _Kept(connection, _state_of(self._path))
         with _KEEPING:
-            if kept.files and len(idle) < _MOST_IDLE:
+            is_same = kept.files[:2] == file != ()  # what was replaced meanwhile is not what the connection reads
+            if is_same and len(idle) < _MOST_IDLE:
                 idle.append(kept)
                 return
         connection.close()
@@ -173,6 +179,15 @@ def _state_of(path: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, log.st_ino)
+
+
+def _file_of(path: str) -> tuple[int, ...]:
+    """Tell a file from others that may take its place; nothing where it cannot be seen."""
+    try:
+        file = Path(path).stat()
+    except OSError:
+        return ()
+    return (file.st_dev, file.st_ino)
 
 
 class _SQLiteRecords:
