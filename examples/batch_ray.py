@@ -42,7 +42,7 @@ def main() -> None:
     with model.serve() as server, ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR"):
         messages = ray.data.from_items([{"id": number, "text": "What does tea cost?"} for number in range(100)])
         rows = labelled(messages, server.base_url).take_all()
-    print(len(rows), "rows:", dict(Counter(row["status"] for row in rows)))
+    print(len(rows), "rows:", dict(sorted(Counter(row["status"] for row in rows).items())))
     print("first row:", {name: rows[0][name] for name in ("id", "reply", "attempts")})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from strictreply.testing import ok
 
 ANSWER = ok.answer({"topic": "price"}).served
-PATIENCE = 120.0  # seconds: clusters and databases start slowly on a busy machine
+PATIENCE = 300.0  # seconds: clusters and databases start slowly on a busy machine
 
 
 class GatedModel:
