@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -23,6 +24,9 @@ MIN_DOCUMENT_CHARS = 300
 
 MIN_SAVING = 4
 """How many times as long as the value alone a document has to be."""
+
+MAX_KEPT = 64
+"""How many places of one schema are remembered: those inside of arrays have no end."""
 
 WRAPPED = "value"
 """The member under which a value that is no object is asked for: endpoints take only objects."""
@@ -85,20 +89,34 @@ def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, s
     size = len(_compact(document)) if tokens else 0
     if size < MIN_DOCUMENT_CHARS or (not is_missing and MIN_SAVING * len(_compact(value)) > size):
         return None
-    alone = schema.alone(place)
-    if alone is None:
+    asked = _asked_for(schema, place)
+    if asked is None:
         return None
-    try:
-        own = Schema.compile(alone, extra="schema", root_closed=False)
-        if not is_missing and any(code.partition(".")[2] in _RULES for code, _ in issues) and not own.check(value):
-            return None  # the sub-schema of another branch: this one does not refuse the value
-        if takes_objects(alone):
-            return Part(root, base + place, own)
-        return Part(
-            root, base + place, Schema.compile(_wrapped(alone), extra="schema", root_closed=False), wrapped=True
-        )
-    except ContractError:  # a part that says nothing by itself
-        return None
+    own, wrapped = asked
+    if not is_missing and any(code.partition(".")[2] in _RULES for code, _ in issues) and not own.check(value):
+        return None  # the sub-schema of another branch: this one does not refuse the value
+    return Part(root, base + place, wrapped or own, wrapped=wrapped is not None)
+
+
+def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | None:
+    """Return the schema of the value at a place, and the one it is asked for by where it may be no object.
+
+    None where it says nothing by itself. They are kept with the whole schema: a fault is seldom the only one.
+    """
+    known = schema.parts.get(place, _NOWHERE)
+    if known is not _NOWHERE:
+        kept: tuple[Schema, Schema | None] | None = known
+        return kept
+    alone, made = schema.alone(place), None
+    if alone is not None:
+        with suppress(ContractError):
+            own = Schema.compile(alone, extra="schema", root_closed=False)
+            is_object = takes_objects(alone)
+            made = own, None if is_object else Schema.compile(_wrapped(alone), extra="schema", root_closed=False)
+    if len(schema.parts) >= MAX_KEPT:
+        schema.parts.clear()
+    schema.parts[place] = made
+    return made
 
 
 def _wrapped(schema: JSONObject) -> JSONObject:

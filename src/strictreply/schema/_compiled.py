@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from strictreply.schema._closing import closed_graph, shown_document
@@ -39,7 +39,8 @@ class Schema:
     objects closed, which is what is enforced; ``shown`` is what a model is shown: ``source`` with
     ``additionalProperties: false`` where that says what is enforced. ``names`` holds every member name the schema
     speaks of: paths of issues are made of these only. ``live`` follows a value while it is
-    written. Make one with :meth:`compile`; it never changes.
+    written. ``parts`` is where what is made of its parts, by their place, is found again. Make one with
+    :meth:`compile`; what it says never changes.
     """
 
     source: Document
@@ -54,6 +55,7 @@ class Schema:
     _explainer: Explainer
     live: LiveSchema
     _how: tuple[Extra, Formats, bool]
+    parts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled anew in the process that unpickles it: an engine is no data, and parts are known by their identity
