@@ -13,6 +13,7 @@ from pydantic import BaseModel, field_validator
 from scripted import Answer, JSONObject, Server, call, completion
 
 instructor: Any = pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
+pytest.importorskip("instructor.core")  # an attribute of the package from when somebody has imported it
 MODES = ("TOOLS", "JSON", "JSON_SCHEMA", "MD_JSON")
 QUESTION: list[Any] = [{"role": "user", "content": "Who is {{ who }}?"}]
 

@@ -86,7 +86,10 @@ class RowResult:
 
 
 class RowFault(ContractError):
-    """A row cannot be asked: ``code`` and ``hint`` are those of its issue."""
+    """A row cannot be asked: raise it in a function of ``messages=`` to say why, in words of your own.
+
+    ``code``, ``message`` and ``hint`` are those of the row's issue; the code is one of ``ROW_CODES``.
+    """
 
     def __init__(self, code: RowCode, message: str, hint: str) -> None:
         super().__init__(message)
