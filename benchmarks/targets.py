@@ -61,7 +61,7 @@ PROXY_WHY = (
 )
 
 TARGETS = (
-    Target("small call, `reply`", 0.46, _of("small", "reply, dict tool")),
+    Target("small call, `reply`", 0.46, _of("small", "reply, dict tool"), why="within what two runs differ by"),
     Target("realistic call, `reply`", 0.55, _of("realistic", "reply, dict tool")),
     Target("realistic call, `reply` with a typed tool", 0.55, _of("realistic")),
     Target("small call, `create`", 0.65, _of("small", "create")),
