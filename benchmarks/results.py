@@ -86,7 +86,8 @@ class Results:
 
     def proxy_above(self) -> float | None:
         """Return the milliseconds that the p99 of LiteLLM's proxy is later with the guard, not streamed."""
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in self.proxy.splitlines()]
+        lines = [line for line in self.proxy.splitlines() if line.startswith("|")]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
         found = {row[0]: row for row in rows}
         if not {"plain, the proxy alone", "plain, with the guard"} <= found.keys():
             return None
