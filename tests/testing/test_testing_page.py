@@ -59,10 +59,18 @@ def test_an_unchanged_program_is_tested(suite: pytest.Pytester) -> None:
     assert (outcomes["failed"], outcomes["same"]) == (2, 26)
 
 
+ANY_SPEED = """
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any speed", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("any speed")
+"""
+
+
 def test_hypothesis_of_the_page_runs(suite: pytest.Pytester) -> None:
     """The Hypothesis program collects and runs."""
     program = next(block for block in BLOCKS if "strategies" in block)
-    suite.makepyfile(test_shop=BLOCKS[0].partition("@pytest.mark")[0] + "\n" + program)
+    suite.makepyfile(test_shop=f"{ANY_SPEED}\n{BLOCKS[0].partition('@pytest.mark')[0]}\n{program}")
     suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
