@@ -191,7 +191,7 @@ def main() -> int:
 
 
 def _lines(value: Any) -> str:
-    """Spell a value as JSON, the elements of a list one to a line, so that a change of results reads as one."""
+    """Write a value as JSON, the elements of a list one to a line, so that a change of results reads as one."""
     if isinstance(value, list):
         return "[\n" + ",\n".join(json.dumps(one) for one in value) + "\n]"
     return json.dumps(value, indent=1)

@@ -95,7 +95,7 @@ class Ask:
         }
 
     def replied(self, name: str | None = None, *, arguments: str | None = None, number: int = 0) -> bytes:
-        """Spell the response that calls the tool, the right arguments when no text of others is given.
+        """Write the response that calls the tool, the right arguments when no text of others is given.
 
         ``number`` makes the call's id: within one conversation each call has its own.
         """
@@ -179,7 +179,7 @@ def with_arguments(size: int) -> Ask:
 
 
 def completion(*, call: tuple[str, str] | None = None, content: str | None = None, number: int = 0) -> bytes:
-    """Spell a response: a call of a tool (name and arguments as text), or a text."""
+    """Write a response: a call of a tool (name and arguments as text), or a text."""
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
     if call is not None:
         function = {"name": call[0], "arguments": call[1]}
@@ -210,7 +210,7 @@ def loop_arguments(number: int) -> Args:
 
 
 def loop_replies() -> list[bytes]:
-    """Spell the responses of one turn of the tool loop: three calls, one after the other, and the answer."""
+    """Write the responses of one turn of the tool loop: three calls, one after the other, and the answer."""
     called = [("look", json.dumps(loop_arguments(number))) for number in range(LOOP_CALLS)]
     return [*(completion(call=call, number=number) for number, call in enumerate(called)), completion(content=ANSWER)]
 
@@ -238,7 +238,7 @@ def loop_requests() -> list[dict[str, Any]]:
 
 
 def streamed(ask: Ask, chunks: int, name: str | None = None) -> list[bytes]:
-    """Spell a stream that calls the tool, its arguments in about so many chunks."""
+    """Write a stream that calls the tool, its arguments in about so many chunks."""
     text = json.dumps(ask.right)
     width = max(1, -(-len(text) // chunks))
     around = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": MODEL}

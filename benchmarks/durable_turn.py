@@ -70,7 +70,7 @@ def batch_cpu(client: DBOSClient, start: Callable[[str], object]) -> float:
 
 
 def idle_cpu() -> float:
-    """Give the CPU milliseconds a second of this process while nothing happens."""
+    """Return the CPU milliseconds a second of this process while nothing happens."""
     time.sleep(1.0)
     begun = time.process_time()
     time.sleep(IDLE_SECONDS)
@@ -78,7 +78,7 @@ def idle_cpu() -> float:
 
 
 def measured(url: str) -> tuple[list[tuple[float, float]], float]:
-    """Give the pairs of plain and ours, and the idle worker."""
+    """Return the pairs of plain and ours, and the idle worker."""
     with DurableRuns("bench", sr.wrap(sync_client(), tools=[look]), url=url, model="m") as runs:
         plain_workflow()
         with runs.worker():

@@ -41,7 +41,7 @@ def tool(number: int) -> dict[str, Any]:
 
 
 def completion(arguments: dict[str, Any]) -> bytes:
-    """Spell the response: one call of the first tool."""
+    """Write the response: one call of the first tool."""
     call = {"id": "call_1", "type": "function", "function": {"name": "tool_0", "arguments": json.dumps(arguments)}}
     return completion_of({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
 
@@ -55,7 +55,7 @@ def completion_of(message: dict[str, Any], ending: str) -> bytes:
 
 
 def response(arguments: dict[str, Any]) -> bytes:
-    """Spell the same of the Responses API."""
+    """Write the same of the Responses API."""
     item = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "tool_0", "status": "completed"}
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     around = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
@@ -83,7 +83,7 @@ def client_over(*bodies: bytes) -> openai.OpenAI:
 
 
 def microseconds(*functions: Callable[[], object]) -> list[float]:
-    """Give the best CPU time of one call of each, in microseconds; the rounds are interleaved."""
+    """Return the best CPU time of one call of each, in microseconds; the rounds are interleaved."""
     best = [float("inf")] * len(functions)
     for _ in range(ROUNDS):
         for index, function in enumerate(functions):

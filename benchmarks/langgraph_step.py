@@ -37,7 +37,7 @@ def tool(number: int) -> sr.Tool:
 
 
 def completion(content: str) -> bytes:
-    """Spell a response."""
+    """Write a response."""
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -102,7 +102,7 @@ def ours(client: openai.OpenAI, tools: int) -> Callable[[], object]:
 
 
 def best_of(*functions: Callable[[], object]) -> list[float]:
-    """Give the best CPU time of one turn of each, in microseconds; the rounds are interleaved."""
+    """Return the best CPU time of one turn of each, in microseconds; the rounds are interleaved."""
     best = [float("inf")] * len(functions)
     for _ in range(ROUNDS):
         for index, function in enumerate(functions):

@@ -23,7 +23,7 @@ ROUNDS = 15
 
 
 def order(items: int) -> str:
-    """Spell an order of so many items as JSON."""
+    """Write an order of so many items as JSON."""
     lines = [
         {"sku": f"X{number}", "quantity": number, "price": number + 0.5, "name": "a name, as names are", "gift": True}
         for number in range(items)

@@ -216,7 +216,7 @@ def _memory(results: Results) -> str:
 
 
 def _more(results: Results) -> Iterator[str]:
-    """Tell the results of the batch and of the proxy, which have programs of their own."""
+    """Report the results of the batch and of the proxy, which have programs of their own."""
     if results.batch:
         figures = {name.replace("_", " "): value for name, value in results.batch.items() if name != CURVE}
         rows = [[name, f"{value:,}" if isinstance(value, int) else str(value)] for name, value in figures.items()]
@@ -270,7 +270,7 @@ def short_table(results: Results) -> str:
 
 
 def claim(results: Results) -> str:
-    """Say in one sentence what a validated call costs, as it was measured."""
+    """State in one sentence what a validated call costs, as it was measured."""
     found = [ratio for row in ("small", "realistic") if (ratio := results.ratio(row)) is not None]
     if not found:
         return "What a validated call costs was not measured."
@@ -282,7 +282,7 @@ def claim(results: Results) -> str:
 
 
 def source(results: Results) -> str:
-    """Say where the figures of a page come from: command, date and machine."""
+    """State where the figures of a page come from: command, date and machine."""
     return f"`{results.about['command']}`, {results.about['date']}, {results.about['machine']}"
 
 

@@ -44,7 +44,7 @@ class Pieces(http.SyncByteStream):  # type: ignore[misc]  # the SDK's HTTP libra
 
 
 def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
-    """Spell a chunk as OpenAI's servers do."""
+    """Write a chunk as OpenAI's servers do."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
     around = {"id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG", "object": "chat.completion.chunk", "created": 1741570283}
     named = {"model": "gpt-4o-2024-08-06", "service_tier": "default", "system_fingerprint": "fp_fc9f1d7035"}

@@ -39,7 +39,7 @@ def look(town: str, days: int = 1) -> str:
 
 
 def completion(message: dict[str, Any]) -> bytes:
-    """Spell a response that holds one message."""
+    """Write a response that holds one message."""
     reason = "tool_calls" if message.get("tool_calls") else "stop"
     choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": None, **message}}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}

@@ -261,13 +261,13 @@ class Rows:
                 tell(row=name, peer=peer, kib=held / KIB)
 
     def malformed(self) -> None:
-        """Tell how each way meets malformed replies: the proof that it validates."""
+        """Report how each way meets malformed replies: the proof that it validates."""
         for peer in self.peers:
             for fault, text in MALFORMED.items():
                 tell(malformed=fault, peer=peer.name, outcome=outcome(peer, text))
 
     def bodies(self) -> None:
-        """Tell the two requests of a call that was corrected once, for the tokens to be counted."""
+        """Report the two requests of a call that was corrected once, for the tokens to be counted."""
         for name, ask in (("small", SMALL), ("realistic", REALISTIC)):
             for peer in self.peers:
                 if peer.asks_again:
@@ -290,7 +290,7 @@ def _failing_once(ask: Ask, peer: Peer) -> Wire:
 
 
 def outcome(peer: Peer, text: str) -> str:
-    """Say what became of one malformed reply that a good one follows."""
+    """State what became of one malformed reply that a good one follows."""
     wire = Wire(SMALL.replied(peer.reply_tool, arguments=text), SMALL.replied(peer.reply_tool, number=1))
     try:
         value = arguments(peer.call(wire, SMALL)())

@@ -34,7 +34,7 @@ def _tool(model: type[BaseModel]) -> FunctionTool:
 
 
 def _told(invoke: Any) -> Any:
-    """Tell the model of a failure as ``function_tool`` does by itself."""
+    """Return what tells the model of a failure, as ``function_tool`` does by itself."""
 
     async def guarded(context: Any, given: str) -> Any:
         try:

@@ -46,7 +46,7 @@ class Gate:
             raise
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Leave a place to the next row."""
         self.running -= 1
         self._admit()
 

@@ -207,7 +207,7 @@ class _Outputs:
                 )
 
     def ask(self, custom_id: str) -> bool:
-        """Say that there is a request with an id; return whether it is the first one."""
+        """Note that there is a request with an id; return whether it is the first one."""
         added = self._base.execute("INSERT OR IGNORE INTO asked VALUES (?)", (_key(custom_id),))
         return added.rowcount == 1
 

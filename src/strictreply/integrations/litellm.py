@@ -408,7 +408,7 @@ def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
 
 
 def _record(call: _Call, data: JSONObject) -> None:
-    """Tell the log, and the proxy's own, how a call ended that was not accepted at once."""
+    """Write to the log, and the proxy's own, how a call ended that was not accepted at once."""
     told = {
         "outcome": call.outcome,
         "attempts": len(call.attempts),

@@ -170,7 +170,7 @@ class SQLiteSessionStore(SessionStore):
 
 
 def _state_of(path: str) -> tuple[int, ...]:
-    """Tell a file, its content and its log from others; nothing where they cannot be seen.
+    """Return what tells a file, its content and its log from others; nothing where they cannot be seen.
 
     Commits go to the log, so the file itself changes with a checkpoint alone.
     """
@@ -182,7 +182,7 @@ def _state_of(path: str) -> tuple[int, ...]:
 
 
 def _file_of(path: str) -> tuple[int, ...]:
-    """Tell a file from others that may take its place; nothing where it cannot be seen."""
+    """Return what tells a file from others that may take its place; nothing where it cannot be seen."""
     try:
         file = Path(path).stat()
     except OSError:

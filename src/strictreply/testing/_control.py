@@ -326,7 +326,7 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
 
 
 def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
-    """Say where this request's replies are written, the most natural place first; a named tool is called."""
+    """State where this request's replies are written, the most natural place first; a named tool is called."""
     if tool is not None:
         return ["call", "union"]
     answer: list[ReplyPlace] = ["prose"] if demand.answer_schema is None else ["json", "prose"]
