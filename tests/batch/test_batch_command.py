@@ -69,7 +69,7 @@ class Loopback:
         )
 
     def size(self) -> int:
-        """Give the bytes of its log: how much it was asked."""
+        """Return the bytes of its log: how much it was asked."""
         return self._log.stat().st_size
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def words(loopback: Loopback, source: str = "in.jsonl", /, **options: object) -> list[str]:
-    """Spell the command."""
+    """Return the command."""
     given: dict[str, object] = {
         "answer": "batch_shop:Label",
         "messages": "text",

@@ -105,7 +105,7 @@ def test_a_list_of_rows_is_not_changed(ask: sr.batch.Rows) -> None:
 
 @pytest.mark.parametrize("form", ["rows", *FORMS])
 def test_a_column_that_is_taken(ask: sr.batch.Rows, form: str) -> None:
-    """A batch with a column named like a result is refused before anything is asked; a prefix makes room."""
+    """A batch with a column named like a result is refused before anything is asked; a prefix names them otherwise."""
     model: Any = Model()
     columns = {"text": ["one"], "status": ["new"]}
     batch: Any = [{"text": "one"}, {"text": "two", "status": "new"}] if form == "rows" else FORMS[form][0](columns)

@@ -18,7 +18,7 @@ GOOD = sr.Attempt(1, {})
 
 
 def failed(status: int, seconds: float = 0.0) -> sr.Attempt:
-    """Tell of a request that an API refused, as attempts do."""
+    """Return the attempt of a request that an API refused, as attempts do."""
     kind = "rate_limit" if status == 429 else "server_error"
     return sr.Attempt(1, {}, failure=f"{kind} (HTTP {status})", seconds=seconds)
 
@@ -30,7 +30,7 @@ class Clock:
         self.now = 0.0
 
     def __call__(self) -> float:
-        """Give the time."""
+        """Return the time."""
         return self.now
 
 

@@ -27,19 +27,19 @@ GOOD, BAD = completion('{"topic": "price"}'), completion('{"topic": "cost"}')
 
 
 def asked(custom_id: str, **body: Any) -> JSONObject:
-    """Spell a request for a chat completion."""
+    """Return a request for a chat completion."""
     given: JSONObject = {"model": "m", "messages": [{"role": "user", "content": custom_id}], "response_format": FORMAT}
     return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": given | body}
 
 
 def came(custom_id: str, body: JSONObject, status: int = 200, own: str = "") -> JSONObject:
-    """Spell an output."""
+    """Return an output."""
     response = {"status_code": status, "request_id": "r", "body": body}
     return {"id": f"batch_req_{own or custom_id}", "custom_id": custom_id, "response": response, "error": None}
 
 
 def expired(custom_id: str) -> JSONObject:
-    """Spell what an error file says of a request that was not made in time."""
+    """Return what an error file says of a request that was not made in time."""
     error = {"code": "batch_expired", "message": "This request could not be executed."}
     return {"id": f"batch_req_x{custom_id}", "custom_id": custom_id, "response": None, "error": error}
 

@@ -94,7 +94,7 @@ class Unwilling:
 
 
 def of_row(row: Any) -> Any:
-    """Give messages, or raise as a program with a fault does."""
+    """Return messages, or raise as a program with a fault does."""
     return row["text"]
 
 

@@ -26,7 +26,7 @@ PRICE = {"answer": {"topic": "price"}}
 
 
 def said_in(request: dict[str, Any]) -> str:
-    """Give the text of the user's first turn of a request."""
+    """Return the text of the user's first turn of a request."""
     text: str = request["messages"][0]["content"]
     return text
 

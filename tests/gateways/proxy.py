@@ -73,7 +73,7 @@ class Upstream:
             return self._scripts[key](request)
 
     def script(self, *steps: Step, then: Step | None = None) -> str:
-        """Say what one conversation gets; return the text that begins it."""
+        """Set what one conversation gets; return the text that begins it."""
         return self.answer(ScriptedModel(*steps, then=then))
 
     def answer(self, responder: Callable[[Any], Any]) -> str:
@@ -84,7 +84,7 @@ class Upstream:
         return key
 
     def asked(self, key: str) -> list[Any]:
-        """Give the requests of one conversation, in order."""
+        """Return the requests of one conversation, in order."""
         with self._lock:
             return list(self._asked[key])
 
@@ -99,7 +99,7 @@ class Proxy:
         self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60)
 
     def log(self) -> list[Any]:
-        """Give the rows that LiteLLM has logged so far."""
+        """Return the rows that LiteLLM has logged so far."""
         file = self.folder / "log.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -173,7 +173,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def free_port() -> Iterator[int]:
-    """Give a port of loopback that is free."""
+    """Yield a port of loopback that is free."""
     with socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
